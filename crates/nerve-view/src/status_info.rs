@@ -7,7 +7,7 @@ use nerve_vt::terminal::Snapshot;
 
 use crate::timeline::clock;
 
-/// Facts about the session and the terminal, for the status line and the task entry.
+/// Information about the session and the terminal, for the status line and the task entry.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusInfo {
     /// Display name: a file name or an id.

@@ -139,7 +139,7 @@ impl Viewer {
 
     /// Handles an input event that refers to `frame`, and returns the effect to perform.
     pub fn input(&mut self, input: Input, frame: &FrameContext<'_>) -> Option<Effect> {
-        let asked = match input {
+        let effect = match input {
             Input::Key(key) => self.handle_key(key, frame),
             Input::Paste(text) => self.handle_paste(text, frame),
             Input::Mouse(mouse) => self.handle_mouse(mouse, frame),
@@ -147,9 +147,9 @@ impl Viewer {
                 (self.source == Source::Live).then_some(Effect::Input(Input::Focus(is_here)))
             }
         };
-        self.track_tool_typing(asked.as_ref());
+        self.track_tool_typing(effect.as_ref());
         self.update_mode();
-        asked.or_else(|| self.take_effect())
+        effect.or_else(|| self.take_effect())
     }
 
     /// Takes the effect that was requested while drawing. Call it after each frame.

@@ -54,7 +54,7 @@ pub(super) struct Answer {
 /// Change of the screen since the dialog was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DialogChange {
-    /// The same dialog is still drawn.
+    /// Still the same dialog.
     Unchanged,
     /// The screen has changed, possibly to half a frame. It can be judged at the given time.
     Unsettled(TsNs),

@@ -35,7 +35,7 @@ pub struct TurnEnd {
 pub enum Outcome {
     /// The agent is ready again.
     Done,
-    /// It was interrupted and the agent is ready again.
+    /// Interrupted, and the agent is ready again.
     Interrupted,
     /// The prompt was not confirmed as delivered in time.
     NotDelivered,

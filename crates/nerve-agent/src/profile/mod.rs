@@ -106,11 +106,11 @@ pub struct ProxyForms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContextKind {
-    /// It remembers its own conversation: send only what it does not know.
+    /// Remembers its own conversation: send only messages that it does not know.
     Own,
-    /// It remembers nothing: send everything each time.
+    /// Remembers nothing: send all messages each time.
     None,
-    /// It executes input as commands: never send anything else.
+    /// Executes input as commands: never send messages.
     Commands,
 }
 

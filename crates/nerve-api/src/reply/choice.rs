@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Done {
 pub enum ExecuteReply {
     /// The finished turn.
     Turn(Box<Turn>),
-    /// With `async`: the id of the result.
+    /// Id of the result, with `async`.
     Accepted(TurnAccepted),
 }
 
@@ -30,9 +30,9 @@ pub enum ExecuteReply {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum AnswerReply {
-    /// With `wait`: the turn that the dialog had interrupted.
+    /// The interrupted turn, with `wait`.
     Turn(Box<Turn>),
-    /// Without `wait`: the dialog is closed.
+    /// Nothing, without `wait`: the dialog is closed.
     Done(Done),
 }
 
@@ -42,7 +42,7 @@ pub enum AnswerReply {
 pub enum RunReply {
     /// The run has ended.
     Ended(Box<RunEnded>),
-    /// With `detach`: the run as it has begun.
+    /// The started run, with `detach`.
     Started(Box<RunInfo>),
 }
 

@@ -59,7 +59,7 @@ fn row(operation: &Operation, page: &mut String) {
     if let Handler::Request(mapped) = &operation.handler {
         let _ = write!(page, "<br><small>{}", mapped.request);
         if mapped.body != BodyUse::None {
-            let _ = write!(page, "; the params of {} in the body", mapped.request);
+            let _ = write!(page, "; body: parameters of {}", mapped.request);
         }
         page.push_str("</small>");
     }

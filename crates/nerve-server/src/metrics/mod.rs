@@ -98,21 +98,28 @@ impl Metrics {
             runs: must(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
             steps_started: counter(
                 "nerve_graph_steps_started_total",
-                "Attempts at steps of graphs that began.",
+                "Attempts of graph steps that were started.",
             ),
             steps: counters(
                 "nerve_graph_steps_total",
-                "Attempts at steps of graphs that ended, by how.",
+                "Attempts of graph steps that ended, by outcome.",
                 &["status"],
             ),
             connections: must(IntGaugeVec::new(
-                Opts::new("nerve_connections", "Clients that are connected now, those without a token too."),
+                Opts::new(
+                    "nerve_connections",
+                    "Currently connected clients, including unauthenticated ones.",
+                ),
                 &["transport"],
             )),
-            connected: counters("nerve_connections_total", "Clients that have connected.", &["transport"]),
+            connected: counters(
+                "nerve_connections_total",
+                "Clients that have connected so far.",
+                &["transport"],
+            ),
             requests: counters(
                 "nerve_requests_total",
-                "Commands that were answered, by command and by what came of them: ok, or the type of the error.",
+                "Answered commands, by command and outcome: ok, or the kind of error.",
                 &["command", "outcome"],
             ),
         };

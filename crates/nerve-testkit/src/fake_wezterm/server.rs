@@ -59,8 +59,8 @@ pub(super) fn serve(socket: &Path) -> std::io::Result<()> {
 }
 
 fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Shared>) {
-    let Some(asked) = read(&stream) else { return };
-    match &asked.request {
+    let Some(call) = read(&stream) else { return };
+    match &call.request {
         Request::Fault(fault) => {
             lock(shared).fault = *fault;
             let _ = answer(&stream, &Ok(String::new()));
@@ -81,7 +81,7 @@ fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Sha
                 let _ = (&stream).read_to_end(&mut nothing);
                 return;
             }
-            let _ = messages.send(Message::Request(asked, stream));
+            let _ = messages.send(Message::Request(call, stream));
         }
     }
 }
@@ -112,19 +112,19 @@ impl Mux {
         for message in inbox {
             match message {
                 Message::Ended(id) => drop(self.remove(id)),
-                Message::Request(asked, stream) => {
+                Message::Request(call, stream) => {
                     if let Fault::Slow(millis) = lock(shared).fault {
                         std::thread::sleep(Duration::from_millis(millis));
                     }
-                    let answered = self.serve(asked);
+                    let answered = self.serve(call);
                     let _ = answer(&stream, &answered);
                 }
             }
         }
     }
 
-    fn serve(&mut self, asked: ClientRequest) -> Result<String, String> {
-        let ClientRequest { request, env } = asked;
+    fn serve(&mut self, call: ClientRequest) -> Result<String, String> {
+        let ClientRequest { request, env } = call;
         match request {
             Request::List => Ok(self.list()),
             Request::Spawn { argv, cwd, workspace, cols, rows } => {

@@ -138,7 +138,7 @@ pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOpt
     }
     let is_both = options.session_id.is_some() && options.resume.is_some();
     if is_both != options.fork_session {
-        return Err("`--fork-session` goes with `--resume ID` and `--session-id ID`, and both only with it"
+        return Err("`--fork-session` requires `--resume ID` and `--session-id ID`, which are valid together only with it"
             .to_string());
     }
     if options.fast && options.replay.is_none() {

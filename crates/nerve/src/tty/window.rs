@@ -42,9 +42,9 @@ pub(crate) async fn request_size(wanted: Size) -> bool {
     }
     let Ok(mut changes) = signal(SignalKind::window_change()) else { return true };
     let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
-    let asked = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let written = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
     let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
-    asked.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
+    written.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
 }
 
 /// Raw mode until dropped.

@@ -121,8 +121,8 @@ impl Agent {
 
     /// Returns the last inputs of the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
-        let asked = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_with_memory(RequestName::GetHistory, asked).await?;
+        let params = json!({ "inputs_only": true, "last": last });
+        let (mut history, share) = self.ask_with_memory(RequestName::GetHistory, params).await?;
         match history["entries"].take() {
             Value::Array(entries) => Ok((entries, share)),
             _ => Ok((Vec::new(), share)),
@@ -130,13 +130,13 @@ impl Agent {
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
-        let said: MessageRequest = serde_json::from_slice(sent).map_err(|error| {
+        let message: MessageRequest = serde_json::from_slice(sent).map_err(|error| {
             Problem::invalid(format!("body: {}", query::short(&error.to_string())))
                 .hint("{\"content\":\"…\",\"type\":\"user\"}")
         })?;
-        match said.kind.as_str() {
-            "user" => self.prompt(&said.content).await?,
-            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": said.content })).await?),
+        match message.kind.as_str() {
+            "user" => self.prompt(&message.content).await?,
+            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": message.content })).await?),
             other => {
                 let detail = format!("type: expected \"user\" or \"raw\", got {:?}", query::short(other));
                 return Err(Problem::invalid(detail));

@@ -164,8 +164,8 @@ impl Live {
 
     /// Draws a frame and sends the available size to the host.
     fn draw(&mut self, tty: &mut Tty) {
-        let facts = self.facts(tty);
-        let window = self.session.draw(tty, self.mirror.terminal(), None, &facts);
+        let status_info = self.status_info(tty);
+        let window = self.session.draw(tty, self.mirror.terminal(), None, &status_info);
         self.pass_osc(tty);
         let program_size = Layout::program_size(window.cols, window.rows, self.options.gutter);
         if self.program_size.replace(program_size) != Some(program_size) {
@@ -194,7 +194,7 @@ impl Live {
         }
     }
 
-    fn facts(&self, tty: &Tty) -> StatusInfo {
+    fn status_info(&self, tty: &Tty) -> StatusInfo {
         let (word, evidence) = self.mirror.state();
         let recording = self.mirror.entry().recording.as_ref();
         let recorded = recording.and_then(|path| fs::metadata(path).ok()).map(|meta| meta.len());

@@ -215,11 +215,11 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
 /// Checks early that the file can be written at the end.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let path = if path.is_absolute() { path.to_path_buf() } else { Path::new(".").join(path) };
-    let asked = match path.exists() {
+    let target = match path.exists() {
         true => path.as_path(),
         false => path.parent().unwrap_or(Path::new("/")),
     };
-    let why = match access(asked, Access::WRITE_OK) {
+    let why = match access(target, Access::WRITE_OK) {
         Ok(()) if path.is_dir() => "it is a directory".to_string(),
         Ok(()) => return Ok(()),
         Err(error) => std::io::Error::from(error).to_string(),
