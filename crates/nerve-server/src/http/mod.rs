@@ -171,7 +171,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             }),
             Builtin::AgentStatus | Builtin::AgentMessages | Builtin::AgentMessage | Builtin::AgentEvents => {
                 on(method, move |state: State<Shared>, path: PathParams, request: Request| {
-                    agentapi::serve(operation, *what, state, path, request)
+                    agentapi::serve(operation, *which, state, path, request)
                 })
             }
             Builtin::Recordings => on(method, move |state: State<Shared>, request: Request| {

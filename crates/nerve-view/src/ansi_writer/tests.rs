@@ -113,7 +113,7 @@ fn writes_hyperlinks_around_cells() {
     let link = "\x1b]8;id=7;https://example.org/a;b\x1b\\";
     let text = written(&format!("see {link}this \x1b[1mone\x1b[m\x1b]8;;\x1b\\."));
     assert!(text.contains(&format!("{link}this \x1b[0;1mone\x1b]8;;\x1b\\\x1b[0m.")), "{text:?}");
-    // Whatever is drawn when: one link has one id.
+    // A link has the same id in every frame.
     let ids = |program: &str| -> Vec<String> {
         written(program)
             .split("\x1b]8;id=")
@@ -215,7 +215,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever a recording has: a frame is the sequences of this module and text.
+    /// A frame contains only this module's sequences and text, whatever a recording contains.
     #[test]
     fn arbitrary_output_is_safe(program in output()) {
         let written = String::from_utf8(frame(&program, true)).unwrap();

@@ -29,14 +29,14 @@ const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// Answers a request of agentapi's interface.
 pub(crate) async fn serve(
     operation: &'static Operation,
-    what: Builtin,
+    which: Builtin,
     State(shared): State<Shared>,
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
     let agent = Agent::new(shared, operation, &path, &parts.uri)?;
-    match what {
+    match which {
         Builtin::AgentMessages => {
             let (messages, share) = agent.messages().await?;
             let bytes = json!({ "messages": messages }).to_string().into_bytes();
