@@ -1,4 +1,4 @@
-//! Bytes to a request, or an error that says what is wrong and where. No input ends a connection.
+//! Decodes a request from bytes. An error says what is invalid and where; no input closes the connection.
 
 use serde_json::{Map, Value};
 
@@ -9,21 +9,21 @@ use crate::name::RequestName;
 
 use crate::reply::ErrorDetails;
 
-/// The longest request id, in bytes: it is repeated in every answer.
+/// Maximum length of a request id in bytes. Each reply repeats the id.
 pub const MAX_REQUEST_ID_BYTES: usize = 1024;
 
-/// Something that is no request.
+/// An input that is not a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DecodeError {
-    /// What is wrong, and where.
+    /// Description of the error and its place.
     pub message: String,
-    /// The request's, if that much could be read.
+    /// Id of the request, if it could be read.
     pub request_id: Option<RequestId>,
 }
 
 impl DecodeError {
-    /// Of a line that was passed over because of its length.
+    /// Creates the error for a line that was skipped because it is too long.
     pub fn too_long(bytes: u64) -> DecodeError {
         DecodeError::new(format!("line of {bytes} bytes refused: at most {MAX_LINE_BYTES} are read"))
     }
@@ -32,7 +32,7 @@ impl DecodeError {
         DecodeError { message: message.into(), request_id: None }
     }
 
-    /// The answer: a failed result to a request that could be told apart, else a bare error.
+    /// Returns the reply: a failed result if the request id is known, otherwise an error message.
     pub fn reply(&self) -> Message {
         match &self.request_id {
             Some(_) => {
@@ -44,11 +44,11 @@ impl DecodeError {
     }
 }
 
-/// Reads a request: one line of a socket, or the body of an HTTP request. `type` and `params` may be absent.
+/// Decodes a request: a line of the protocol, or the body of an HTTP request. `type` and `params` are optional.
 ///
 /// # Errors
-/// [`DecodeError`] for bytes that are not UTF-8 or not JSON, nesting deeper than 127 levels (where serde_json stops), anything but an object, an unknown
-/// command, and fields of the wrong type. What is inside `params` is checked by [`RequestMessage::read`].
+/// [`DecodeError`] for bytes that are not UTF-8 or not JSON, nesting deeper than 127 levels (the limit of serde_json), anything but an
+/// object, an unknown command, and fields of the wrong type. The content of `params` is validated by [`RequestMessage::read`].
 pub fn decode_request(bytes: &[u8]) -> Result<RequestMessage, DecodeError> {
     let mut object = object(bytes)?;
     let request_id = request_id(object.get("request_id"))?;
@@ -56,13 +56,13 @@ pub fn decode_request(bytes: &[u8]) -> Result<RequestMessage, DecodeError> {
     match object.get("type") {
         None | Some(Value::Null) => {}
         Some(Value::String(kind)) if kind == "command" => {}
-        Some(other) => return Err(with_id(format!("type: expected \"command\", got {}", shown(other)))),
+        Some(other) => return Err(with_id(format!("type: expected \"command\", got {}", quoted(other)))),
     }
     let (command, alias) = command(object.get("command_type")).map_err(with_id)?;
     let mut params = match object.shift_remove("params") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(params)) => params,
-        Some(other) => return Err(with_id(format!("params: expected an object, got {}", shown(&other)))),
+        Some(other) => return Err(with_id(format!("params: expected an object, got {}", quoted(&other)))),
     };
     let mut warnings: Vec<String> = alias.map(|alias| alias.to_string()).into_iter().collect();
     warnings.extend(legacy::modernise(command, &mut params));
@@ -74,13 +74,13 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, DecodeError> {
         .map_err(|error| DecodeError::new(format!("not UTF-8: bad byte at {}", error.valid_up_to())))?;
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(other) => Err(DecodeError::new(format!("expected a JSON object, got {}", shown(&other)))),
-        Err(error) => Err(DecodeError::new(format!("not JSON: {}", in_words(&error)))),
+        Ok(other) => Err(DecodeError::new(format!("expected a JSON object, got {}", quoted(&other)))),
+        Err(error) => Err(DecodeError::new(format!("not JSON: {}", describe(&error)))),
     }
 }
 
-/// serde_json says `at line 1 column 17`; a request is one line, so the column is what helps.
-fn in_words(error: &serde_json::Error) -> String {
+/// Formats an error of serde_json. A request is a single line, so the column alone locates the error.
+fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or_default();
     let what = if what == "recursion limit exceeded" { "nested deeper than 127 levels" } else { what };
@@ -102,7 +102,7 @@ fn request_id(value: Option<&Value>) -> Result<Option<RequestId>, DecodeError> {
             Some(number) => Ok(Some(RequestId::Number(number))),
             None => Err(DecodeError::new(format!(
                 "request_id: expected a string or a whole number, got {}",
-                shown(other)
+                quoted(other)
             ))),
         },
     }
@@ -112,19 +112,19 @@ fn command(value: Option<&Value>) -> Result<(RequestName, Option<crate::legacy::
     let name = match value {
         None | Some(Value::Null) => return Err("command_type is missing: it names the command".to_string()),
         Some(Value::String(name)) => name,
-        Some(other) => return Err(format!("command_type: expected a string, got {}", shown(other))),
+        Some(other) => return Err(format!("command_type: expected a string, got {}", quoted(other))),
     };
     RequestName::parse(name).ok_or_else(|| {
-        let shown = shown(&Value::String(name.clone()));
+        let quoted = quoted(&Value::String(name.clone()));
         match RequestName::suggest(name) {
-            Some(near) => format!("command_type: unknown command {shown}, did you mean {near}?"),
-            None => format!("command_type: unknown command {shown}"),
+            Some(near) => format!("command_type: unknown command {quoted}, did you mean {near}?"),
+            None => format!("command_type: unknown command {quoted}"),
         }
     })
 }
 
-/// A value in an error: what it is, and itself where it is short.
-fn shown(value: &Value) -> String {
+/// Formats a value for an error message: its type, or the value itself if it is short.
+fn quoted(value: &Value) -> String {
     const SHOWN_CHARS: usize = 60;
     match value {
         Value::Null => "null".to_string(),

@@ -1,4 +1,4 @@
-//! The names of events. A subscriber that asks for aliases also gets each event under its older name.
+//! Names of events. A subscriber with `aliases` also receives each event under its older name.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::legacy;
 /// Defines the enum and its names.
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// What an event tells of.
+        /// Type of an event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum EventType {
             $($(#[$doc])* $variant,)*
@@ -17,7 +17,7 @@ macro_rules! events {
             /// All events.
             pub const ALL: &'static [EventType] = &[$(EventType::$variant,)*];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(EventType::$variant => $name,)*
@@ -28,58 +28,58 @@ macro_rules! events {
 }
 
 events! {
-    /// A node was made.
+    /// A node was created.
     NodeCreated = "NODE_CREATED",
-    /// A node waits for a prompt.
+    /// A node is ready for a prompt.
     NodeReady = "NODE_READY",
-    /// A node works.
+    /// A node is working.
     NodeBusy = "NODE_BUSY",
-    /// A node asks something.
+    /// A node shows a dialog and waits for its answer.
     NodeBlocked = "NODE_BLOCKED",
-    /// A node waits for the end of a usage limit.
+    /// A node waits until a usage limit is reset.
     NodeSuspended = "NODE_SUSPENDED",
-    /// A node is gone.
+    /// A node has stopped.
     NodeStopped = "NODE_STOPPED",
-    /// More of an answer.
+    /// A further part of an answer.
     OutputChunk = "OUTPUT_CHUNK",
-    /// A turn ended and was parsed.
+    /// A turn has ended and was parsed.
     OutputParsed = "OUTPUT_PARSED",
-    /// A node's agent did something: thought, used a tool, changed a file …
+    /// Activity of a node's agent, for example a tool call or a changed file.
     NodeActivity = "NODE_ACTIVITY",
-    /// A graph began to run.
+    /// A run of a graph has started.
     GraphStarted = "GRAPH_STARTED",
-    /// A step of a graph began.
+    /// A step has started.
     StepStarted = "STEP_STARTED",
-    /// A step of a graph is done.
+    /// A step has completed.
     StepCompleted = "STEP_COMPLETED",
-    /// A step of a graph failed.
+    /// A step has failed.
     StepFailed = "STEP_FAILED",
-    /// A gate of a graph asks a person.
+    /// A gate waits for a person's answer.
     GateAsked = "GATE_ASKED",
-    /// A gate of a graph was answered.
+    /// A gate was answered.
     GateAnswered = "GATE_ANSWERED",
-    /// A graph's run ended.
+    /// A run of a graph has ended.
     GraphCompleted = "GRAPH_COMPLETED",
-    /// A place in a recording was marked.
+    /// A snapshot was taken: a bookmark in a recording.
     SnapshotTaken = "SNAPSHOT_TAKEN",
-    /// An execution that nobody waited for has ended.
+    /// An asynchronous execution has ended.
     ResultReady = "RESULT_READY",
-    /// Something went wrong that no caller was told.
+    /// An error that could not be reported to any caller.
     Error = "ERROR",
-    /// The server goes down.
+    /// The server is shutting down.
     ServerShutdown = "SERVER_SHUTDOWN",
-    /// The subscriber was too slow: `data.dropped` events are missing here.
+    /// `data.dropped` events were lost here because the subscriber was too slow.
     EventsDropped = "EVENTS_DROPPED",
 }
 
 impl EventType {
-    /// Finds an event by its name or its older name.
+    /// Finds an event by its current or older name.
     pub fn parse(name: &str) -> Option<EventType> {
         let old = || legacy::EVENTS.iter().find(|(alias, _)| *alias == name).map(|(_, event)| *event);
         EventType::ALL.iter().copied().find(|event| event.as_str() == name).or_else(old)
     }
 
-    /// Its name in the first nerve, where that was another one.
+    /// Returns the older name of the event, if it has one.
     pub fn old_name(self) -> Option<&'static str> {
         legacy::EVENTS.iter().find(|(_, event)| *event == self).map(|(alias, _)| *alias)
     }

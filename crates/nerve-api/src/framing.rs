@@ -1,4 +1,4 @@
-//! One object a line, each at most [`MAX_LINE_BYTES`] long in both directions.
+//! Framing: one JSON object per line, at most [`MAX_LINE_BYTES`] long in both directions.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,76 +8,75 @@ use std::pin::Pin;
 use serde::Serialize;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The longest line, its newline not counted: 16 MiB.
+/// Maximum length of a line without its newline: 16 MiB.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// Read at once.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 16 << 10;
 
-/// A line buffer that grew beyond this is handed out with its line; smaller ones would be too, but cost nothing.
+/// Initial capacity of a line's buffer, in bytes.
 const FIRST_LINE_BYTES: usize = 256;
 
-/// What [`LineReader::next`] found.
+/// Result of [`LineReader::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A line without its newline. Blank lines are not given out.
+    /// A line without its newline. Blank lines are skipped.
     Line(Vec<u8>),
-    /// A line that was longer than allowed. It is passed over: the next call goes on after it.
+    /// A line that exceeds the limit. It is skipped; the next call continues after it.
     TooLong {
-        /// Its length.
+        /// Length of the line in bytes.
         bytes: u64,
     },
-    /// The peer will send no more.
+    /// End of the input.
     Eof {
-        /// What came after the last newline; empty if the peer ended properly.
+        /// Bytes after the last newline; empty if the peer ended the stream properly.
         partial: Vec<u8>,
     },
 }
 
-/// Lines from a peer, in bounded memory: next to none while nothing comes.
+/// Reads lines from a peer. Memory is bounded, and almost none is used while the peer is idle.
 #[derive(Debug)]
 pub struct LineReader<R> {
     input: R,
     limit: usize,
-    /// What was read behind the last line that was given out: `unread[at..]` is still to be looked at.
+    /// Bytes after the last returned line; `unread[at..]` is not processed yet.
     unread: Vec<u8>,
     at: usize,
     line: Vec<u8>,
-    /// Length of the line so far, once it is too long to be kept.
-    passed_over: Option<u64>,
+    /// Length so far of a line that exceeds the limit and is skipped.
+    skipped: Option<u64>,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Lines of at most [`MAX_LINE_BYTES`].
+    /// Creates a reader for lines of at most [`MAX_LINE_BYTES`].
     pub fn new(input: R) -> LineReader<R> {
         LineReader::with_limit(input, MAX_LINE_BYTES)
     }
 
-    /// Lines of at most `limit` bytes.
+    /// Creates a reader for lines of at most `limit` bytes.
     pub fn with_limit(input: R, limit: usize) -> LineReader<R> {
-        LineReader { input, limit, unread: Vec::new(), at: 0, line: Vec::new(), passed_over: None }
+        LineReader { input, limit, unread: Vec::new(), at: 0, line: Vec::new(), skipped: None }
     }
 
-    /// Lines of at most `limit` bytes from now on.
+    /// Limits further lines to `limit` bytes.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// What it reads from. What was read already and not given out is gone.
+    /// Returns the input. Bytes that were read but not returned are lost.
     pub fn into_inner(self) -> R {
         self.input
     }
 
-    /// Whether the end of a line has been read that was not given out yet: [`LineReader::next`] need not wait for the peer then, unless
-    /// the line is blank.
+    /// Returns true if a complete line is buffered. Unless it is blank, [`LineReader::next`] then returns without waiting for the peer.
     pub fn has_line(&self) -> bool {
         self.unread[self.at..].contains(&b'\n')
     }
 
-    /// The next line. Nothing is lost when the future is dropped before it is done.
+    /// Returns the next line. Cancel-safe.
     ///
     /// # Errors
-    /// What reading gives; the reader is of no more use then.
+    /// Returns the I/O error of the input; the reader cannot be used afterwards.
     pub async fn next(&mut self) -> Result<Frame, io::Error> {
         loop {
             let read = std::mem::take(&mut self.unread);
@@ -88,13 +87,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             }
             match self.read().await? {
                 Read::Some(frame) => return Ok(frame),
-                Read::Nothing => {}
+                Read::Incomplete => {}
                 Read::End => return Ok(self.at_end()),
             }
         }
     }
 
-    /// Reads once. What is read lies on the stack, so that a peer who says nothing costs no buffer; what is left behind a line is kept.
+    /// Reads once. The buffer is on the stack, so that an idle peer occupies none; bytes after the returned line are kept.
     async fn read(&mut self) -> io::Result<Read> {
         poll_fn(|cx| {
             let mut room = [const { MaybeUninit::<u8>::uninit() }; READ_BYTES];
@@ -106,12 +105,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             }
             let (frame, used) = self.take(read);
             self.unread.extend_from_slice(&read[used..]);
-            std::task::Poll::Ready(Ok(frame.map_or(Read::Nothing, Read::Some)))
+            std::task::Poll::Ready(Ok(frame.map_or(Read::Incomplete, Read::Some)))
         })
         .await
     }
 
-    /// Takes the next line of what was read, blank ones left out; or all that there is of it. Says how much that was.
+    /// Takes the next line that is not blank from `read`, or buffers all of it. Also returns the number of bytes used.
     fn take(&mut self, read: &[u8]) -> (Option<Frame>, usize) {
         let mut used = 0;
         while used < read.len() {
@@ -119,10 +118,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             let newline = rest.iter().position(|&byte| byte == b'\n');
             let content = &rest[..newline.unwrap_or(rest.len())];
             used += content.len() + usize::from(newline.is_some());
-            match &mut self.passed_over {
+            match &mut self.skipped {
                 Some(bytes) => *bytes += content.len() as u64,
                 None if self.line.len() + content.len() > self.limit => {
-                    self.passed_over = Some((self.line.len() + content.len()) as u64);
+                    self.skipped = Some((self.line.len() + content.len()) as u64);
                     self.line = Vec::new();
                 }
                 None => {
@@ -141,7 +140,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         (None, used)
     }
 
-    /// Puts back what was taken from `unread`, of which `used` more bytes are done with; nothing where all are.
+    /// Puts the bytes taken from `unread` back, unless all of them are used. `used`: bytes used in addition to `at`.
     fn keep(&mut self, read: Vec<u8>, used: usize) {
         self.at += used;
         if self.at < read.len() {
@@ -152,7 +151,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     fn at_newline(&mut self) -> Option<Frame> {
-        if let Some(bytes) = self.passed_over.take() {
+        if let Some(bytes) = self.skipped.take() {
             return Some(Frame::TooLong { bytes });
         }
         if self.line.trim_ascii().is_empty() {
@@ -163,35 +162,35 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     fn at_end(&mut self) -> Frame {
-        match self.passed_over.take() {
+        match self.skipped.take() {
             Some(bytes) => Frame::TooLong { bytes },
             None => Frame::Eof { partial: std::mem::take(&mut self.line) },
         }
     }
 }
 
-/// What came of reading once.
+/// Result of one read.
 enum Read {
     Some(Frame),
-    Nothing,
+    Incomplete,
     End,
 }
 
-/// A message that no peer would read.
+/// A message that exceeds the maximum length of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("message of {bytes} bytes not sent: a line holds at most {MAX_LINE_BYTES}")]
 pub struct TooLarge {
-    /// How long the line would be.
+    /// Length of the line in bytes.
     pub bytes: u64,
 }
 
-/// The line of a message or a request, newline included.
+/// Encodes a message or a request as a line, with its newline.
 ///
 /// # Errors
-/// [`TooLarge`] when it would be longer than [`MAX_LINE_BYTES`]; no more memory than that is used to find out.
+/// [`TooLarge`] if the line would exceed [`MAX_LINE_BYTES`]; no more memory than that is allocated.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, TooLarge> {
     let mut line = Capped { kept: Vec::with_capacity(FIRST_LINE_BYTES), bytes: 0 };
-    // Neither the types of this crate nor `Capped` have a way to fail.
+    // Cannot fail: neither the types of this crate nor `Capped` return errors.
     let complete = serde_json::to_writer(&mut line, message).is_ok();
     if !complete || line.bytes > MAX_LINE_BYTES as u64 {
         return Err(TooLarge { bytes: line.bytes });
@@ -200,7 +199,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, TooLarge> {
     Ok(line.kept)
 }
 
-/// Keeps what fits into a line and counts the rest.
+/// Keeps the bytes that fit into a line and counts the rest.
 struct Capped {
     kept: Vec<u8>,
     bytes: u64,

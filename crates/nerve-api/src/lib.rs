@@ -39,13 +39,13 @@ pub use message::{
 pub use reply::Reply;
 pub use request::{Request, RequestName};
 
-/// A type with a JSON Schema, where the feature `schema` is on.
+/// A type that has a JSON Schema if the feature `schema` is enabled.
 #[cfg(feature = "schema")]
 pub trait Schema: schemars::JsonSchema {}
 #[cfg(feature = "schema")]
 impl<T: schemars::JsonSchema> Schema for T {}
 
-/// A type with a JSON Schema, where the feature `schema` is on.
+/// A type that has a JSON Schema if the feature `schema` is enabled.
 #[cfg(not(feature = "schema"))]
 pub trait Schema {}
 #[cfg(not(feature = "schema"))]

@@ -1,4 +1,4 @@
-//! The objects on the wire.
+//! Messages on the wire.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ use crate::name::RequestName;
 use crate::reply::ErrorDetails;
 use crate::request::{self, Request};
 
-/// What a client calls its request: text, or a number where a client counts. Comes back as it was.
+/// A client's id for its request: a string or an integer. The reply repeats it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RequestId {
-    /// Any text.
+    /// A string.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Number(i64),
 }
 
@@ -39,16 +39,16 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A command from a client. [`crate::decode_request`] reads one.
+/// A command from a client, decoded by [`crate::decode_request`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestMessage {
-    /// What is asked for.
+    /// The requested command.
     pub command: RequestName,
-    /// What goes with it, under today's names; [`RequestMessage::read`] makes a typed value of it.
+    /// Parameters under their current names. [`RequestMessage::read`] converts them to a typed value.
     pub params: Map<String, Value>,
-    /// What the answer is to carry. Without one a client cannot tell answers apart, but gets them.
+    /// Id that the reply repeats. Without one, the client cannot match the reply to its request.
     pub request_id: Option<RequestId>,
-    /// Older names that were used: the answer's `warnings`.
+    /// Warnings for older names in the request; they become the reply's `warnings`.
     pub warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl RequestMessage {
     /// Creates a message for a request.
     ///
     /// # Errors
-    /// The request is no JSON object: its numbers or keys cannot be encoded.
+    /// Fails if the request cannot be encoded as a JSON object.
     pub fn of<R: Request>(request: &R, request_id: RequestId) -> Result<RequestMessage, serde_json::Error> {
         match serde_json::to_value(request)? {
             Value::Object(params) => Ok(RequestMessage::new(R::NAME, params, request_id)),
@@ -69,10 +69,10 @@ impl RequestMessage {
         RequestMessage { command, params, request_id: Some(request_id), warnings: Vec::new() }
     }
 
-    /// Makes a typed value of the parameters: one of [`crate::request`].
+    /// Converts the parameters to a typed value: one of [`crate::request`].
     ///
     /// # Errors
-    /// [`DecodeError`] names the field that is missing or of the wrong type, and what was expected.
+    /// [`DecodeError`] names the field that is missing or of the wrong type, and the expected type.
     pub fn read<P: DeserializeOwned>(&self) -> Result<P, DecodeError> {
         request::read(self.command, &self.params)
             .map_err(|message| DecodeError { message, request_id: self.request_id.clone() })
@@ -90,42 +90,42 @@ impl Serialize for RequestMessage {
     }
 }
 
-/// Anything a server sends.
+/// A message from a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Message {
-    /// The answer to a request.
+    /// The reply to a request.
     Result(ResultMessage),
-    /// The answer to something that could not be read as a request.
+    /// The reply to input that is not a valid request.
     Error(ErrorMessage),
-    /// Something happened.
+    /// An event.
     Event(EventMessage),
 }
 
-/// The answer to a request.
+/// The reply to a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResultMessage {
-    /// Was it done?
+    /// True if the request succeeded.
     pub success: bool,
-    /// What was asked for, one of [`crate::reply`]; of a failure an [`ErrorDetails`].
+    /// The reply's data, one of [`crate::reply`]; [`ErrorDetails`] if the request failed.
     #[serde(default)]
     pub data: Value,
-    /// What went wrong, in words.
+    /// Error message.
     #[serde(default)]
     pub error: Option<String>,
-    /// The request's.
+    /// Id of the request.
     #[serde(default)]
     pub request_id: Option<RequestId>,
-    /// What the client should know though it worked: older names it used.
+    /// Warnings, for example about older names in the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A [`ResultMessage`] whose data is not a JSON value yet: it is encoded once.
+/// A [`ResultMessage`] with typed data, which is encoded directly.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename = "result")]
 pub struct ResultLine<'a, T> {
-    /// Whether the request succeeded.
+    /// True if the request succeeded.
     pub success: bool,
     /// The reply, or [`ErrorDetails`].
     pub data: &'a T,
@@ -133,29 +133,29 @@ pub struct ResultLine<'a, T> {
     pub error: Option<&'a str>,
     /// Id of the request.
     pub request_id: Option<&'a RequestId>,
-    /// Warnings, as for older names.
+    /// Warnings, for example about older names.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub warnings: &'a [String],
 }
 
 impl ResultMessage {
-    /// It was done.
+    /// Creates the reply to a request that succeeded.
     pub fn ok(request_id: Option<RequestId>, data: Value) -> ResultMessage {
         ResultMessage { success: true, data, error: None, request_id, warnings: Vec::new() }
     }
 
-    /// It was not.
+    /// Creates the reply to a request that failed.
     pub fn failed(
         request_id: Option<RequestId>,
         error: impl Into<String>,
         data: &ErrorDetails,
     ) -> ResultMessage {
-        // An ErrorDetails is texts, numbers, lists and maps with text keys: it has no way to fail.
+        // ErrorDetails contains only strings, numbers, lists and maps with string keys: encoding cannot fail.
         let data = serde_json::to_value(data).unwrap_or(Value::Null);
         ResultMessage { success: false, data, error: Some(error.into()), request_id, warnings: Vec::new() }
     }
 
-    /// Returns the message as it is encoded.
+    /// Returns the message in the form in which it is encoded.
     pub fn as_line(&self) -> ResultLine<'_, Value> {
         ResultLine {
             success: self.success,
@@ -166,7 +166,7 @@ impl ResultMessage {
         }
     }
 
-    /// Adds what the client should know.
+    /// Adds warnings.
     #[must_use]
     pub fn with_warnings(mut self, warnings: Vec<String>) -> ResultMessage {
         self.warnings = warnings;
@@ -174,48 +174,48 @@ impl ResultMessage {
     }
 }
 
-/// The answer to something that could not be read as a request.
+/// The reply to input that is not a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorMessage {
-    /// What is wrong with it, and where.
+    /// Description of the error and its place.
     pub error: String,
-    /// The request's, if that much could be read.
+    /// Id of the request, if it could be read.
     #[serde(default)]
     pub request_id: Option<RequestId>,
 }
 
-/// Something happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventMessage {
-    /// What: the name of an [`EventType`], or one of a newer server.
+    /// Type of the event: the name of an [`EventType`], or an unknown name from a newer server.
     pub event_type: String,
-    /// The node it is about.
+    /// Id of the node, if the event concerns one.
     #[serde(default)]
     pub node_id: Option<String>,
-    /// The same under its older name; only in events under an older name.
+    /// Same value as `node_id` under its older name; only in events under an older name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_id: Option<String>,
-    /// The node's session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// More about it; `{}` if there is no more.
+    /// Details of the event; `{}` if there are none.
     #[serde(default)]
     pub data: Value,
-    /// Seconds since the Unix epoch.
+    /// Time of the event in seconds since the Unix epoch.
     #[serde(default)]
     pub timestamp: f64,
-    /// Counts the events of this server from 1; 0 where a server does not count.
+    /// Sequence number of the event on this server, from 1; 0 if the server does not count events.
     #[serde(default)]
     pub seq: u64,
 }
 
 impl EventMessage {
-    /// What it tells of; `None` for an event this version does not know.
+    /// Returns the type; `None` if this version does not know the event.
     pub fn kind(&self) -> Option<EventType> {
         EventType::parse(&self.event_type)
     }
 
-    /// The same event under its older name, its fields under theirs too, for subscribers that ask for those; `None` if it has none.
+    /// Returns the event and its fields under their older names; `None` if the event has no older name.
     pub fn under_old_name(&self) -> Option<EventMessage> {
         let old = self.kind()?.old_name()?;
         let mut event =

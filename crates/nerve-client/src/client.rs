@@ -1,4 +1,4 @@
-//! A client of one server.
+//! The client of a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::node::RemoteNode;
 use crate::reconnect::Reconnect;
 use crate::tls::Tls;
 
-/// A client of a server. Clones share its connection, which ends with the last of them, nodes and streams included.
+/// A client of one server. Clones share one connection, which closes when the last clone, node and stream is dropped.
 ///
-/// A connection that has ended is made again when it is needed, unless [`Reconnect::Never`] is set or it is one over a stream that was
-/// given ([`NerveClient::over`]). What was asked and not answered then fails with [`ClientError::Closed`], which says whether it had gone
-/// out: nothing that changes something is sent twice. What only looks (PING, GET_…, LIST_…, EXPLAIN_NODE) is asked once more.
+/// A connection that has ended is reopened on demand, unless [`Reconnect::Never`] is set or the stream was provided by the caller
+/// ([`NerveClient::over`]). Pending requests fail with [`ClientError::Closed`], which says whether they were sent. Requests that change
+/// something are never sent twice. Read-only requests (PING, GET_…, LIST_…, EXPLAIN_NODE) are repeated once.
 #[derive(Debug, Clone)]
 pub struct NerveClient {
     link: Arc<Link>,
@@ -36,13 +36,13 @@ impl NerveClient {
     /// Connects to the server that listens on the Unix socket `path`.
     ///
     /// # Errors
-    /// [`ClientError::NotRunning`] when nobody listens there, [`ClientError::Io`] when it may not be asked.
+    /// [`ClientError::NotRunning`] if no server listens on the socket, [`ClientError::Io`] if access is denied.
     pub async fn connect(path: &Path) -> Result<NerveClient, ClientError> {
         NerveClient::by(Endpoint::Unix(path.to_path_buf())).await
     }
 
-    /// Connects to the server that listens for lines on the TCP address `host:port` (`[…]:port` for IPv6), and shows it `token`. There is
-    /// no limit of time: put the future into a timeout.
+    /// Connects to the server that listens on the TCP address `host:port` (`[…]:port` for IPv6) for the line protocol, and authenticates
+    /// with `token`. There is no time limit: wrap the future in a timeout.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,16 +56,15 @@ impl NerveClient {
     /// ```
     ///
     /// # Errors
-    /// [`ClientError::Io`] when nobody listens there or the server's certificate is not believed; a [`crate::ServerError`] of type
-    /// `authentication_error` when the token is wrong; [`ClientError::Protocol`] when the address or the certificates in `tls` cannot be
-    /// read.
+    /// [`ClientError::Io`] if no server listens there or its certificate is not trusted; a [`crate::ServerError`] of type
+    /// `authentication_error` if the token is wrong; [`ClientError::Protocol`] if the address or the certificates in `tls` are invalid.
     pub async fn connect_tcp(address: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
         let (address, token) = (address.to_string(), Secret(token.to_string()));
         NerveClient::by(Endpoint::Tcp { address, token, tls: tls.clone() }).await
     }
 
-    /// Connects to the server whose HTTP is at `url`, `http://host:port` or `https://host:port`, and shows it `token`: over its WebSocket,
-    /// which carries requests, answers and events as a socket does. There is no limit of time: put the future into a timeout.
+    /// Connects to the server with the HTTP interface at `url`, `http://host:port` or `https://host:port`, and authenticates with `token`.
+    /// Uses the WebSocket, which carries the same messages as a socket. There is no time limit: wrap the future in a timeout.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,10 +77,10 @@ impl NerveClient {
     /// ```
     ///
     /// # Errors
-    /// [`ClientError::Io`] when nobody listens there or the server's certificate is not believed; a [`crate::ServerError`] of type
-    /// `authentication_error` when the token is wrong (401), `permission_error` when the server does not go by that name (403),
-    /// `not_found_error` when there is no WebSocket (404), `busy` when it has no room; [`ClientError::Protocol`] when what answers is no
-    /// nerve server, or `url` and `tls` do not fit together.
+    /// [`ClientError::Io`] if no server listens there or its certificate is not trusted; a [`crate::ServerError`] of type
+    /// `authentication_error` if the token is wrong (401), `permission_error` if the server does not accept the host name (403),
+    /// `not_found_error` if there is no WebSocket (404), `busy` if the server is at its limit; [`ClientError::Protocol`] if the response is
+    /// not from a nerve server, or `url` and `tls` do not match.
     pub async fn connect_http(url: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
         let (url, token) = (url.to_string(), Secret(token.to_string()));
         NerveClient::by(Endpoint::Http { url, token, tls: tls.clone() }).await
@@ -91,13 +90,13 @@ impl NerveClient {
         Ok(NerveClient { link: Arc::new(Link::open(endpoint).await?) })
     }
 
-    /// Talks to a server over any stream: that of a server in this process, say. It is closed with the client, and not made again when it
-    /// has ended. Must be called within a tokio runtime.
+    /// Creates a client over any stream, for example to a server in the same process. It is closed with the client and never reopened. Must
+    /// be called within a tokio runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> NerveClient {
         NerveClient { link: Arc::new(Link::over(stream)) }
     }
 
-    /// Says what is done when the connection has ended; [`Reconnect::default`] without it. Holds for all clones.
+    /// Sets the behaviour after the connection has ended, for all clones. Default: [`Reconnect::default`].
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), nerve_client::ClientError> {
@@ -113,7 +112,7 @@ impl NerveClient {
         self
     }
 
-    /// Closes the connection, for all clones: what waits for an answer fails, streams end, and nothing can be asked any more.
+    /// Closes the connection for all clones: pending and further requests fail, and streams end.
     pub fn close(&self) {
         self.link.close();
     }
@@ -121,7 +120,7 @@ impl NerveClient {
     /// Sends a request and waits for its reply. There is no time limit: wrap the future in a timeout.
     ///
     /// # Errors
-    /// Any [`ClientError`] but `NotRunning`; [`ClientError::Protocol`] when the reply is not of the expected type.
+    /// Any [`ClientError`] except `NotRunning`; [`ClientError::Protocol`] if the reply is not of the expected type.
     pub async fn request<R: Request>(&self, request: &R) -> Result<R::Reply, ClientError> {
         typed(self.request_json(request).await?)
     }
@@ -129,7 +128,7 @@ impl NerveClient {
     /// Sends a request and returns its reply as JSON, with fields that only a newer server sends.
     ///
     /// # Errors
-    /// Any [`ClientError`] but `NotRunning`.
+    /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_json<R: Request>(&self, request: &R) -> Result<Value, ClientError> {
         self.link.request(R::NAME, object(R::NAME, value(request)?)?).await
     }
@@ -137,7 +136,7 @@ impl NerveClient {
     /// Sends a request by its name. `params` is an object or null.
     ///
     /// # Errors
-    /// Any [`ClientError`] but `NotRunning`.
+    /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_by_name(&self, name: RequestName, params: Value) -> Result<Value, ClientError> {
         self.link.request(name, object(name, params)?).await
     }
@@ -145,7 +144,7 @@ impl NerveClient {
     /// Sends a request whose options decide the type of its reply.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
         typed(self.request_json(request).await?)
     }
@@ -160,147 +159,147 @@ impl NerveClient {
         ExecuteStream::open(self.link(), self.link.prompt(params, node, session)?).await
     }
 
-    /// Requests that wait for their answer.
+    /// Returns the number of requests that wait for their reply.
     pub fn in_flight(&self) -> usize {
         self.link.in_flight()
     }
 
-    /// Answers that came to what this client never asked. They were passed over; a server that works as it should sends none.
+    /// Returns the number of replies that match no request of this client. They are ignored; a correct server sends none.
     pub fn unmatched_answers(&self) -> u64 {
         self.link.router().unmatched()
     }
 
-    /// What the server warned of since the last call, each once: older names that were used.
+    /// Takes the server's warnings since the last call, without duplicates: older names that were used.
     pub fn take_warnings(&self) -> Vec<String> {
         self.link.router().take_warnings()
     }
 
-    /// The events this client gets from now on: all, until [`NerveClient::subscribe`] says which.
+    /// Returns a stream of new events: all of them, or those selected with [`NerveClient::subscribe`].
     pub fn events(&self) -> EventStream {
         EventStream::new(&self.link)
     }
 
-    /// Says which events this client is to get, and gives them. Holds for all its streams, and for connections that are made again.
+    /// Selects the events that this client receives, and returns a stream of them. Applies to all its streams, and again after a reconnect.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
-        // Made before asking: events may come before the answer.
+        // Created before the request: events may arrive before its reply.
         let events = self.events();
         self.request(filter).await?;
         Ok(events)
     }
 
-    /// Starts a node.
+    /// Creates and starts a node.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn create_node(&self, request: &CreateNode) -> Result<RemoteNode, ClientError> {
         let created = self.request(request).await?;
         Ok(RemoteNode::new(self.clone(), created.node_id, request.session_id.clone()))
     }
 
-    /// A node that is there already.
+    /// Returns an existing node.
     ///
     /// # Errors
-    /// As [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` when it is not.
+    /// See [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` if it does not exist.
     pub async fn get_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
         let node = self.node(node_id, session);
         node.info().await?;
         Ok(node)
     }
 
-    /// A node that is believed to be there: nothing is asked.
+    /// Returns a node without checking that it exists.
     pub fn node(&self, node_id: &str, session: Option<&str>) -> RemoteNode {
         RemoteNode::new(self.clone(), node_id.to_string(), session.map(str::to_string))
     }
 
-    /// Starts a node again that is defined and does not run.
+    /// Starts a node that is defined but not running.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
         let node = self.node(node_id, session);
         node.start().await?;
         Ok(node)
     }
 
-    /// What is known of a node.
+    /// Returns the description of a node.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn node_info(&self, node: &GetNode) -> Result<NodeInfo, ClientError> {
         Ok(self.request(node).await?.into())
     }
 
-    /// All nodes of a session.
+    /// Lists the nodes of a session.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
         Ok(self.request(&ListNodes { session_id: session.map(str::to_string) }).await?.nodes_info)
     }
 
-    /// All sessions.
+    /// Lists all sessions.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, ClientError> {
         Ok(self.request(&ListSessions {}).await?.sessions)
     }
 
-    /// Makes a session.
+    /// Creates a session.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn create_session(&self, request: &CreateSession) -> Result<SessionInfo, ClientError> {
         self.request(request).await
     }
 
-    /// One session; the default one if `name` is `None`.
+    /// Returns the description of a session; `None` for the default session.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn session(&self, name: Option<&str>) -> Result<SessionInfo, ClientError> {
         self.request(&GetSession::new(name.map(str::to_string))).await
     }
 
-    /// Stops a session's nodes and forgets it.
+    /// Stops a session's nodes and deletes it.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn delete_session(&self, name: &str) -> Result<(), ClientError> {
         self.request(&DeleteSession::new(Some(name.to_string()))).await.map(drop)
     }
 
-    /// Starts all nodes of a session that do not run; tells which were started and which could not be.
+    /// Starts all nodes of a session that are not running. Returns those that were started and those that failed.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn start_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         self.request(&StartSession::new(Some(name.to_string()))).await
     }
 
-    /// Stops all nodes of a session and keeps their definitions; tells which were stopped and which could not be.
+    /// Stops all nodes of a session and keeps their definitions. Returns those that were stopped and those that failed.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn stop_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         self.request(&StopSession::new(Some(name.to_string()))).await
     }
 
-    /// Is anybody there?
+    /// Checks that the server is running.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn ping(&self) -> Result<Pong, ClientError> {
         self.request(&Ping {}).await
     }
 
-    /// Stops the server; `keep_nodes` leaves hosted nodes running.
+    /// Stops the server. `keep_nodes` leaves hosted nodes running.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn shutdown(&self, keep_nodes: bool) -> Result<(), ClientError> {
         self.request(&Shutdown { keep_nodes }).await.map(drop)
     }
@@ -320,10 +319,10 @@ fn object(command: RequestName, params: Value) -> Result<Map<String, Value>, Cli
 
 fn value<R: Request>(request: &R) -> Result<Value, ClientError> {
     serde_json::to_value(request)
-        .map_err(|error| ClientError::Protocol(format!("parameters that are no JSON: {error}")))
+        .map_err(|error| ClientError::Protocol(format!("parameters cannot be encoded as JSON: {error}")))
 }
 
 pub(crate) fn typed<T: DeserializeOwned>(data: Value) -> Result<T, ClientError> {
     serde_json::from_value(data)
-        .map_err(|error| ClientError::Protocol(format!("the server's result is not as expected: {error}")))
+        .map_err(|error| ClientError::Protocol(format!("unexpected reply from the server: {error}")))
 }

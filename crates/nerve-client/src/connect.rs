@@ -34,7 +34,7 @@ struct State {
     connection: Option<Arc<Connection>>,
     reconnect: Reconnect,
     backoff: Backoff,
-    /// How often connecting was given up, and the last error.
+    /// Number of failed attempts to connect, and the last error.
     failures: (u64, Option<ClientError>),
 }
 
@@ -98,7 +98,7 @@ impl Connector {
         self.router.reconnects() && !*self.closed.borrow()
     }
 
-    /// Returns until when an unreachable server is waited for.
+    /// Returns the time at which the client stops waiting for an unreachable server.
     pub(crate) fn deadline(&self) -> Instant {
         match lock(&self.state).reconnect {
             Reconnect::Never => Instant::now(),
@@ -112,7 +112,7 @@ impl Connector {
         lock(&self.state).connection.clone().filter(|connection| connection.shared().is_open())
     }
 
-    /// Returns the error if there is no connection and will be none.
+    /// Returns the error if there is no connection and none will be opened.
     fn terminal_error(&self) -> Option<ClientError> {
         if *self.closed.borrow() {
             return Some(Closed::ByClient.error(false, None));
@@ -172,7 +172,7 @@ impl Connector {
             };
             let why = match timeout_at(deadline, trying).await {
                 Ok(Ok(connection)) => {
-                    tracing::debug!("connected again");
+                    tracing::debug!("reconnected");
                     return Ok(connection);
                 }
                 Ok(Err(error)) => error,
@@ -245,7 +245,7 @@ impl Connector {
                 continue;
             }
             if let Err(error) = self.connection(self.deadline()).await {
-                tracing::debug!(%error, "streams of events end");
+                tracing::debug!(%error, "event streams end");
                 self.router.end_streams();
             }
         }
@@ -253,7 +253,7 @@ impl Connector {
 }
 
 fn timed_out() -> ClientError {
-    let why = "nobody took the connection in time";
+    let why = "connection not accepted in time";
     let source = std::io::Error::new(std::io::ErrorKind::TimedOut, why);
-    ClientError::Io { action: "cannot connect again".to_string(), source }
+    ClientError::Io { action: "cannot reconnect".to_string(), source }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nerve_api::reply::{BudgetExceeded, ErrorDetails, RunEnded};
 
-/// Why a request has failed.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No server listens on the socket. The request was not sent.
@@ -15,7 +15,7 @@ pub enum ClientError {
     NotRunning {
         /// Path of the socket.
         path: PathBuf,
-        /// What the user can do about it.
+        /// Hint on how to solve the problem.
         hint: &'static str,
     },
     /// The connection ended before the answer. A request that changes something is never resent; the content
@@ -28,7 +28,7 @@ pub enum ClientError {
     /// The connection could not be made. The request was not sent.
     #[error("{action}: {source}")]
     Io {
-        /// What failed, and on what.
+        /// Description of the failed action and its object.
         action: String,
         /// The system's error.
         source: io::Error,
@@ -128,17 +128,17 @@ impl fmt::Display for Unanswered {
 /// An error reported by the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerError {
-    /// What failed, and why.
+    /// Error message.
     pub message: String,
     /// Error type: `not_found_error`, `timeout`, `blocked` …; empty if unknown.
     pub error_type: String,
-    /// What the user can do about it.
+    /// Hint on how to solve the problem.
     pub hint: Option<String>,
     /// The terminal's screen, if it explains the error.
     pub screen: Option<String>,
     /// The choices of the dialog that blocks the node.
     pub choices: Vec<String>,
-    /// How far a prompt was delivered: `typed`, `submitted`, `started`, `unknown`.
+    /// Delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
     pub delivery: Option<String>,
     /// The budget that stopped a run.
     pub exceeded: Option<BudgetExceeded>,

@@ -61,13 +61,13 @@ impl Position {
 /// A SUBSCRIBE request.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscription {
-    /// Its parameters, without `since`.
+    /// Parameters without `since`.
     pub(crate) filter: Option<Map<String, Value>>,
     pub(crate) since: Option<u64>,
     pub(crate) purpose: Purpose,
 }
 
-/// Why a SUBSCRIBE is sent.
+/// Reason for a SUBSCRIBE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The user requested it.

@@ -1,4 +1,4 @@
-//! A prompt whose answer is wanted as it grows.
+//! Executes a prompt and streams its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,67 +16,67 @@ use crate::error::ClientError;
 use crate::link::Link;
 use crate::pending::{PendingReply, Reply};
 
-/// Chunks kept for a reader that is slow; further ones are lost, and it is told.
+/// Capacity of the queue of chunks. Further chunks for a slow reader are dropped and counted.
 const CHUNK_QUEUE: usize = 1024;
 
-/// What may be said of a turn beside its prompt.
+/// Options of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecuteOptions {
-    /// `claude`, `codex`, `gemini`, `none`; the node's if `None`.
+    /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the node's.
     pub parser: Option<String>,
-    /// Limit of the whole turn, waiting included; the node's if `None`.
+    /// Time limit of the whole turn, including the time in the queue. Default: the node's.
     pub timeout: Option<Duration>,
-    /// Fail at once when another turn runs instead of queueing.
+    /// Fails at once if another turn is running, instead of queueing.
     pub fail_if_busy: bool,
-    /// When the time is over, let the turn go on to its end instead of interrupting it.
+    /// Lets the turn continue after `timeout`, instead of interrupting it.
     pub detach_on_timeout: bool,
-    /// What was said before, and where the turn is kept; the node's own conversation if `None`.
+    /// Earlier messages, and where the turn is stored. Default: the node's conversation.
     pub conversation: Option<ConversationOptions>,
-    /// The span that the turn is part of, as a header `traceparent` has it (W3C Trace Context).
+    /// Parent span of the turn, in the format of the `traceparent` header (W3C Trace Context).
     pub traceparent: Option<String>,
-    /// What goes with it in the header `tracestate`.
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
     pub tracestate: Option<String>,
 }
 
-/// What an [`ExecuteStream`] gives.
+/// An item of an [`ExecuteStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
-    /// More of the answer.
+    /// A further part of the answer.
     Chunk(String),
-    /// So many chunks were lost here because the stream was read too slowly; the response still has everything.
+    /// Number of chunks lost here because the stream was read too slowly. The response is still complete.
     Missed(u64),
-    /// The finished turn; nothing comes after it.
+    /// The finished turn, which is the last item.
     Response(Box<Turn>),
 }
 
-/// An answer as it grows, then the response. Dropping it does not stop the turn: interrupt the node for that.
+/// Streams an answer as it grows, then the response. Dropping the stream does not stop the turn: interrupt the node for that.
 ///
-/// A connection that has subscribed to events without OUTPUT_CHUNK gets no chunks, only the response.
+/// A connection that subscribed to events without OUTPUT_CHUNK receives no chunks, only the response.
 #[derive(Debug)]
 pub struct ExecuteStream {
-    /// Ends when the reply is there.
+    /// Closed when the reply has arrived.
     chunks: mpsc::Receiver<Chunk>,
-    /// A chunk whose loss of others before it was told first.
+    /// The chunk that follows a [`StreamItem::Missed`].
     held: Option<String>,
     wait: Wait,
     response: Option<Result<StreamItem, ClientError>>,
     prompt: Prompt,
-    /// Stays open until the answer is there, whatever becomes of client and node.
+    /// Keeps the connection open until the reply, even if client and node are dropped.
     link: Arc<Link>,
 }
 
-/// What a stream waits for.
+/// Next thing that a stream waits for.
 #[derive(Debug)]
 enum Wait {
     Reply(PendingReply),
-    /// A connection: the prompt did not go out over the last one.
+    /// A new connection: the prompt was not sent over the last one.
     Connection,
-    Nothing,
+    Done,
 }
 
 #[derive(Debug)]
 struct Chunk {
-    missed_before: u64,
+    lost_before: u64,
     text: String,
 }
 
@@ -88,17 +88,17 @@ impl ExecuteStream {
         Ok(ExecuteStream { chunks: chunks.0, held: None, wait, response: None, prompt, link })
     }
 
-    /// The next item; `None` after the response or an error. May be dropped before it is done.
+    /// Returns the next item; `None` after the response or an error. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<StreamItem, ClientError>> {
         if let Some(text) = self.held.take() {
             return Some(Ok(StreamItem::Chunk(text)));
         }
         loop {
             match self.chunks.recv().await {
-                Some(Chunk { missed_before: 0, text }) => return Some(Ok(StreamItem::Chunk(text))),
-                Some(Chunk { missed_before, text }) => {
+                Some(Chunk { lost_before: 0, text }) => return Some(Ok(StreamItem::Chunk(text))),
+                Some(Chunk { lost_before, text }) => {
                     self.held = Some(text);
-                    return Some(Ok(StreamItem::Missed(missed_before)));
+                    return Some(Ok(StreamItem::Missed(lost_before)));
                 }
                 None => {}
             }
@@ -110,7 +110,7 @@ impl ExecuteStream {
                         self.wait = Wait::Connection;
                         continue;
                     }
-                    self.wait = Wait::Nothing;
+                    self.wait = Wait::Done;
                     let response = outcome.and_then(typed).map(|data| StreamItem::Response(Box::new(data)));
                     if missed == 0 {
                         return Some(response);
@@ -124,21 +124,21 @@ impl ExecuteStream {
                         self.wait = Wait::Reply(reply);
                     }
                     Err(error) => {
-                        self.wait = Wait::Nothing;
+                        self.wait = Wait::Done;
                         return Some(Err(error));
                     }
                 },
-                Wait::Nothing => return self.response.take(),
+                Wait::Done => return self.response.take(),
             }
         }
     }
 }
 
-/// A prompt as it goes out, over whatever connection.
+/// A prompt that can be sent over any connection.
 #[derive(Debug)]
 pub(crate) struct Prompt {
     pub(crate) line: Line,
-    /// Until then a connection is looked for.
+    /// Deadline for finding a connection.
     pub(crate) deadline: Instant,
     node: String,
     session: Option<String>,
@@ -149,7 +149,7 @@ impl Prompt {
         Prompt { line, deadline, node: node.to_string(), session: session.map(str::to_string) }
     }
 
-    /// Both ends of the queue that leads from a connection to a stream.
+    /// Creates the queue from a connection to a stream.
     pub(crate) fn queue(&self) -> (ChunkSink, ChunkSource) {
         let (queue, chunks) = mpsc::channel(CHUNK_QUEUE);
         let sink = ChunkSink { node: self.node.clone(), session: self.session.clone(), queue, missed: 0 };
@@ -157,11 +157,11 @@ impl Prompt {
     }
 }
 
-/// The stream's end of the queue.
+/// Receiving end of the queue.
 pub(crate) struct ChunkSource(mpsc::Receiver<Chunk>);
 
-/// The connection's end of the queue: takes the chunks that belong to one request. It is dropped with the request's entry, which
-/// is what ends the stream: no chunk of a later turn gets in.
+/// Sending end of the queue: takes the chunks that belong to one request. It is dropped with the pending request, which ends the stream
+/// before chunks of a later turn arrive.
 #[derive(Debug)]
 pub(crate) struct ChunkSink {
     node: String,
@@ -171,30 +171,30 @@ pub(crate) struct ChunkSink {
 }
 
 impl ChunkSink {
-    /// Takes the event if it is a chunk of request `id`. A reader that is slow must not hold up the connection.
+    /// Queues the event if it is a chunk of request `id`. Never waits, since a slow reader must not block the connection.
     pub(crate) fn offer(&mut self, id: i64, event: &EventMessage) {
         let Some(text) = self.text(id, event) else { return };
-        let chunk = Chunk { missed_before: self.missed, text: text.to_string() };
+        let chunk = Chunk { lost_before: self.missed, text: text.to_string() };
         match self.queue.try_send(chunk) {
             Ok(()) => self.missed = 0,
             Err(_) => self.missed += 1,
         }
     }
 
-    /// Chunks lost since the last one that was taken.
+    /// Returns the number of chunks lost since the last queued one.
     pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// A server that names session and request in the event is believed; one that does not leaves only the node to go by.
+    /// Returns the text if the event is a chunk of this request. Compares the node, and session and request id if the server sends them.
     fn text<'a>(&self, id: i64, event: &'a EventMessage) -> Option<&'a str> {
         let node = event.node_id.as_deref() == Some(self.node.as_str());
         let session = match (&self.session, &event.session_id) {
-            (Some(ours), Some(said)) => ours == said,
+            (Some(ours), Some(theirs)) => ours == theirs,
             _ => true,
         };
         let request = match event.data.get("request_id").and_then(Value::as_str) {
-            Some(said) => said == id.to_string(),
+            Some(theirs) => theirs == id.to_string(),
             None => true,
         };
         let ours = node && session && request && event.event_type == EventType::OutputChunk.as_str();

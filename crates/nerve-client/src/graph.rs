@@ -1,4 +1,4 @@
-//! Graphs and their runs, seen from a client.
+//! Graphs and their runs.
 
 use nerve_api::reply::{GraphInfo, RunEnded, RunInfo};
 use nerve_api::request::{
@@ -10,31 +10,32 @@ use serde_json::{Map, Value};
 use crate::client::NerveClient;
 use crate::error::ClientError;
 
-/// What may be said of a run beside its graph.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunOptions {
-    /// Where steps find nodes that the graph does not define; the server's default session if `None`.
+    /// Session that provides the nodes not defined by the graph. Default: the server's default session.
     pub session: Option<String>,
-    /// The graph's input.
+    /// Input of the graph.
     pub input: Value,
-    /// Id of the run: 1–32 of `a-z 0-9 -`; made up if `None`.
+    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
     pub run_id: Option<String>,
-    /// Answer with the trace too.
+    /// Includes the trace in the reply.
     pub trace: bool,
-    /// Leave the graph's own nodes running when it ends.
+    /// Leaves the graph's own nodes running after its end.
     pub keep_nodes: bool,
-    /// The span that the run is part of, as a header `traceparent` has it.
+    /// Parent span of the run, in the format of the `traceparent` header (W3C Trace Context).
     pub traceparent: Option<String>,
-    /// What goes with it in the header `tracestate`.
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
     pub tracestate: Option<String>,
 }
 
 impl NerveClient {
-    /// Runs a graph, given as a graph file has it, and waits for its end. Dropping the future does not end the run:
-    /// [`NerveClient::cancel_run`] does.
+    /// Runs a graph, given as in a graph file, and waits for its end. Dropping the future does not end the run: use
+    /// [`NerveClient::cancel_run`].
     ///
     /// # Errors
-    /// As [`NerveClient::request`]. A run that failed or was cancelled is a [`crate::ServerError`] whose `run` has what was done.
+    /// See [`NerveClient::request`]. If the run failed or was cancelled, the `run` of the [`crate::ServerError`] contains its partial
+    /// results.
     pub async fn execute_graph(
         &self,
         definition: Map<String, Value>,
@@ -43,10 +44,10 @@ impl NerveClient {
         self.request_as(&whole(definition, options, false)).await
     }
 
-    /// The same without waiting: gives the run as it has begun.
+    /// Starts a run of a graph like [`NerveClient::execute_graph`] and returns without waiting for its end.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn start_graph(
         &self,
         definition: Map<String, Value>,
@@ -58,15 +59,15 @@ impl NerveClient {
     /// Runs a registered graph of the session in `options`, and waits for its end.
     ///
     /// # Errors
-    /// As [`NerveClient::execute_graph`].
+    /// See [`NerveClient::execute_graph`].
     pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEnded, ClientError> {
         self.request_as(&named(graph_id, options, false)).await
     }
 
-    /// The same without waiting: gives the run as it has begun.
+    /// Starts a run of a registered graph and returns without waiting for its end.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn start_registered_graph(
         &self,
         graph_id: &str,
@@ -78,7 +79,7 @@ impl NerveClient {
     /// Registers a graph in a session, under its own id.
     ///
     /// # Errors
-    /// As [`NerveClient::request`]; `already_exists_error` when the id is taken, by a node too.
+    /// See [`NerveClient::request`]; `already_exists_error` if a graph or node has that id.
     pub async fn create_graph(
         &self,
         definition: Map<String, Value>,
@@ -88,68 +89,67 @@ impl NerveClient {
         self.request(&params).await
     }
 
-    /// One registered graph, with its definition.
+    /// Returns a registered graph with its definition.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn get_graph(&self, graph_id: &str, session: Option<&str>) -> Result<GraphInfo, ClientError> {
         self.request(&GetGraph::new(graph_id, session.map(str::to_string))).await
     }
 
-    /// All graphs of a session, without their definitions.
+    /// Lists the graphs of a session, without their definitions.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn list_graphs(&self, session: Option<&str>) -> Result<Vec<GraphInfo>, ClientError> {
         let params = ListGraphs { session_id: session.map(str::to_string) };
         Ok(self.request(&params).await?.graphs_info)
     }
 
-    /// Forgets a graph; its runs go on.
+    /// Deletes a graph. Its runs continue.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn delete_graph(&self, graph_id: &str, session: Option<&str>) -> Result<(), ClientError> {
         self.request(&DeleteGraph::new(graph_id, session.map(str::to_string))).await.map(drop)
     }
 
-    /// Cancels all runs of a graph; gives their ids.
+    /// Cancels all runs of a graph and returns their ids.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn cancel_graph(&self, graph_id: &str) -> Result<Vec<String>, ClientError> {
         self.cancel(CancelGraph { run_id: None, graph_id: Some(graph_id.to_string()) }).await
     }
 
-    /// Cancels a run; gives its id.
+    /// Cancels a run and returns its id.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn cancel_run(&self, run_id: &str) -> Result<Vec<String>, ClientError> {
         self.cancel(CancelGraph { run_id: Some(run_id.to_string()), graph_id: None }).await
     }
 
-    /// All runs the server knows, newest first, without their steps.
+    /// Lists all runs, newest first, without their steps.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn runs(&self) -> Result<Vec<RunInfo>, ClientError> {
         Ok(self.request(&ListRuns {}).await?.runs)
     }
 
-    /// A run as it is now. `last`: only so many of its steps, the latest.
+    /// Returns the current state of a run, with at most the `last` steps.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn run_status(&self, run_id: &str, last: Option<usize>) -> Result<RunInfo, ClientError> {
         self.request(&GetRun { run_id: run_id.to_string(), last }).await
     }
 
-    /// Goes on with a run whose server died, and waits for its end. `edited` takes the place of the run's own graph: what is
-    /// unchanged in it is not run again.
+    /// Resumes a run whose server ended, and waits for its end. `edited` replaces the run's own graph; unchanged steps are not run again.
     ///
     /// # Errors
-    /// As [`NerveClient::execute_graph`].
+    /// See [`NerveClient::execute_graph`].
     pub async fn resume_run(
         &self,
         run_id: &str,
@@ -160,10 +160,10 @@ impl NerveClient {
         self.request_as(&params).await
     }
 
-    /// The same without waiting: gives the run as it goes on.
+    /// Resumes a run like [`NerveClient::resume_run`] and returns without waiting for its end.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn restart_run(
         &self,
         run_id: &str,
@@ -174,10 +174,10 @@ impl NerveClient {
         self.request_as(&params).await
     }
 
-    /// Answers a gate that a run waits at; gives the run as it goes on. `step` is its path; `None` where only one gate waits.
+    /// Answers a gate at which a run waits, and returns the state of the run. `step` is the gate's path; optional if only one gate waits.
     ///
     /// # Errors
-    /// As [`NerveClient::request`]; `invalid_request_error` for what is none of its choices.
+    /// See [`NerveClient::request`]; `invalid_request_error` if `choice` is not one of the gate's choices.
     pub async fn answer_gate(
         &self,
         run_id: &str,

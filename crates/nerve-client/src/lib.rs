@@ -1,4 +1,4 @@
-//! The Rust SDK: talks to a nerve server over its Unix socket, TCP or HTTP. Knows the wire and nothing else of nerve.
+//! The Rust SDK: a client of a nerve server over its Unix socket, TCP or HTTP. It depends only on the protocol, not on the engine.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! A graph is run as its file has it; a run that failed is an error that carries the results it has:
+//! A graph is given as in a graph file. The error of a failed run contains its partial results:
 //!
 //! ```no_run
 //! # async fn example(client: nerve_client::NerveClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -33,10 +33,10 @@
 //! # }
 //! ```
 //!
-//! One connection serves any number of requests at a time. Every future may be dropped at any point: what was asked is asked, its
-//! answer is thrown away, and nothing else on the connection is touched.
+//! One connection serves any number of concurrent requests. Every future may be dropped at any point: a request that was sent is
+//! still executed, its reply is discarded, and other requests are not affected.
 //!
-//! A connection that ends, because the server is started anew, say, is made again by itself: see [`NerveClient`] and [`Reconnect`].
+//! A connection that ends, for example because the server restarts, is reopened automatically: see [`NerveClient`] and [`Reconnect`].
 #![warn(missing_docs)]
 
 mod client;
@@ -63,7 +63,7 @@ pub use events::EventStream;
 pub use execute::{ExecuteOptions, ExecuteStream, StreamItem};
 pub use graph::RunOptions;
 pub use node::RemoteNode;
-#[expect(deprecated, reason = "the older name is given on")]
+#[expect(deprecated, reason = "the older name is re-exported")]
 pub use older::RemoteChannel;
 pub use reconnect::Reconnect;
 pub use tls::Tls;

@@ -1,4 +1,4 @@
-//! A node on a server, seen from a client (seed node-refactoring §6.8).
+//! A node on a server.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::client::NerveClient;
 use crate::error::ClientError;
 use crate::execute::{ExecuteOptions, ExecuteStream};
 
-/// Lines of a node's text that are its tail.
+/// Number of lines returned by [`RemoteNode::read_tail`].
 const TAIL_LINES: usize = 50;
 
-/// A node on a server. All methods fail as [`NerveClient::request`] does.
+/// A node on a server. All methods fail like [`NerveClient::request`].
 #[derive(Debug, Clone)]
 pub struct RemoteNode {
     client: NerveClient,
@@ -29,22 +29,22 @@ impl RemoteNode {
         RemoteNode { client, node_id, session_id }
     }
 
-    /// Its id.
+    /// Returns the id of the node.
     pub fn id(&self) -> &str {
         &self.node_id
     }
 
-    /// Its session; `None` is the server's default one.
+    /// Returns the node's session; `None` for the default session.
     pub fn session(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    /// The client through which it is asked.
+    /// Returns the client of the node's server.
     pub fn client(&self) -> &NerveClient {
         &self.client
     }
 
-    /// What is known of it.
+    /// Returns the description of the node.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -55,15 +55,15 @@ impl RemoteNode {
     /// Sends a prompt and waits for the finished turn.
     ///
     /// # Errors
-    /// Any [`ClientError`]; of the server's, `timeout`, `blocked`, `busy` and `delivery_error` are to be expected.
+    /// Any [`ClientError`]; typical server errors are `timeout`, `blocked`, `busy` and `delivery_error`.
     pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
         self.client.request_as(&self.prompt(text, options, false)).await
     }
 
-    /// Sends a prompt and gives its answer as it grows, then the finished turn.
+    /// Sends a prompt and streams its answer, then the finished turn.
     ///
     /// # Errors
-    /// Any [`ClientError`]; those of the turn come from the stream.
+    /// Any [`ClientError`]; errors of the turn are items of the stream.
     pub async fn execute_stream(
         &self,
         text: &str,
@@ -72,11 +72,11 @@ impl RemoteNode {
         self.client.stream(&self.prompt(text, options, true), &self.node_id, self.session()).await
     }
 
-    /// Sends a prompt and does not wait: [`NerveClient::wait_for_result`] does, with the id that comes back. `webhook`: who is told over
-    /// HTTP.
+    /// Sends a prompt and returns at once, with an id for [`NerveClient::wait_for_result`]. `webhook` is called after the end of the
+    /// execution.
     ///
     /// # Errors
-    /// Any [`ClientError`]; those of the turn are in its result.
+    /// Any [`ClientError`]; errors of the turn are in its result.
     pub async fn execute_async(
         &self,
         text: &str,
@@ -87,7 +87,7 @@ impl RemoteNode {
         Ok(self.client.request_as::<_, TurnAccepted>(&request).await?.result_id)
     }
 
-    /// Writes data as it is; gives the number of bytes written.
+    /// Writes raw data and returns the number of bytes written.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -113,7 +113,7 @@ impl RemoteNode {
         self.client.request(&params).await.map(drop)
     }
 
-    /// The last `lines` lines of text, all if `None`.
+    /// Returns the last `lines` lines of text, or all.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -123,7 +123,7 @@ impl RemoteNode {
         Ok(self.client.request(&params).await?.buffer)
     }
 
-    /// The last 50 lines of text.
+    /// Returns the last 50 lines of text.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -131,7 +131,7 @@ impl RemoteNode {
         self.read(Some(TAIL_LINES)).await
     }
 
-    /// Forgets the text so far; the screen stays.
+    /// Clears the text buffer. The screen stays.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -140,7 +140,7 @@ impl RemoteNode {
         self.client.request(&ClearBuffer::new(node_id, session_id)).await.map(drop)
     }
 
-    /// Interrupts what it does now.
+    /// Interrupts the current work of the node.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -149,7 +149,7 @@ impl RemoteNode {
         self.client.request(&SendInterrupt::new(node_id, session_id)).await.map(drop)
     }
 
-    /// Gives its terminal another size.
+    /// Resizes the terminal.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -159,10 +159,10 @@ impl RemoteNode {
         self.client.request(&params).await.map(drop)
     }
 
-    /// Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
+    /// Waits until the node is in one of the states `until`, and returns that state.
     ///
     /// # Errors
-    /// Any [`ClientError`]; a [`crate::ServerError`] of type `timeout` when none came in time.
+    /// Any [`ClientError`]; a [`crate::ServerError`] of type `timeout` if no such state is reached in time.
     pub async fn wait(&self, until: &[&str], timeout: Option<Duration>) -> Result<String, ClientError> {
         let (node_id, session_id) = self.ids();
         let until = States(until.iter().map(|state| state.to_string()).collect());
@@ -170,7 +170,7 @@ impl RemoteNode {
         Ok(self.client.request(&params).await?.state)
     }
 
-    /// Its audit log; node and session of `filter` are not looked at.
+    /// Returns entries of the node's audit log. Node and session of `filter` are ignored.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -180,7 +180,7 @@ impl RemoteNode {
         self.client.request(&params).await
     }
 
-    /// Why it is in its state.
+    /// Explains the state of the node.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -189,7 +189,7 @@ impl RemoteNode {
         self.client.request(&ExplainNode::new(node_id, session_id)).await
     }
 
-    /// Answers the dialog it shows.
+    /// Answers the current dialog.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -197,10 +197,10 @@ impl RemoteNode {
         self.answer_with(Some(choice)).await
     }
 
-    /// Answers the dialog it shows and waits for the end of the turn that the dialog interrupted; gives the turn, if there was one.
+    /// Answers the current dialog and waits for the end of the interrupted turn. Returns that turn, if there was one.
     ///
     /// # Errors
-    /// Any [`ClientError`]; of the server's, `timeout` and `blocked` are to be expected.
+    /// Any [`ClientError`]; typical server errors are `timeout` and `blocked`.
     pub async fn answer_and_wait(
         &self,
         choice: NodeChoice,
@@ -215,7 +215,7 @@ impl RemoteNode {
         }
     }
 
-    /// Leaves the dialog it shows without an answer.
+    /// Closes the current dialog without an answer.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -223,23 +223,23 @@ impl RemoteNode {
         self.answer_with(None).await
     }
 
-    /// Makes a node `target` that goes on from where this one is.
+    /// Creates a node `target` that continues from the state of this one.
     ///
     /// # Errors
-    /// Any [`ClientError`]; of the server's, `invalid_request_error` says why it cannot be forked, and `busy` that it is not ready.
+    /// Any [`ClientError`]; `invalid_request_error` if the node cannot be forked, `busy` if it is not ready.
     pub async fn fork(&self, target: &str) -> Result<RemoteNode, ClientError> {
         self.fork_with(target, None).await
     }
 
-    /// The same from where it was after a turn, counted from 1.
+    /// Creates a node `target` that continues from the state after a turn, counted from 1.
     ///
     /// # Errors
-    /// As [`RemoteNode::fork`].
+    /// See [`RemoteNode::fork`].
     pub async fn fork_at(&self, target: &str, turn: u64) -> Result<RemoteNode, ClientError> {
         self.fork_with(target, Some(turn)).await
     }
 
-    /// Starts it again when it is defined and does not run.
+    /// Starts the node if it is defined but not running.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -248,7 +248,7 @@ impl RemoteNode {
         self.client.request(&StartNode::new(node_id, session_id)).await.map(drop)
     }
 
-    /// Stops it.
+    /// Stops the node.
     ///
     /// # Errors
     /// Any [`ClientError`].
@@ -272,7 +272,7 @@ impl RemoteNode {
         Ok(RemoteNode::new(self.client.clone(), forked.node_id, session_id))
     }
 
-    /// Returns the ids of node and session, as requests have them.
+    /// Returns the ids of node and session for a request.
     fn ids(&self) -> (String, Option<String>) {
         (self.node_id.clone(), self.session_id.clone())
     }

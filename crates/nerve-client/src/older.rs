@@ -1,4 +1,4 @@
-//! What things were called in the first nerve (seed node-refactoring §6.8).
+//! Names of the first nerve, as deprecated aliases.
 
 use nerve_api::reply::Turn;
 use nerve_api::request::CreateNode;
@@ -8,24 +8,24 @@ use crate::error::ClientError;
 use crate::execute::{ExecuteOptions, ExecuteStream};
 use crate::node::RemoteNode;
 
-/// A node under its older name.
+/// Older name of [`RemoteNode`].
 #[deprecated(note = "use RemoteNode")]
 pub type RemoteChannel = RemoteNode;
 
 impl RemoteNode {
-    /// [`RemoteNode::execute`].
+    /// Older name of [`RemoteNode::execute`].
     ///
     /// # Errors
-    /// As that.
+    /// See there.
     #[deprecated(note = "use RemoteNode::execute")]
     pub async fn send(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
         self.execute(text, options).await
     }
 
-    /// [`RemoteNode::execute_stream`].
+    /// Older name of [`RemoteNode::execute_stream`].
     ///
     /// # Errors
-    /// As that.
+    /// See there.
     #[deprecated(note = "use RemoteNode::execute_stream")]
     pub async fn send_stream(
         &self,
@@ -35,16 +35,16 @@ impl RemoteNode {
         self.execute_stream(text, options).await
     }
 
-    /// [`RemoteNode::stop`].
+    /// Older name of [`RemoteNode::stop`].
     ///
     /// # Errors
-    /// As that.
+    /// See there.
     #[deprecated(note = "use RemoteNode::stop")]
     pub async fn close(&self) -> Result<(), ClientError> {
         self.stop().await
     }
 
-    /// [`RemoteNode::id`].
+    /// Older name of [`RemoteNode::id`].
     #[deprecated(note = "use RemoteNode::id")]
     pub fn channel_id(&self) -> &str {
         self.id()
@@ -52,19 +52,19 @@ impl RemoteNode {
 }
 
 impl NerveClient {
-    /// [`NerveClient::create_node`].
+    /// Older name of [`NerveClient::create_node`].
     ///
     /// # Errors
-    /// As that.
+    /// See there.
     #[deprecated(note = "use NerveClient::create_node")]
     pub async fn create_channel(&self, params: &CreateNode) -> Result<RemoteNode, ClientError> {
         self.create_node(params).await
     }
 
-    /// [`NerveClient::get_node`].
+    /// Older name of [`NerveClient::get_node`].
     ///
     /// # Errors
-    /// As that.
+    /// See there.
     #[deprecated(note = "use NerveClient::get_node")]
     pub async fn get_channel(
         &self,
@@ -74,10 +74,10 @@ impl NerveClient {
         self.get_node(channel_id, session).await
     }
 
-    /// The ids of [`NerveClient::list_nodes`].
+    /// Returns only the ids of [`NerveClient::list_nodes`].
     ///
     /// # Errors
-    /// As that.
+    /// See there.
     #[deprecated(note = "use NerveClient::list_nodes")]
     pub async fn list_channels(&self, session: Option<&str>) -> Result<Vec<String>, ClientError> {
         Ok(self.list_nodes(session).await?.into_iter().map(|node| node.id).collect())

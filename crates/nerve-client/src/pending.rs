@@ -92,7 +92,7 @@ struct State {
     has_received: bool,
 }
 
-/// Why a connection has ended.
+/// Reason why a connection has ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Closed {
     ByClient,
@@ -108,7 +108,7 @@ impl Closed {
             Closed::ByClient => ClientError::Closed(Unanswered::new("this client is closed", sent, id)),
             Closed::ByServer => ClientError::Closed(Unanswered::new(CLOSED_BY_SERVER, sent, id)),
             Closed::Broken(why) => {
-                let reason = format!("the connection to the server broke: {why}");
+                let reason = format!("connection to the server lost: {why}");
                 ClientError::Closed(Unanswered::new(reason, sent, id))
             }
             Closed::InvalidData(what) => ClientError::Protocol(what.clone()),
@@ -246,17 +246,16 @@ impl Shared {
     /// Dispatches the message in a line.
     pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), Closed> {
         let message: Value = serde_json::from_slice(line)
-            .map_err(|error| Closed::InvalidData(format!("the server sent what is not JSON: {error}")))?;
+            .map_err(|error| Closed::InvalidData(format!("the server sent invalid JSON: {error}")))?;
         // Newer servers may send further kinds of messages; these are ignored.
         if !matches!(message.get("type").and_then(Value::as_str), Some("result" | "error" | "event")) {
             return match message {
                 Value::Object(_) => Ok(()),
-                _ => Err(Closed::InvalidData("the server sent JSON that is no message".to_string())),
+                _ => Err(Closed::InvalidData("the server sent JSON that is not a message".to_string())),
             };
         }
-        let message = serde_json::from_value(message).map_err(|error| {
-            Closed::InvalidData(format!("the server sent a message that is wrong: {error}"))
-        })?;
+        let message = serde_json::from_value(message)
+            .map_err(|error| Closed::InvalidData(format!("the server sent an invalid message: {error}")))?;
         match message {
             Message::Result(result) => self.answer(result),
             Message::Error(error) => self.reject(error.request_id, error.error),

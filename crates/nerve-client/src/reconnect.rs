@@ -1,4 +1,4 @@
-//! When a client reconnects.
+//! Policy and backoff for reconnects.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -10,10 +10,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a client does when its connection has ended.
+/// Behaviour of a client when its connection has ended.
 ///
-/// A connection is made again when a request or an event stream needs it. The client authenticates again and
-/// resumes its event subscription after the last event received.
+/// A connection is reopened when a request or an event stream needs it. The client authenticates again and resumes its event subscription
+/// after the last event received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reconnect {
     /// Does not reconnect: further requests fail, and event streams end.

@@ -1,4 +1,4 @@
-//! Executions that nobody waits for, seen from a client.
+//! Results of asynchronous executions.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::client::NerveClient;
 use crate::error::ClientError;
 
 impl NerveClient {
-    /// What is known of an execution that [`crate::RemoteNode::execute_async`] began. An execution that failed is no error here: see its
-    /// `status`.
+    /// Returns the current state of an execution started with [`crate::RemoteNode::execute_async`]. A failed execution is not an error
+    /// here: see its `status`.
     ///
     /// # Errors
-    /// As [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` when there is no such one.
+    /// See [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` if it does not exist.
     pub async fn result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
         let params = GetResult { result_id: result_id.to_string(), wait: false, timeout: None };
         self.request(&params).await
     }
 
-    /// The same when it has ended.
+    /// Waits for the end of an execution and returns its result.
     ///
     /// # Errors
-    /// As [`NerveClient::result`]; a [`crate::ServerError`] of type `timeout` when it has not in that time.
+    /// See [`NerveClient::result`]; a [`crate::ServerError`] of type `timeout` if it does not end in time.
     pub async fn wait_for_result(
         &self,
         result_id: &str,
@@ -33,18 +33,18 @@ impl NerveClient {
         self.request(&params).await
     }
 
-    /// Results, newest first, without their responses.
+    /// Lists results, newest first, without their responses.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn results(&self, filter: &ListResults) -> Result<Vec<ResultInfo>, ClientError> {
         Ok(self.request(filter).await?.results)
     }
 
-    /// Takes a prompt back, or interrupts its turn; gives the result as it is then.
+    /// Removes a prompt from the queue, or interrupts its turn. Returns the result.
     ///
     /// # Errors
-    /// As [`NerveClient::request`].
+    /// See [`NerveClient::request`].
     pub async fn cancel_result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
         let params = CancelResult { result_id: result_id.to_string() };
         self.request(&params).await

@@ -11,7 +11,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::error::ClientError;
 
-/// How a client over a network verifies its server.
+/// TLS mode of a client, and the certificate authorities it trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Tls {
     /// No TLS: token, prompts and answers are sent in plain text. For loopback and trusted networks.
@@ -32,18 +32,18 @@ impl Tls {
         host: &str,
     ) -> Result<TlsStream<TcpStream>, ClientError> {
         let name = ServerName::try_from(host.to_string()).map_err(|error| {
-            ClientError::Protocol(format!("{host:?} cannot be in a certificate: {error}"))
+            ClientError::Protocol(format!("{host:?} is not a valid server name: {error}"))
         })?;
         let connector = TlsConnector::from(Arc::new(self.config()?));
         connector
             .connect(name, stream)
             .await
-            .map_err(|source| ClientError::Io { action: format!("no TLS with {host}"), source })
+            .map_err(|source| ClientError::Io { action: format!("TLS handshake with {host} failed"), source })
     }
 
     fn config(&self) -> Result<ClientConfig, ClientError> {
         let invalid = |error: &dyn std::fmt::Display| {
-            ClientError::Protocol(format!("the authorities' certificates: {error}"))
+            ClientError::Protocol(format!("invalid CA certificates: {error}"))
         };
         let mut roots = RootCertStore::empty();
         match self {
@@ -54,7 +54,7 @@ impl Tls {
                     roots.add(cert.map_err(|error| invalid(&error))?).map_err(|error| invalid(&error))?;
                 }
                 if roots.is_empty() {
-                    return Err(invalid(&"there is none"));
+                    return Err(invalid(&"no certificates found"));
                 }
             }
         }

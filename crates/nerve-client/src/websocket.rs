@@ -57,10 +57,10 @@ pub(crate) async fn open(
 #[derive(Debug, PartialEq, Eq)]
 struct ServerUrl<'a> {
     url: &'a str,
-    /// Without the brackets of an IPv6 address.
+    /// Host without the brackets of an IPv6 address.
     host: &'a str,
     port: u16,
-    /// As in the Host header.
+    /// Authority as in the Host header.
     authority: &'a str,
     tls: Option<&'a Tls>,
 }
@@ -109,7 +109,8 @@ async fn upgrade<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |source| ClientError::Io { action: format!("no WebSocket at {}", server.url), source };
+    let broken =
+        |source| ClientError::Io { action: format!("cannot open the WebSocket at {}", server.url), source };
     let wrong = |what: &str| ClientError::Protocol(format!("{}: {what}", server.url));
     let mut request = format!("ws://{}{PATH}", server.authority)
         .into_client_request()
@@ -132,7 +133,7 @@ where
         Err(Error::Protocol(ProtocolError::HandshakeIncomplete) | Error::ConnectionClosed) => {
             Err(broken(io::ErrorKind::UnexpectedEof.into()))
         }
-        Err(error) => Err(wrong(&format!("what answers is no nerve server: {error}"))),
+        Err(error) => Err(wrong(&format!("not a nerve server: {error}"))),
     }
 }
 
@@ -154,7 +155,7 @@ fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
             });
             let colon = if detail.is_empty() { "" } else { ": " };
             return ClientError::Protocol(format!(
-                "{}{PATH} answers HTTP {} and no WebSocket{colon}{detail}",
+                "{}{PATH} returned HTTP {} instead of a WebSocket{colon}{detail}",
                 server.url,
                 status.as_u16()
             ));
@@ -162,8 +163,8 @@ fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
     };
     let plain = || match status {
         StatusCode::UNAUTHORIZED => "the token is wrong".to_string(),
-        StatusCode::NOT_FOUND => format!("there is no {PATH} at {}: is it a nerve server?", server.url),
-        _ => format!("{}{PATH} answers HTTP {}", server.url, status.as_u16()),
+        StatusCode::NOT_FOUND => format!("no {PATH} at {}: is it a nerve server?", server.url),
+        _ => format!("{}{PATH} returned HTTP {}", server.url, status.as_u16()),
     };
     let message = field("detail").unwrap_or_else(plain);
     let data = ErrorDetails { hint: field("hint"), ..ErrorDetails::of(kind) };
@@ -175,7 +176,7 @@ struct MessageSource<S>(SplitStream<WebSocketStream<S>>);
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> LineSource for MessageSource<S> {
     async fn next(&mut self) -> Result<Vec<u8>, Closed> {
         loop {
-            let silent = |_| Closed::Broken(format!("nothing came for {} s", SILENCE_TIMEOUT.as_secs()));
+            let silent = |_| Closed::Broken(format!("no data received for {} s", SILENCE_TIMEOUT.as_secs()));
             // This also answers the server's pings.
             match tokio::time::timeout(SILENCE_TIMEOUT, self.0.next()).await.map_err(silent)? {
                 Some(Ok(Message::Text(text))) => return Ok(Bytes::from(text).into()),
@@ -197,7 +198,7 @@ fn close_reason(error: Error) -> Closed {
         // A server that was killed sends no close frame.
         Error::ConnectionClosed | Error::AlreadyClosed => Closed::ByServer,
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Closed::ByServer,
-        error => Closed::InvalidData(format!("the server broke the rules of WebSockets: {error}")),
+        error => Closed::InvalidData(format!("the server violated the WebSocket protocol: {error}")),
     }
 }
 

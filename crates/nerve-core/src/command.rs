@@ -19,64 +19,64 @@ pub use nerve_mux::pane::{PanePlace, TerminalKind};
 /// A node in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeRef {
-    /// `None` is the default session.
+    /// Name of the session; `None` for the default session.
     pub session: Option<String>,
-    /// The node's id.
+    /// Id of the node.
     pub node: String,
 }
 
-/// How a node is to be made.
+/// Definition of a node.
 #[derive(Debug, Clone)]
 pub struct NodeSpec {
     /// Session and id; the id follows the name rule.
     pub node: NodeRef,
-    /// What to run; empty takes the user's shell.
+    /// Command to run; empty for the user's shell.
     pub command: CommandLine,
     /// Kind of node.
     pub backend: BackendKind,
-    /// Working directory; the server's own if `None`.
+    /// Working directory; `None` for the server's.
     pub cwd: Option<PathBuf>,
-    /// Variables set on top of the server's environment.
+    /// Environment variables in addition to the server's.
     pub env: BTreeMap<String, String>,
     /// Size of the terminal.
     pub size: Size,
-    /// Profile by name; found from the command if `None`.
+    /// Name of the profile; `None` to detect it from the command.
     pub profile: Option<String>,
-    /// Parser of this node; the profile's if `None`.
+    /// Parser of this node; `None` for the profile's.
     pub parser: Option<ParserKind>,
-    /// Keep an audit log.
+    /// Writes an audit log.
     pub history: bool,
-    /// Record the terminal, where nodes run in hosts.
+    /// Records the terminal, if nodes run in hosts.
     pub record: bool,
-    /// How long a start may take until the first ready state.
+    /// Time limit for the start until the first ready state.
     pub ready_timeout: Duration,
-    /// How long a turn may take where the caller sets nothing.
+    /// Default time limit of a turn.
     pub response_timeout: Duration,
-    /// Where its pane is, for nodes in tmux or WezTerm.
+    /// Place of the pane, for nodes in tmux or WezTerm.
     pub place: PanePlace,
-    /// Id of the agent's own conversation, for agents that can be given one; made up, or taken from the command, if `None`.
+    /// Id of the agent's own conversation, if the agent accepts one. `None`: taken from the command, or generated.
     pub agent_session: Option<String>,
-    /// The model of a chat node; `None` for all others.
+    /// Model of a chat node; `None` for all others.
     pub chat: Option<Box<ChatSpec>>,
-    /// The conversation its prompts belong to where they name none.
+    /// Default conversation of the node's prompts.
     pub conversation: Option<Box<ConversationId>>,
-    /// A proxy of its own, between its agent and the API of its model.
+    /// Proxy of this node, between its agent and the API of its model.
     pub proxy: Option<Box<ProxySpec>>,
-    /// What else it gets of another node. Not part of how it was made, once that is known.
+    /// Existing node from which settings are inherited. Removed from the definition once they are resolved.
     pub like: Option<Box<Like>>,
 }
 
-/// A node whose variables another one gets, where nothing is said of them.
+/// An existing node whose environment variables another node inherits, unless they are set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Like {
-    /// The node.
+    /// Id and session of the node.
     pub node: NodeRef,
-    /// A proxy with its settings too.
+    /// Inherits the proxy with its settings too.
     pub proxy: bool,
 }
 
 impl NodeSpec {
-    /// A node with all defaults.
+    /// Creates a definition with all defaults.
     pub fn new(node: NodeRef, backend: BackendKind, command: CommandLine) -> NodeSpec {
         NodeSpec {
             node,
@@ -100,18 +100,18 @@ impl NodeSpec {
         }
     }
 
-    /// How long a start may take where nobody says (facts: the wire).
+    /// Default of [`NodeSpec::ready_timeout`].
     pub const READY_TIMEOUT: Duration = Duration::from_secs(60);
-    /// How long a turn may take where nobody says.
+    /// Default of [`NodeSpec::response_timeout`].
     pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1800);
 }
 
-/// Kinds of nodes the engine can make.
+/// Kinds of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
-    /// A program on a terminal of our own.
+    /// A program on a terminal of the server or a host.
     Pty,
-    /// Claude Code on a terminal of our own.
+    /// Claude Code on a terminal of the server or a host.
     Claude,
     /// A program in a pane of tmux.
     Tmux,
@@ -119,7 +119,7 @@ pub enum BackendKind {
     ClaudeTmux,
     /// A program in a pane of WezTerm.
     Wezterm,
-    /// Claude Code in a pane of WezTerm (seed: ClaudeWezTermNode).
+    /// Claude Code in a pane of WezTerm.
     ClaudeWezterm,
     /// One-shot `bash -c`, no terminal.
     Bash,
@@ -128,7 +128,7 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [BackendKind; 8] = [
         BackendKind::Pty,
         BackendKind::Claude,
@@ -140,7 +140,7 @@ impl BackendKind {
         BackendKind::Chat,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             BackendKind::Pty => "pty",
@@ -154,12 +154,12 @@ impl BackendKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with this name.
     pub fn parse(name: &str) -> Option<BackendKind> {
         BackendKind::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Whose terminal it is on; `None` where there is none.
+    /// Returns the owner of the kind's terminal; `None` for kinds without a terminal.
     pub fn terminal(self) -> Option<TerminalKind> {
         match self {
             BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
@@ -169,46 +169,46 @@ impl BackendKind {
         }
     }
 
-    /// Its program must be Claude Code.
+    /// Returns true if the program must be Claude Code.
     pub fn is_claude(self) -> bool {
         matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
     }
 }
 
-/// Which answer of a dialog.
+/// A choice of a dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// The choice that stands at this place, 1-based.
+    /// Position of the choice, from 1.
     Number(usize),
-    /// The choice whose label contains this, without regard to case; it must be the only one.
+    /// A part of the choice's label, ignoring case. Only one choice may match.
     Label(String),
-    /// Leave the dialog without choosing (Escape).
+    /// Closes the dialog without an answer (Escape).
     Cancel,
 }
 
-/// States a node can be in, without their details.
+/// States of a node, without their details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StateName {
-    /// Defined, and not started.
+    /// Defined but not started.
     Created,
-    /// The program runs and has not been ready yet.
+    /// Started, but not ready yet.
     Starting,
-    /// Waiting for a prompt.
+    /// Ready for a prompt.
     Ready,
     /// Working.
     Busy,
-    /// Asking something a prompt must not answer.
+    /// Waiting for the answer to a dialog.
     Blocked,
-    /// Waiting for the end of a usage limit.
+    /// Waiting until a usage limit is reset.
     Suspended,
     /// Being stopped.
     Stopping,
-    /// Gone.
+    /// Stopped.
     Stopped,
 }
 
 impl StateName {
-    /// The name on the wire, lower case.
+    /// Returns the name on the wire, in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             StateName::Created => "created",
@@ -223,25 +223,25 @@ impl StateName {
     }
 }
 
-/// Where a run is in its life.
+/// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunStatus {
-    /// Steps run.
+    /// Steps are running.
     Running,
-    /// Nothing runs until somebody answers a gate.
+    /// All progress waits for the answer to a gate.
     Waiting,
-    /// All steps are done.
+    /// All steps have completed.
     Completed,
-    /// A step failed, or a budget is used up.
+    /// A step failed, or a budget is exhausted.
     Failed,
-    /// Somebody cancelled it.
+    /// Cancelled by a request.
     Cancelled,
-    /// Its server is gone: it can be resumed.
+    /// The run's server ended. The run can be resumed.
     Interrupted,
 }
 
 impl RunStatus {
-    /// The name on the wire and in journals.
+    /// Returns the name on the wire and in journals.
     pub fn as_str(self) -> &'static str {
         match self {
             RunStatus::Running => "running",
@@ -253,7 +253,7 @@ impl RunStatus {
         }
     }
 
-    /// Nothing comes after it.
+    /// Returns true if the status is final.
     pub fn is_end(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
     }
@@ -262,37 +262,37 @@ impl RunStatus {
 /// A gate that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateInfo {
-    /// The step's path.
+    /// Path of the step.
     pub step: String,
-    /// What is asked.
+    /// Question to the user.
     pub question: String,
-    /// What may be answered; anything if empty.
+    /// Accepted answers; any text if empty.
     pub choices: Vec<String>,
-    /// The answer when nobody gives one in time.
+    /// Answer that is used after the deadline.
     pub default: Option<String>,
-    /// Until when.
+    /// Deadline for the answer.
     pub deadline: Option<TsNs>,
 }
 
-/// What is known of a node (seed REQ-N0).
+/// Description of a node.
 #[derive(Debug, Clone)]
 pub struct NodeInfo {
-    /// Its id.
+    /// Id of the node.
     pub id: String,
-    /// Its session.
+    /// Session of the node.
     pub session: String,
-    /// `pty` or `bash`.
+    /// Kind of node: `pty`, `bash` …
     pub kind: &'static str,
-    /// Where it is in its life.
+    /// State of the node.
     pub state: StateName,
-    /// Keeps state between executions.
+    /// True if the node keeps its state between executions.
     pub persistent: bool,
-    /// Facts for people: command, cwd, pid, profile, size, title, exit, blocked kind …
+    /// Details for display: command, cwd, pid, profile, size, title, exit, blocked kind …
     pub metadata: BTreeMap<String, String>,
 }
 
 impl NodeInfo {
-    /// As an object: id, type, state, persistent, metadata (seed REQ-N0).
+    /// Converts the description to an object: id, type, state, persistent, metadata.
     pub fn to_dict(&self) -> Value {
         json!({
             "id": self.id, "type": self.kind, "state": self.state.as_str(), "persistent": self.persistent,
@@ -304,146 +304,147 @@ impl NodeInfo {
 /// A finished turn.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// The node.
+    /// Id of the node.
     pub node: String,
     /// Number of the turn on this node, from 1.
     pub turn: u64,
-    /// All text of the turn as the terminal showed it.
+    /// All text of the turn as shown on the terminal.
     pub raw: String,
-    /// What the agent said.
+    /// Text of the agent's answer.
     pub text: String,
-    /// The parts of the answer.
+    /// Sections of the answer.
     pub sections: Vec<Section>,
-    /// Tokens, where known.
+    /// Number of tokens, if known.
     pub tokens: Option<Tokens>,
-    /// What the node's proxy counted, where it has one.
+    /// Usage as counted by the node's proxy, if it has one.
     pub usage: Option<TurnUsage>,
-    /// The end of the turn was seen.
+    /// True if the end of the turn was detected.
     pub is_complete: bool,
-    /// The node waits for the next prompt.
+    /// True if the node is ready for the next prompt.
     pub is_ready: bool,
-    /// Where sections and text come from: `transcript`, `screen`, `process` or `api`.
+    /// Source of sections and text: `transcript`, `screen`, `process` or `api`.
     pub source: &'static str,
-    /// How far the prompt is proved to have come.
+    /// Confirmed delivery of the prompt.
     pub delivery: &'static str,
-    /// Which evidence ended the turn.
+    /// Evidence that ended the turn.
     pub ended_by: String,
-    /// Output bytes of the turn: first and one past the last.
+    /// Output range of the turn in bytes: first, and one past the last.
     pub bytes: (u64, u64),
-    /// When it was taken up and when it ended.
+    /// Start and end of the turn.
     pub time: (TsNs, TsNs),
-    /// More facts: `exit_code`, `stdout`, `stderr` of a bash node; `content`, `model`, `finish_reason`, `usage` … of a chat node; [`Response::WARNINGS`].
+    /// Additional attributes: `exit_code`, `stdout`, `stderr` of a bash node; `content`, `model`, `finish_reason`, `usage` … of a chat
+    /// node; [`Response::WARNINGS`].
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Response {
-    /// The attribute that says what went wrong beside the turn, a sentence on each line.
+    /// Attribute for problems that do not affect the turn, one sentence per line.
     pub const WARNINGS: &'static str = "warnings";
 }
 
-/// A node's state in words.
+/// A node's state and the evidence for it.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// The node.
+    /// Description of the node.
     pub info: NodeInfo,
-    /// What the state rests on.
+    /// Description of the evidence for the state.
     pub evidence: String,
-    /// Which kind of signal that is: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `exit`.
+    /// Kind of the signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet` or `exit`.
     pub source: &'static str,
-    /// The byte offset at which it was seen.
+    /// Offset of the signal in the node's output, in bytes.
     pub offset: u64,
-    /// The choices of the dialog, if blocked.
+    /// Choices of the dialog, if the node is blocked.
     pub choices: Vec<String>,
-    /// What the terminal shows.
+    /// Text on the terminal's screen.
     pub screen: String,
-    /// The turn that runs, if one does, and how far its prompt came.
+    /// Number of the running turn, if there is one, and the delivery of its prompt.
     pub turn: Option<(u64, &'static str)>,
 }
 
-/// What is known of a session.
+/// Description of a session.
 #[derive(Debug, Clone)]
 pub struct SessionInfo {
-    /// Its name, unique on the server.
+    /// Name of the session, unique on the server.
     pub name: String,
-    /// In words.
+    /// Description for users.
     pub description: String,
-    /// Labels.
+    /// Labels of the session.
     pub tags: Vec<String>,
-    /// Ids of its nodes, those that are only defined included.
+    /// Ids of its nodes, including those that are only defined.
     pub nodes: Vec<String>,
     /// Ids of its graphs.
     pub graphs: Vec<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created: TsNs,
 }
 
-/// Something that happened, for subscribers.
+/// An event for subscribers.
 #[derive(Debug, Clone)]
 pub struct EngineEvent {
-    /// Counts up by one for each event of this server, from 1.
+    /// Sequence number of the event on this server, from 1.
     pub seq: u64,
-    /// When.
+    /// Time of the event.
     pub at: TsNs,
-    /// Whose, if a node's.
+    /// Id of the node, if the event concerns one.
     pub node: Option<String>,
-    /// Which session's, if a node's.
+    /// Session of the node.
     pub session: Option<String>,
-    /// What.
+    /// Kind and details of the event.
     pub kind: EventKind,
 }
 
-/// Kinds of events (facts: the wire).
+/// Kinds of events.
 #[derive(Debug, Clone)]
 pub enum EventKind {
-    /// A node was made.
+    /// The node was created.
     NodeCreated { kind: &'static str, forked_from: Option<String> },
-    /// It waits for a prompt.
+    /// The node is ready for a prompt.
     NodeReady { evidence: String },
-    /// It works.
+    /// The node is working.
     NodeBusy { evidence: String },
-    /// It asks something.
+    /// The node shows a dialog and waits for its answer.
     NodeBlocked { kind: &'static str, choices: Vec<String>, evidence: String },
-    /// It waits for the end of a usage limit; `until` where it names it.
+    /// The node waits until a usage limit is reset, at `until` if the time is known.
     NodeSuspended { until: Option<TsNs>, evidence: String },
-    /// It is gone.
+    /// The node has stopped.
     NodeStopped { reason: String },
-    /// More of an answer (only of turns that stream). `tag` is that of the request's context.
+    /// A further part of an answer, only of turns that are streamed. `tag` is that of the request's context.
     OutputChunk { turn: u64, tag: Option<u64>, chunk: String },
-    /// A turn ended and was parsed.
+    /// A turn has ended and was parsed.
     OutputParsed { turn: u64, sections: usize, is_complete: bool },
-    /// The node's agent did something.
+    /// Activity of the node's agent.
     Activity(Box<Activity>),
-    /// Something happened in a run of a graph.
+    /// An event of a run.
     Graph(Box<GraphEvent>),
-    /// An execution that nobody waited for has ended; `status` is `done`, `failed` or `lost`.
+    /// An asynchronous execution has ended. `status` is `done`, `failed` or `lost`.
     ResultReady { result: String, success: bool, status: &'static str },
-    /// Something went wrong that no caller was told.
+    /// An error that could not be reported to any caller.
     Error { message: String },
-    /// The server goes down.
+    /// The server is shutting down.
     ServerShutdown,
 }
 
 /// An event of a run.
 #[derive(Debug, Clone)]
 pub struct GraphEvent {
-    /// The run.
+    /// Id of the run.
     pub run: String,
-    /// The graph.
+    /// Id of the graph.
     pub graph: String,
-    /// What.
+    /// Kind and details of the event.
     pub kind: GraphEventKind,
 }
 
-/// What happened in a run. Steps are named by path.
+/// Kinds of events of a run. Steps are identified by their path.
 #[derive(Debug, Clone)]
 pub enum GraphEventKind {
-    /// The run began; `steps` in the graph itself. `resumed`: not for the first time.
+    /// The run has started. `steps`: number of steps in the graph itself. `resumed`: false for the first start.
     Started { steps: usize, resumed: bool },
-    /// A step began. `queued`: its node does something else first.
+    /// A step has started. `queued`: its node is still busy with something else.
     StepStarted { step: String, node: String, attempt: u32, queued: bool },
-    /// A step is done: `how` is `completed`, `skipped` or `reused`.
+    /// A step has completed. `how` is `completed`, `skipped` or `reused`.
     StepCompleted { step: String, node: String, how: &'static str, ms: u64, tokens: u64 },
-    /// A step failed for good, or one attempt of it did and `retry_in` follows.
+    /// A step has failed for good, or an attempt has failed and another one follows after `retry_in`.
     StepFailed {
         step: String,
         node: String,
@@ -451,10 +452,10 @@ pub enum GraphEventKind {
         error_type: &'static str,
         retry_in: Option<Duration>,
     },
-    /// A gate asks.
+    /// A gate waits for an answer.
     GateAsked(GateInfo),
     /// A gate was answered, `by` a `person` or with its `default`.
     GateAnswered { step: String, choice: String, by: &'static str },
-    /// The run ended.
+    /// The run has ended.
     Ended { status: RunStatus, ms: u64, tokens: u64, error: Option<String> },
 }

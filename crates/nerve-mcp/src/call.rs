@@ -49,7 +49,7 @@ pub(crate) struct Progress<'a> {
     pub(crate) describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
 }
 
-/// How a wait ended.
+/// Outcome of a wait.
 #[derive(Debug)]
 pub(crate) enum WaitOutcome<T> {
     Done(T),

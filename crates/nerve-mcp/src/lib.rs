@@ -111,7 +111,7 @@ pub async fn serve(
     ended.map_err(|error| McpError::Failed(error.to_string()))
 }
 
-/// Why a server ended before its client disconnected.
+/// Reason why a server ended before its client disconnected.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     /// The first message was not that of an MCP client.

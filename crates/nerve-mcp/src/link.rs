@@ -26,12 +26,12 @@ pub struct Link {
     connect_count: AtomicU64,
 }
 
-/// Why a server could not be reached.
+/// Reason why a server could not be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreached {
-    /// What failed, with which server.
+    /// Error message with the name of the server.
     pub message: String,
-    /// What the user can do about it.
+    /// Hint on how to solve the problem.
     pub hint: Option<String>,
 }
 

@@ -61,7 +61,7 @@ impl ResourceUpdates {
     }
 
     async fn run(&self, link: &Link, connect_count: u64) {
-        // Changes while nobody was subscribed are unknown. There are none before the first connection.
+        // Changes without a subscriber are unknown. There are none before the first connection.
         let (mut was_unreachable, own_connection) = (false, connect_count + 1);
         loop {
             if let Ok(Subscription { client: _client, mut events }) =

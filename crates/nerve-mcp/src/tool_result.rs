@@ -17,11 +17,11 @@ const MAX_SCREEN: usize = 8 * 1024;
 pub(crate) struct Success {
     /// The text for a model.
     pub(crate) text: String,
-    /// The same content as an object.
+    /// Same content as an object.
     pub(crate) data: Map<String, Value>,
     /// Warnings for the caller.
     pub(crate) warnings: Vec<String>,
-    /// The tool succeeded, but what it ran failed: a command with exit code 1.
+    /// True if the tool succeeded but its command failed, for example with exit code 1.
     pub(crate) failed: bool,
 }
 

@@ -10,7 +10,7 @@ pub struct ApiError {
     pub status: StatusCode,
     /// Anthropic's error type, like `invalid_request_error`.
     pub kind: &'static str,
-    /// What is wrong, and what to do.
+    /// Description of the error and its solution.
     pub message: String,
 }
 

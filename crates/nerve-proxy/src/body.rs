@@ -18,7 +18,7 @@ use crate::api_error::ApiError;
 /// An error in the middle of a body.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// A body of any kind.
-pub(crate) type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
+pub(crate) type DynBody = UnsyncBoxBody<Bytes, BodyError>;
 
 /// Maximum size of a request body, in bytes.
 pub(crate) const MAX_REQUEST_BODY: usize = 64 << 20;
@@ -64,7 +64,7 @@ impl BufferPool {
     }
 }
 
-/// Why a body could not be read.
+/// Reason why a body could not be read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     TooLarge,
@@ -152,12 +152,12 @@ where
 }
 
 /// Creates a body from bytes.
-pub(crate) fn full(bytes: impl Into<Bytes>) -> AnyBody {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> DynBody {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
 /// Creates a JSON response.
-pub(crate) fn json(status: StatusCode, value: &Value) -> Response<AnyBody> {
+pub(crate) fn json(status: StatusCode, value: &Value) -> Response<DynBody> {
     let mut reply = Response::new(full(value.to_string()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
@@ -165,7 +165,7 @@ pub(crate) fn json(status: StatusCode, value: &Value) -> Response<AnyBody> {
 }
 
 /// Creates an error response. `x-should-retry` stops the official clients from retrying.
-pub(crate) fn error_response(error: &ApiError) -> Response<AnyBody> {
+pub(crate) fn error_response(error: &ApiError) -> Response<DynBody> {
     let mut reply = json(error.status, &error.body());
     if error.status == StatusCode::PAYMENT_REQUIRED {
         reply.headers_mut().insert("x-should-retry", http::HeaderValue::from_static("false"));

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 
 use crate::api_error::ApiError;
-use crate::body::{self, AnyBody};
+use crate::body::{self, DynBody};
 use crate::connection_limit;
 use crate::error::ProxyError;
 use crate::pool::{self, ConnectionPool};
@@ -34,7 +34,7 @@ const MAX_HEAD: u32 = 64 << 10;
 /// HTTP/2: attempts to send a request that the upstream refuses without processing it.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Why a request got no response.
+/// Reason why a request got no response.
 #[derive(Debug)]
 pub(crate) struct SendError {
     pub(crate) error: ApiError,
@@ -42,7 +42,7 @@ pub(crate) struct SendError {
     pub(crate) was_sent: bool,
 }
 
-type HttpClient = legacy::Client<HttpsConnector<HttpConnector>, AnyBody>;
+type HttpClient = legacy::Client<HttpsConnector<HttpConnector>, DynBody>;
 
 /// Sends requests and keeps connections open: HTTP/2 if a TLS upstream supports it, otherwise HTTP/1.1. Never follows
 /// redirects, because requests contain a key.

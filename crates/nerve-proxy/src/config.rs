@@ -122,7 +122,7 @@ impl ProxyConfig {
 pub struct LogConfig {
     /// The file; lines are appended.
     pub path: PathBuf,
-    /// Whether to log bodies too, up to 1 MiB each, without known keys.
+    /// Logs bodies too, up to 1 MiB each, with known keys removed.
     pub bodies: bool,
     /// Size in bytes after which the file is rotated. One older file is kept, with the suffix `.1`.
     pub max_bytes: u64,

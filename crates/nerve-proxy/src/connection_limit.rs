@@ -23,7 +23,7 @@ pub(crate) struct Limiter(Arc<Mutex<Occupancy>>);
 #[derive(Debug, Default)]
 struct Occupancy {
     last_id: u64,
-    /// In order of arrival. The token evicts a connection; authenticated connections have none.
+    /// Slots in order of arrival. The token evicts a connection; authenticated connections have none.
     slots: BTreeMap<u64, Option<CancellationToken>>,
     /// Requests in flight.
     requests: usize,

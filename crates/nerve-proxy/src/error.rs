@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a proxy could not be started.
+/// Reason why a proxy could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The upstream's address is invalid.
@@ -12,7 +12,7 @@ pub enum ProxyError {
     Upstream {
         /// The given address.
         address: String,
-        /// What is wrong with it, and what to do.
+        /// Description of the problem and its solution.
         reason: &'static str,
     },
     /// The listen address is reachable from other machines.
@@ -25,7 +25,7 @@ pub enum ProxyError {
     RootCerts {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
     /// A setting is invalid.

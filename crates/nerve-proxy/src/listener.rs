@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api_error::ApiError;
 use crate::auth;
-use crate::body::{self, AnyBody, BodyError};
+use crate::body::{self, BodyError, DynBody};
 use crate::connection_limit::{Limiter, RequestPermit, Slot};
 use crate::request_body::NetworkBody;
 use crate::request_log::{Outcome, RequestLog};
@@ -156,7 +156,7 @@ async fn answer(
     state: Arc<ProxyState>,
     slot: Arc<Slot>,
     request: Request<Incoming>,
-) -> Result<Response<AnyBody>, Infallible> {
+) -> Result<Response<DynBody>, Infallible> {
     let (head, incoming) = request.into_parts();
     let request_log = RequestLog::begin(state.clone(), &head);
     let id = HeaderValue::from_str(request_log.id()).ok();
@@ -180,7 +180,7 @@ async fn answer(
 
 /// A response body that holds its request's permit until it has been sent.
 struct PermitBody {
-    body: AnyBody,
+    body: DynBody,
     _permit: Option<RequestPermit>,
 }
 
@@ -204,7 +204,7 @@ impl Body for PermitBody {
     }
 }
 
-fn error_response(error: &ApiError, mut request_log: RequestLog) -> Response<AnyBody> {
+fn error_response(error: &ApiError, mut request_log: RequestLog) -> Response<DynBody> {
     request_log.status = Some(error.status.as_u16());
     request_log.outcome = Outcome::Refused(error.message.clone());
     body::error_response(error)

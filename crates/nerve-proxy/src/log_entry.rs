@@ -165,12 +165,12 @@ mod tests {
     #[test]
     fn keys_are_redacted() {
         let (key, short) = (Secret::new("sk-ant-hunter2"), Secret::new("k"));
-        let asked = json!({
+        let body = json!({
             "messages": [{ "content": "my key is sk-ant-hunter2, ok" }],
             "metadata": { "Cookie": "a=b", "X-API-Key": "c" },
             "tools": [{ "input_schema": { "properties": { "authorization": { "type": "string" } } } }],
         });
-        let logged = clean_body(asked.to_string().as_bytes(), true, &[&key, &short]);
+        let logged = clean_body(body.to_string().as_bytes(), true, &[&key, &short]);
         assert_eq!(
             logged,
             json!({
@@ -180,8 +180,8 @@ mod tests {
             })
         );
         assert_eq!(clean_body(b"data: sk-ant-hunter2\n", true, &[&key]), json!("data: [redacted]\n"));
-        let asked = Uri::from_static("http://h/v1/m?beta=true&api_key=hunter2&Token=x");
-        assert_eq!(clean_path(&asked, &[&key]), "/v1/m?beta=true");
+        let uri = Uri::from_static("http://h/v1/m?beta=true&api_key=hunter2&Token=x");
+        assert_eq!(clean_path(&uri, &[&key]), "/v1/m?beta=true");
         assert_eq!(clean_path(&Uri::from_static("/v1/m?key=hunter2"), &[&key]), "/v1/m");
         assert_eq!(
             clean_path(&Uri::from_static("/v1/sk-ant-hunter2?q=sk-ant-hunter2"), &[&key]),

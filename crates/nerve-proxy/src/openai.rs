@@ -12,7 +12,7 @@ use hyper::body::{Body, Bytes, Frame};
 use serde_json::{Value, json};
 
 use crate::api_error::ApiError;
-use crate::body::{self, AnyBody, BodyError, ReadError};
+use crate::body::{self, BodyError, DynBody, ReadError};
 use crate::headers;
 use crate::model;
 use crate::relay::Relay;
@@ -35,7 +35,7 @@ pub(crate) async fn handle(
     state: &ProxyState,
     request: Request<NetworkBody>,
     mut request_log: RequestLog,
-) -> Result<Response<AnyBody>, (ApiError, RequestLog)> {
+) -> Result<Response<DynBody>, (ApiError, RequestLog)> {
     let is_head = request.method() == Method::HEAD;
     match answer(state, request, &mut request_log).await {
         Ok(Reply { mut head, body }) => {
@@ -53,11 +53,11 @@ pub(crate) async fn handle(
 
 struct Reply {
     head: http::response::Parts,
-    body: AnyBody,
+    body: DynBody,
 }
 
-impl From<Response<AnyBody>> for Reply {
-    fn from(reply: Response<AnyBody>) -> Reply {
+impl From<Response<DynBody>> for Reply {
+    fn from(reply: Response<DynBody>) -> Reply {
         let (head, body) = reply.into_parts();
         Reply { head, body }
     }
@@ -195,7 +195,7 @@ async fn upstream_error(
     Ok(reply.into())
 }
 
-fn event_stream(body: AnyBody) -> Reply {
+fn event_stream(body: DynBody) -> Reply {
     let mut reply = Response::new(body);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -203,7 +203,7 @@ fn event_stream(body: AnyBody) -> Reply {
 }
 
 /// Turns a complete answer into a stream, for an upstream that ignored `stream`.
-fn answer_as_stream(mut stream: Stream, answer: &[u8]) -> AnyBody {
+fn answer_as_stream(mut stream: Stream, answer: &[u8]) -> DynBody {
     let mut events = stream.push(&String::from_utf8_lossy(answer));
     if let Ok(text) = &mut events {
         match stream.finish() {

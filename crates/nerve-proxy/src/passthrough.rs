@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Bytes;
 
 use crate::api_error::ApiError;
-use crate::body::{self, AnyBody};
+use crate::body::{self, DynBody};
 use crate::headers;
 use crate::model;
 use crate::path;
@@ -22,7 +22,7 @@ pub(crate) async fn forward(
     state: &ProxyState,
     request: Request<NetworkBody>,
     mut request_log: RequestLog,
-) -> Result<Response<AnyBody>, (ApiError, RequestLog)> {
+) -> Result<Response<DynBody>, (ApiError, RequestLog)> {
     let (head, incoming) = request.into_parts();
     let prepared = prepare(state, &head, incoming, &mut request_log).await;
     let (uri, bytes) = match prepared {
@@ -82,7 +82,7 @@ fn return_response(
     state: &ProxyState,
     reply: Response<NetworkBody>,
     mut request_log: RequestLog,
-) -> Response<AnyBody> {
+) -> Response<DynBody> {
     let (mut head, incoming) = reply.into_parts();
     request_log.status = Some(head.status.as_u16());
     head.headers = headers::for_client(head.headers);

@@ -1,4 +1,4 @@
-//! Checks the paths of requests: rejects ambiguous ones and tells which are billable.
+//! Checks the paths of requests: rejects ambiguous ones and determines which are billable.
 
 use http::{Method, Uri};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use crate::body::{AnyBody, BodyError};
+use crate::body::{BodyError, DynBody};
 use crate::client::error_chain;
 use crate::headers;
 use crate::request_log::{Outcome, RequestLog};
@@ -16,7 +16,7 @@ use crate::usage::UsageReader;
 /// A response body that reports to the log and the budget. If the upstream fails, it ends with an error, so that the
 /// client's connection breaks too.
 pub(crate) struct Relay {
-    body: AnyBody,
+    body: DynBody,
     request_log: RequestLog,
     reader: UsageReader,
     timeout: Duration,
@@ -26,7 +26,7 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) fn new(
-        body: AnyBody,
+        body: DynBody,
         request_log: RequestLog,
         reader: UsageReader,
         timeout: Duration,

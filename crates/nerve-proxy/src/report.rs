@@ -26,9 +26,9 @@ pub struct CallReport {
     pub method: String,
     /// Path and query, without keys.
     pub path: String,
-    /// Whether the request is billable. Connectivity checks and token counts are not.
+    /// True if the request is billable. Connectivity checks and token counts are not.
     pub spends: bool,
-    /// Whether a stream was requested.
+    /// True if a stream was requested.
     pub stream: bool,
     /// The requested model.
     pub asked_model: Option<String>,
@@ -36,7 +36,7 @@ pub struct CallReport {
     pub model: Option<String>,
     /// Status of the response; `None` if there was none.
     pub status: Option<u16>,
-    /// How the request ended.
+    /// Outcome of the request.
     pub outcome: CallOutcome,
     /// The error, if any.
     pub error: Option<String>,
@@ -44,7 +44,7 @@ pub struct CallReport {
     pub usage: Option<Usage>,
     /// US dollars, if prices are known.
     pub cost_usd: Option<f64>,
-    /// When the head of the request arrived.
+    /// Time at which the head of the request arrived.
     pub started: SystemTime,
     /// Time from `started` to the end of the response.
     pub took: Duration,
@@ -56,7 +56,7 @@ pub struct CallReport {
     pub traceparent: Option<String>,
 }
 
-/// How a request ended, as a public value without the error text.
+/// Outcome of a request, as a public value without the error text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
     /// The client received the whole response.

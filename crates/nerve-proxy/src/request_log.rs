@@ -20,7 +20,7 @@ const MAX_NAME: usize = 200;
 /// Maximum length of an error in the log, in characters.
 const MAX_ERROR: usize = 4000;
 
-/// How a request ended, with the error text. [`CallOutcome`] is its public form.
+/// Outcome of a request, with the error text. [`CallOutcome`] is its public form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The client received the whole response.

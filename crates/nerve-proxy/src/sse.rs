@@ -3,7 +3,7 @@
 /// An event. Neither API needs its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its data lines, joined by line feeds.
+    /// Data lines of the event, joined by line feeds.
     pub(crate) data: String,
 }
 

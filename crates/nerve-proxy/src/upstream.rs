@@ -10,7 +10,7 @@ use crate::error::ProxyError;
 /// The address of an API, like `https://api.anthropic.com` or `http://127.0.0.1:11434/v1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Without a trailing slash.
+    /// Base URL without a trailing slash.
     base: String,
     uri: Uri,
 }

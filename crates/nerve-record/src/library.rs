@@ -108,7 +108,7 @@ pub struct Retention {
     pub bytes: Option<u64>,
 }
 
-/// Why a recording is removed.
+/// Reason why a recording is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// Too old.

@@ -77,7 +77,7 @@ pub struct Meta {
     /// Exit status: `{"code": 0}`, `{"signal": 9}` or `{}`.
     #[serde(with = "exit_status", skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
-    /// Why the final snapshot has no files.
+    /// Reason why the final snapshot has no files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_note: Option<String>,
     /// The output consists of screen states instead of the child's bytes.

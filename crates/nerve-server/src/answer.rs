@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::convert::line_of;
 use crate::dispatch::Outcome;
 
-/// What the answer to a request has to contain, whatever the outcome.
+/// Required content of the answer to a request, whatever the outcome.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,
@@ -111,10 +111,10 @@ impl Answer {
             let message = self.run_message(&run, failure.as_ref());
             let Err(error) = framing::encode(&message.as_line()) else { return message };
             if run.trace.take().is_some() {
-                self.warnings.push(format!("the trace is left out: {error}"));
+                self.warnings.push(format!("trace omitted: {error}"));
             } else if !run.results.is_empty() {
                 run.results.clear();
-                self.warnings.push(format!("the results are left out: {error}"));
+                self.warnings.push(format!("results omitted: {error}"));
                 failure.get_or_insert_with(|| results_too_large(&run));
             } else {
                 return message;
@@ -147,15 +147,18 @@ fn json(value: &impl Serialize) -> Value {
 
 /// The failure of a request whose reply is too large.
 pub(crate) fn too_large(request_id: Option<RequestId>, error: &framing::TooLarge) -> ResultMessage {
-    let details = ErrorDetails { hint: Some("ask for less".to_string()), ..ErrorDetails::of("too_large") };
+    let details = ErrorDetails {
+        hint: Some("request fewer entries or lines".to_string()),
+        ..ErrorDetails::of("too_large")
+    };
     ResultMessage::failed(request_id, error.to_string(), &details)
 }
 
 /// The failure of a run that succeeded and whose results are too large.
 fn results_too_large(run: &RunEnded) -> (String, ErrorDetails) {
-    let hint = run.journal.as_ref().map(|journal| format!("they are in its journal, {journal}"));
+    let hint = run.journal.as_ref().map(|journal| format!("its journal contains the results: {journal}"));
     let details = ErrorDetails { hint, ..ErrorDetails::of("too_large") };
-    (format!("run '{}' is {}, and its results are too large for an answer", run.run_id, run.status), details)
+    (format!("run '{}' is {}, but its results are too large for a reply", run.run_id, run.status), details)
 }
 
 /// Returns true for the error of a run that ended as its graph and its budget say: the request itself was handled.

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_and_events_do_not_stay_in_a_stream_that_keeps_what_it_is_not_told_to_hand_on() {
+    async fn buffered_stream_is_flushed_after_replies_and_events() {
         let (client, server) = tokio::io::duplex(64 * 1024);
         let (read, write) = tokio::io::split(server);
         let (read, write) = (Box::new(read), Box::new(BufWriter::new(write)));
@@ -336,7 +336,7 @@ mod tests {
         let mut ask = async |line: &str, wanted: &str| {
             write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
             let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await;
-            let line = line.expect("it stayed in the stream").unwrap().unwrap();
+            let line = line.expect("the line was not flushed").unwrap().unwrap();
             assert!(line.contains(wanted), "{line}");
         };
         ask(r#"{"command_type":"PING"}"#, "pong").await;
@@ -350,13 +350,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_without_a_pause_is_told_what_is_done_meanwhile() {
+    async fn client_that_never_pauses_receives_other_replies() {
         const PINGS: usize = 50_000;
         let slow =
             r#"{"command_type":"CREATE_NODE","params":{"node_id":"a","backend":"bash"},"request_id":"slow"}"#;
         let pings = "{\"command_type\":\"PING\"}\n".repeat(PINGS);
         let read = std::io::Cursor::new(format!("{slow}\n{pings}").into_bytes());
-        // It takes all: what waits for it would hold up the requests as well.
+        // The buffer holds everything: waiting for it would delay the requests too.
         let (write, client) = tokio::io::duplex(256 << 20);
         let hung_up = Box::pin(std::future::pending());
         let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
@@ -368,6 +368,6 @@ mod tests {
             }
             before += 1;
         }
-        assert!(before < PINGS / 2, "{before} answers came before it");
+        assert!(before < PINGS / 2, "{before} replies came first");
     }
 }

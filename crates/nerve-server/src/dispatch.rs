@@ -73,7 +73,7 @@ pub(crate) fn dispatcher(engine: Engine) -> Dispatcher {
         .on_with::<Ping>(Traits::brief(), Engine::ping)
 }
 
-/// How large the reply to a request may become.
+/// Limit for the size of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplySize {
     /// Bounded by a few limits of the engine.
@@ -84,7 +84,7 @@ pub(crate) enum ReplySize {
     LargeAtEnd,
 }
 
-/// What a connection has to know about a request before it calls the engine.
+/// Properties of a request that a connection needs before it calls the engine.
 pub(crate) struct Traits<R> {
     /// The first poll takes no time: it reads memory or sends a message to a node. Requests that read a file, start a program or build
     /// a long reply are not brief.
@@ -204,7 +204,7 @@ pub(crate) struct Call {
     pub(crate) is_brief: bool,
     pub(crate) size: ReplySize,
     pub(crate) streams: bool,
-    /// It is abandoned when its client leaves.
+    /// True if the request is abandoned when its client disconnects.
     pub(crate) ends_with_client: bool,
     work: Box<dyn FnOnce(RequestContext) -> Work + Send>,
 }

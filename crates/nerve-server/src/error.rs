@@ -45,7 +45,7 @@ pub enum ServerError {
     UnsafeDirectory {
         /// Path of the directory.
         path: PathBuf,
-        /// Why it is not safe.
+        /// Reason why it is not safe.
         problem: String,
     },
     /// The server cannot listen on an address.
@@ -67,7 +67,7 @@ pub enum ServerError {
     UnsafeToken {
         /// Path of the file.
         path: PathBuf,
-        /// Why it cannot be used.
+        /// Reason why it cannot be used.
         problem: String,
     },
     /// A certificate or key cannot be used.
@@ -75,9 +75,9 @@ pub enum ServerError {
     BadTls {
         /// Path of the file.
         path: PathBuf,
-        /// What the file should contain.
+        /// Expected content of the file.
         what: &'static str,
-        /// Why it cannot be used.
+        /// Reason why it cannot be used.
         problem: String,
     },
     /// A system call failed.
@@ -98,7 +98,7 @@ impl ServerError {
         move |source| ServerError::Io { what, path, source }
     }
 
-    /// Returns what the user can do about the error.
+    /// Returns a hint on how to solve the problem.
     pub fn hint(&self) -> Option<String> {
         match self {
             ServerError::AlreadyRunning { name, .. } => {

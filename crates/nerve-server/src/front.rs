@@ -74,7 +74,7 @@ impl Front {
         closing.cancel();
         clients.tracker.close();
         if tokio::time::timeout(CLOSE_TIMEOUT, clients.tracker.wait()).await.is_err() {
-            tracing::warn!(clients = clients.tracker.len(), "clients did not read what was left for them");
+            tracing::warn!(clients = clients.tracker.len(), "clients did not read their remaining messages");
         }
         outcome
     }

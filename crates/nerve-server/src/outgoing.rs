@@ -51,7 +51,7 @@ impl Reply {
     }
 }
 
-/// What to do after a reply was sent.
+/// Action after a reply was sent.
 #[derive(Debug)]
 pub(crate) enum AfterSend {
     Nothing,

@@ -18,13 +18,13 @@ use crate::state::ServerState;
 /// A request that was read.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// For the engine.
+    /// A call of the engine.
     Call { call: Call, answer: Answer },
-    /// For the connection: its events change.
+    /// A change of the connection's events.
     Subscribe { filter: Filter, since: Option<u64>, answer: Answer },
     /// AUTHENTICATE on a connection that is authenticated already.
     Authenticated { answer: Answer },
-    /// For the server.
+    /// A shutdown of the server.
     Shutdown { keep_nodes: bool, answer: Answer },
 }
 

@@ -189,7 +189,7 @@ pub(crate) async fn shut_down_nodes(state: &ServerState, clients: &TaskTracker) 
     state.closing.cancel();
     clients.close();
     if tokio::time::timeout(CLOSE_TIMEOUT, clients.wait()).await.is_err() {
-        tracing::warn!(clients = clients.len(), "clients did not read what was left for them");
+        tracing::warn!(clients = clients.len(), "clients did not read their remaining messages");
     }
 }
 

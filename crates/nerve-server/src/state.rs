@@ -17,7 +17,7 @@ pub(crate) struct ServerState {
     pub(crate) hub: Hub,
     /// Cancelled when a shutdown was requested.
     pub(crate) stopping: CancellationToken,
-    /// Cancelled when all nodes are stopped: connections send what is queued and close.
+    /// Cancelled when all nodes are stopped: connections send their queues and close.
     pub(crate) closing: CancellationToken,
     /// Random per server start. Clients that reconnect learn from it that event numbers started over.
     pub(crate) id: String,

@@ -31,7 +31,7 @@ impl Origin {
 /// An event in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// When the pump saw it.
+    /// Time at which the pump read it.
     pub at: TsNs,
     /// Output bytes of this terminal before the event.
     pub off: u64,

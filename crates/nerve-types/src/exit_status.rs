@@ -1,13 +1,13 @@
 //! How a program ended.
 
-/// How a child process ended.
+/// Exit status of a child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Returned this exit code, 0–255.
     Code(i32),
     /// Was terminated by this signal.
     Signal(i32),
-    /// Is gone; its status is not available.
+    /// Unknown: the process is gone and its status is not available.
     Unknown,
 }
 

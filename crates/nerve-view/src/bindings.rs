@@ -128,8 +128,8 @@ impl Bindings {
     }
 
     fn key_names(&self, is_wanted: impl Fn(Context, &Entry) -> bool) -> Vec<String> {
-        let asked = self.keys.iter().filter(|((context, _), entry)| is_wanted(*context, entry));
-        let mut keys: Vec<(usize, usize, String)> = asked
+        let bound = self.keys.iter().filter(|((context, _), entry)| is_wanted(*context, entry));
+        let mut keys: Vec<(usize, usize, String)> = bound
             .map(|((_, key), entry)| {
                 let name = key.to_string();
                 let usual = entry.keys.iter().position(|usual| *usual == name).unwrap_or(usize::MAX);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::keys::{Code, Key, Operation};
 use crate::pager::Pager;
 
-/// What to do with the letter typed next.
+/// Action for the letter typed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PendingBookmark {
     /// Sets a bookmark at the top line of the window.

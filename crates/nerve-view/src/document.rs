@@ -11,7 +11,7 @@ use nerve_vt::terminal::{LineIndex, Snapshot, TerminalState};
 #[derive(Debug)]
 pub struct Document<'a> {
     terminal: &'a TerminalState,
-    /// Without time travel, snapshots whose lines were erased are shown at the first kept line.
+    /// True if there is no time travel: snapshots whose lines were erased are then shown at the first kept line.
     is_live: bool,
     /// Older output is still being loaded.
     is_loading_earlier: bool,

@@ -19,7 +19,7 @@ use crate::{help, message, modal_box, status};
 pub use crate::layout::{Gutter, Layout};
 pub use crate::status_info::{Capabilities, StatusInfo};
 
-/// What the caller has to do after drawing.
+/// Actions for the caller after drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drawn {
     /// Window column and row of the cursor; `None` while it is hidden.
@@ -69,9 +69,9 @@ pub fn draw(
         timeline.draw(layout.timeline, buffer);
     }
     status::draw(viewer, frame, info, layout, buffer);
-    let told = message::draw(viewer, layout, buffer);
+    let covered = message::draw(viewer, layout, buffer);
     // A message hides the cursor below it.
-    Drawn { cursor: cursor.filter(|at| !told.contains((*at).into())) }
+    Drawn { cursor: cursor.filter(|at| !covered.contains((*at).into())) }
 }
 
 /// Draws the task entry and returns its cursor position.

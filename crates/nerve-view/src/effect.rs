@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::keys::Input;
 pub use crate::search_prompt::{PromptKind, PromptView};
 
-/// What a viewer shows.
+/// Source of a viewer's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A running program, which gets the keys.

@@ -7,7 +7,7 @@ use crate::pager::Pager;
 /// Maximum number of new lines searched at once.
 const MAX_LINES: u64 = 5000;
 
-/// How long to follow.
+/// End condition of follow mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowMode {
     /// Until the next operation.

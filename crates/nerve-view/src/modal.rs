@@ -79,8 +79,8 @@ impl Viewer {
     }
 
     /// Records whether the user is typing text into the shown tool.
-    pub(crate) fn track_tool_typing(&mut self, asked: Option<&Effect>) {
-        let is_typed = match asked {
+    pub(crate) fn track_tool_typing(&mut self, effect: Option<&Effect>) {
+        let is_typed = match effect {
             Some(Effect::ToolInput(Input::Key(key))) => is_typed(*key),
             Some(Effect::ToolInput(Input::Paste(_))) => true,
             _ => false,

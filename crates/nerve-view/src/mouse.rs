@@ -48,16 +48,16 @@ impl Viewer {
                 (Owner::Tool | Owner::Viewer, ..) => None,
             };
         }
-        let asked = self.handle_free_mouse(mouse, frame);
+        let effect = self.handle_free_mouse(mouse, frame);
         if let MouseAct::Press(button) = mouse.what {
-            let by = match &asked {
+            let by = match &effect {
                 Some(Effect::Input(_)) => Owner::Program,
                 Some(Effect::ToolInput(_)) => Owner::Tool,
                 _ => Owner::Viewer,
             };
             self.held = Some(Held { button, by });
         }
-        asked
+        effect
     }
 
     /// Returns the owner of an event while a button is held.

@@ -24,7 +24,7 @@ pub struct Regions {
     pub help: u16,
 }
 
-/// What the user sees when an input event arrives.
+/// State of the frame that the user sees when an input event arrives.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameContext<'a> {
     /// The document in the window.

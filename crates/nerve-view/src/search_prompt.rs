@@ -31,7 +31,7 @@ pub struct PromptView {
     pub text: String,
     /// Cursor position in bytes.
     pub cursor: usize,
-    /// Why the text is not a valid regular expression.
+    /// Reason why the text is not a valid regular expression.
     pub fault: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SearchPrompt {
     pub(crate) from_end: bool,
     /// Highlights matches without moving the window.
     pub(crate) stays: bool,
-    /// Which match to go to, 1-based.
+    /// Number of the match to go to, from 1.
     pub(crate) times: i64,
     /// Scroll position to return to.
     pub(crate) origin: ScrollPosition,

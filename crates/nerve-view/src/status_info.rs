@@ -7,7 +7,7 @@ use nerve_vt::terminal::Snapshot;
 
 use crate::timeline::clock;
 
-/// Facts about the session and the terminal, for the status line and the task entry.
+/// Information about the session and the terminal, for the status line and the task entry.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusInfo {
     /// Display name: a file name or an id.
@@ -47,7 +47,7 @@ impl StatusInfo {
 /// Capabilities of the user's terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// It supports the kitty keyboard protocol, so that keys like Ctrl+Shift+Up arrive.
+    /// True if the terminal supports the kitty keyboard protocol, so that keys like Ctrl+Shift+Up arrive.
     pub kitty_keyboard: bool,
     /// Number of colours as a short text; empty if unknown.
     pub colours: &'static str,

@@ -14,7 +14,7 @@ pub struct Tool {
     pub id: String,
     /// The command as the agent wrote it.
     pub command: String,
-    /// Its state.
+    /// State of the execution.
     pub state: ToolState,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Tools {
     dismissed: BTreeSet<String>,
     /// Number of older executions that are not listed.
     older: u64,
-    /// Why the list is empty.
+    /// Reason why the list is empty.
     pub(crate) empty_reason: Option<String>,
 }
 
@@ -107,10 +107,10 @@ impl Tools {
         // Ids that are no longer reported can be forgotten.
         dismissed.retain(|id| tools.iter().any(|tool| tool.id == *id));
         *self = Tools { dismissed, empty_reason: self.empty_reason.take(), ..Tools::default() };
-        let told =
+        let updates =
             (0..).zip(tools).map(|(number, tool)| ToolUpdate { number, tool, reader: InputReader::Tool });
-        let told = told.collect();
-        self.change(ToolUpdates { reset: false, first: 0, updates: told });
+        let updates = updates.collect();
+        self.change(ToolUpdates { reset: false, first: 0, updates });
     }
 
     /// Applies changes. The cost depends on the changes and on moving newer entries.
@@ -253,7 +253,7 @@ pub struct ShownTool {
     pub(crate) scrolls: bool,
     /// The user has typed into it.
     pub(crate) is_typed_into: bool,
-    /// It ended while the user was typing: further text is discarded.
+    /// True if the tool ended while the user was typing: further text is discarded.
     pub(crate) swallows: bool,
 }
 

@@ -13,10 +13,10 @@ pub use crate::task_entry::{Target, TaskEntry};
 use crate::tools::{Listed, Modal, Tool, Tools};
 use crate::viewport::Viewport;
 
-/// What the next key will be used for.
+/// Use of the next key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PendingKey {
-    /// Its usual meaning.
+    /// The usual meaning.
     #[default]
     None,
     /// The key after the prefix.
@@ -50,7 +50,7 @@ pub struct Viewer {
     pub(crate) last_stop: Option<(u64, u64)>,
     /// Effect to be taken by the caller after drawing.
     pub(crate) pending_effect: Option<Effect>,
-    /// Why no branch can be created here.
+    /// Reason why no branch can be created here.
     pub(crate) no_entry_reason: Option<&'static str>,
     /// The terminal is that of an agent's tool.
     pub(crate) is_tool: bool,
@@ -139,7 +139,7 @@ impl Viewer {
 
     /// Handles an input event that refers to `frame`, and returns the effect to perform.
     pub fn input(&mut self, input: Input, frame: &FrameContext<'_>) -> Option<Effect> {
-        let asked = match input {
+        let effect = match input {
             Input::Key(key) => self.handle_key(key, frame),
             Input::Paste(text) => self.handle_paste(text, frame),
             Input::Mouse(mouse) => self.handle_mouse(mouse, frame),
@@ -147,9 +147,9 @@ impl Viewer {
                 (self.source == Source::Live).then_some(Effect::Input(Input::Focus(is_here)))
             }
         };
-        self.track_tool_typing(asked.as_ref());
+        self.track_tool_typing(effect.as_ref());
         self.update_mode();
-        asked.or_else(|| self.take_effect())
+        effect.or_else(|| self.take_effect())
     }
 
     /// Takes the effect that was requested while drawing. Call it after each frame.

@@ -24,14 +24,14 @@ pub(crate) const BLOCKED: u8 = 5;
 /// Interrupted by Ctrl+C (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// An error of a command, with its exit code and what to do about it.
+/// An error of a command, with its exit code and a hint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure {
     /// Exit code: one of the constants above.
     pub(crate) code: u8,
     /// `what failed: why`.
     pub(crate) message: String,
-    /// What the user can do, preferably a command to run.
+    /// Hint on how to solve the problem, preferably a command to run.
     pub(crate) hint: Option<String>,
     /// The node's screen, if it explains the error.
     pub(crate) screen: Option<String>,
@@ -165,9 +165,9 @@ pub(crate) fn signal_name(number: i32) -> String {
 /// an exit code assumes that the program handled the signal, and continues its loop or script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    /// By a signal that the whole process group received.
+    /// A signal that the whole process group received.
     Signalled,
-    /// By Ctrl+C in a raw terminal: only this process noticed it.
+    /// Ctrl+C in a raw terminal: only this process noticed it.
     Typed,
 }
 

@@ -3,7 +3,7 @@
 use super::Foreground;
 use nerve_types::TsNs;
 
-/// What the program did last.
+/// Latest activity of the program.
 #[derive(Debug)]
 pub(super) struct Activity {
     /// Output bytes so far.
@@ -12,7 +12,7 @@ pub(super) struct Activity {
     /// Offset of the last busy title, so that titles between two observations are not missed.
     pub(super) busy_title_offset: u64,
     pub(super) foreground: Foreground,
-    /// Since when the program owns the terminal and sleeps. A short sleep between two jobs is not idleness.
+    /// Time since which the program owns the terminal and sleeps. A short sleep between two jobs is not idleness.
     pub(super) idle_since: Option<TsNs>,
 }
 

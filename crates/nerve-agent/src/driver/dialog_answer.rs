@@ -45,16 +45,16 @@ pub(super) struct Answer {
     since: TsNs,
     /// Output bytes when the answer was requested.
     offset: u64,
-    /// When the last key was sent, and which choice was selected then.
+    /// Time of the last key, and the choice that was selected then.
     last_key: Option<(TsNs, Option<usize>)>,
     /// Enter or Escape was sent.
     is_confirmed: bool,
 }
 
-/// How the screen has changed since the dialog was answered.
+/// Change of the screen since the dialog was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DialogChange {
-    /// The same dialog is still drawn.
+    /// Still the same dialog.
     Unchanged,
     /// The screen has changed, possibly to half a frame. It can be judged at the given time.
     Unsettled(TsNs),

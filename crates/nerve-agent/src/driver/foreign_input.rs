@@ -28,7 +28,7 @@ pub(super) struct ForeignInput {
     since: TsNs,
     source: Source,
     text: &'static str,
-    /// When a possible prompt was first drawn, if the program's prompts are unknown.
+    /// Time at which a possible prompt was first drawn, if the program's prompts are unknown.
     possible_prompt_at: Option<TsNs>,
 }
 

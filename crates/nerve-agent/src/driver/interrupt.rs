@@ -6,7 +6,7 @@ use super::{AgentState, Driver, Foreground};
 use nerve_types::TsNs;
 use nerve_vt::screen::Screen;
 
-/// How often an interrupt that may have been lost is repeated.
+/// Maximum number of repeats of an interrupt that may have been lost.
 const MAX_REPEATS: u32 = 2;
 /// Pause before an interrupt is sent again.
 const RETRY: Duration = Duration::from_millis(700);
@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_millis(700);
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     repeat: Option<Repeat>,
-    /// When the agent last received the second interrupt that it requires.
+    /// Time at which the agent last received the second interrupt that it requires.
     confirmed_at: TsNs,
 }
 

@@ -81,11 +81,11 @@ pub struct Driver {
     state: AgentState,
     evidence: Evidence,
     observation: Observation,
-    /// Since when the observation and the dialog are unchanged. Half a frame lasts only a moment.
+    /// Time since which the observation and the dialog are unchanged. Half a frame lasts only a moment.
     observed_since: TsNs,
     outbox: Outbox,
     activity: Activity,
-    /// Where the last prompt was entered. Ready evidence must be newer.
+    /// Place where the last prompt was entered. Ready evidence must be newer.
     barrier: Barrier,
     ready_since: Option<TsNs>,
     marks: Marks,

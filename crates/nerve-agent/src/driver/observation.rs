@@ -5,7 +5,7 @@ use super::usage_limit::LimitNotice;
 use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, Rule, RuleState};
 use nerve_vt::screen::{Row, Screen};
 
-/// What one screen shows, before other signals are weighed.
+/// Interpretation of one screen, before other signals are weighed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observation {
     /// The composer, if one is drawn.

@@ -83,11 +83,11 @@ pub struct Evidence {
     pub text: String,
     /// Output bytes of the terminal at that moment.
     pub offset: u64,
-    /// When the signal was seen.
+    /// Time of the signal.
     pub at: TsNs,
 }
 
-/// How far the delivery of a prompt is confirmed.
+/// Confirmed delivery of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Delivery {
     /// Written to the terminal.

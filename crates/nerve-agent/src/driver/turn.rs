@@ -16,7 +16,7 @@ use nerve_vt::terminal::MarkKind;
 pub struct TurnEnd {
     /// Number of the turn, from 1.
     pub number: u64,
-    /// How it ended.
+    /// Outcome of the turn.
     pub outcome: Outcome,
     /// Delivery state of its prompt.
     pub delivery: Delivery,
@@ -30,12 +30,12 @@ pub struct TurnEnd {
     pub time: (TsNs, TsNs),
 }
 
-/// How a turn ended.
+/// Outcome of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The agent is ready again.
     Done,
-    /// It was interrupted and the agent is ready again.
+    /// Interrupted, and the agent is ready again.
     Interrupted,
     /// The prompt was not confirmed as delivered in time.
     NotDelivered,
@@ -54,7 +54,7 @@ pub struct Span {
     pub last_col: Option<u16>,
 }
 
-/// Why a prompt was rejected. Nothing was written.
+/// Reason why a prompt was rejected. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Another turn is running.

@@ -14,8 +14,8 @@ pub struct LimitNotice {
     pub when: Option<String>,
 }
 
-/// How long a notice counts if its time is unknown. A time of day in an unknown zone has passed by then. After that a
-/// prompt may be tried, and the agent repeats the notice if the limit still holds.
+/// Time for which a notice counts if its reset time is unknown. A time of day in an unknown zone has passed by then. After that a prompt
+/// may be tried, and the agent repeats the notice if the limit still holds.
 const MAX_SUSPENSION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Notices to remember; a screen shows two or three.

@@ -203,8 +203,8 @@ impl Driver {
         let patience = match (starting, self.prompt_line.learned.is_some()) {
             (true, _) if self.activity.offset > 0 => 1,
             (true, _) => 4,
-            // A learned prompt is absent. A shell gives up its terminal while something runs; for other programs a slow
-            // answer is likelier than a new prompt.
+            // A learned prompt is absent. A shell releases its terminal while something runs; for other programs a slow answer is likelier
+            // than a new prompt.
             (_, true) if self.profile.foreground => 5,
             (_, true) => 50,
             // No output since the input: only a longer silence counts.

@@ -18,7 +18,7 @@ pub struct Turn {
     pub parsed: Parsed,
 }
 
-/// How an agent draws a conversation.
+/// Layout of a conversation on an agent's screen.
 pub(super) struct Layout {
     /// Returns the prompt text if an echo starts in this row.
     pub(super) echo: for<'a> fn(&[&'a str], usize) -> Option<&'a str>,

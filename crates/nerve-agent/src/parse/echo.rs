@@ -8,7 +8,7 @@ const PREFIX: usize = 64;
 /// Placeholders that agents show for a long paste.
 const CHIPS: [&str; 2] = ["[Pastedtext", "[PastedText"];
 
-/// How an agent draws echoes.
+/// Style of an agent's echoes.
 pub(super) struct EchoStyle<'a> {
     /// Returns the text of the echo that starts in this row.
     pub(super) head: &'a dyn Fn(usize) -> Option<&'a str>,

@@ -72,7 +72,7 @@ struct Line {
     kind: String,
     uuid: Option<String>,
     parent_uuid: Option<String>,
-    /// On the first line after a compaction: the line that it continues.
+    /// Line that the first line after a compaction continues.
     #[serde(default, deserialize_with = "optional_string")]
     logical_parent_uuid: Option<String>,
     session_id: Option<String>,

@@ -48,7 +48,7 @@ pub struct Profile {
     pub env_remove: Vec<String>,
     /// The input area of programs that draw one.
     pub composer: Option<Composer>,
-    /// How a prompt is sent.
+    /// Method of sending a prompt.
     #[serde(default)]
     pub submit: Submit,
     /// Keys that interrupt a running turn, in `unescape` notation (`\e`, `\x03`).
@@ -75,17 +75,17 @@ pub struct Profile {
     /// Timing of state detection.
     #[serde(default)]
     pub timing: Timing,
-    /// How to install hooks in the program.
+    /// Installation of hooks in the program.
     pub hooks: Option<Hooks>,
     /// The transcript that the program keeps of a conversation.
     #[serde(default)]
     pub transcript: Option<TranscriptKind>,
     /// Command line arguments that select a conversation.
     pub session: Option<SessionForms>,
-    /// How the program treats earlier messages: see [`Profile::context_kind`].
+    /// Handling of earlier messages by the program: see [`Profile::context_kind`].
     #[serde(default)]
     pub context: Option<ContextKind>,
-    /// How to point the program at a proxy for Anthropic's API; `None` if unsupported.
+    /// Forms for a proxy for Anthropic's API; `None` if unsupported.
     pub proxy: Option<ProxyForms>,
 }
 
@@ -102,15 +102,15 @@ pub struct ProxyForms {
     pub unset: Vec<String>,
 }
 
-/// How a program treats earlier messages placed in front of a prompt.
+/// Handling of earlier messages placed in front of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContextKind {
-    /// It remembers its own conversation: send only what it does not know.
+    /// Remembers its own conversation: send only messages that it does not know.
     Own,
-    /// It remembers nothing: send everything each time.
+    /// Remembers nothing: send all messages each time.
     None,
-    /// It executes input as commands: never send anything else.
+    /// Executes input as commands: never send messages.
     Commands,
 }
 
@@ -127,7 +127,7 @@ impl Profile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Composer {
-    /// How to find its rows.
+    /// Layout of its rows.
     pub layout: Layout,
     /// Start of its first row (`bar`: of each row). The draft follows.
     pub prompt: Pattern,
@@ -163,7 +163,7 @@ pub enum Layout {
     Row,
 }
 
-/// How a prompt is sent.
+/// Method of sending a prompt.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Submit {
@@ -175,7 +175,7 @@ pub struct Submit {
     pub echo_ms: u64,
     /// Pause before an Enter without effect is repeated, milliseconds.
     pub enter_ms: u64,
-    /// How many times Enter is sent at most.
+    /// Maximum number of Enter keys sent.
     pub enters: u32,
 }
 
@@ -244,7 +244,7 @@ pub enum RuleState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockKind {
-    /// Whether to trust a folder.
+    /// A question about trusting a folder.
     Trust,
     /// Login.
     Login,
@@ -317,9 +317,9 @@ impl Default for Dialog {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
-    /// How long ready must hold at the end of a turn after a strong signal.
+    /// Time that ready must hold at the end of a turn after a strong signal, milliseconds.
     pub settle_ms: u64,
-    /// How long ready must hold after the start.
+    /// Time that ready must hold after the start, milliseconds.
     pub start_ms: u64,
     /// Silence that ends a turn without a stronger signal.
     pub quiet_ms: u64,
@@ -350,7 +350,7 @@ impl Timing {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hooks {
-    /// How hooks are configured.
+    /// Kind of hook configuration.
     pub kind: HookKind,
     /// File names of the programs that support them. The arguments are inserted directly after the program.
     pub programs: Vec<String>,

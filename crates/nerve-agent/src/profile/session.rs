@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::pattern::Pattern;
 use super::registry::{file_name, program_at};
 
-/// How to name, resume and fork a conversation of a program.
+/// Forms for naming, resuming and forking a conversation of a program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionForms {
@@ -43,16 +43,16 @@ pub struct SessionForms {
     /// would ask.
     #[serde(default)]
     pub elsewhere: Vec<String>,
-    /// How to find the conversation of a running program.
+    /// Method of finding the conversation of a running program.
     pub learn: Option<Learn>,
     /// Format of the program's session files, if they can be cut at a moment.
     pub past: Option<PastKind>,
-    /// Why a conversation cannot be forked, for programs without support.
+    /// Reason why conversations cannot be forked, for programs without support.
     pub cannot: Option<String>,
     /// Pattern of a row below the composer that is shown while the conversation is empty. A resuming program that shows
     /// it has not loaded its conversation yet, and a prompt could start a new one.
     pub empty: Option<Pattern>,
-    /// How long that row must be shown until the conversation counts as empty, milliseconds.
+    /// Time that row must be shown until the conversation counts as empty, milliseconds.
     #[serde(default = "twenty_seconds")]
     pub empty_ms: u64,
 }
@@ -78,9 +78,9 @@ pub enum IdKind {
 pub struct SessionWord {
     /// The option or subcommand as typed.
     pub word: String,
-    /// Its effect.
+    /// Effect of the argument.
     pub means: Meaning,
-    /// Whether a value follows.
+    /// Kind of the value that follows.
     #[serde(default)]
     pub value: ValueKind,
 }

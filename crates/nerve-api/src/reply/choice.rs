@@ -1,4 +1,4 @@
-//! Replies of requests whose options decide what is returned.
+//! Replies of requests whose options decide the type of the reply.
 
 use serde::de::{Deserializer, Error, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Reply, RunEnded, RunInfo, Turn, TurnAccepted};
 
-/// The reply `{}`. Any other reply is accepted for it, `null` too.
+/// The empty reply `{}`. Decoding accepts any other value, including null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Done {}
 
@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Done {
 pub enum ExecuteReply {
     /// The finished turn.
     Turn(Box<Turn>),
-    /// With `async`: the id of the result.
+    /// Id of the result, with `async`.
     Accepted(TurnAccepted),
 }
 
@@ -30,9 +30,9 @@ pub enum ExecuteReply {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum AnswerReply {
-    /// With `wait`: the turn that the dialog had interrupted.
+    /// The interrupted turn, with `wait`.
     Turn(Box<Turn>),
-    /// The dialog is gone.
+    /// Nothing, without `wait`: the dialog is closed.
     Done(Done),
 }
 
@@ -42,7 +42,7 @@ pub enum AnswerReply {
 pub enum RunReply {
     /// The run has ended.
     Ended(Box<RunEnded>),
-    /// With `detach`: the run as it has begun.
+    /// The started run, with `detach`.
     Started(Box<RunInfo>),
 }
 
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for RunReply {
     }
 }
 
-/// Reads a value. The flag tells whether it has the field.
+/// Reads a value. The flag is true if the value has the field.
 fn has<'de, D: Deserializer<'de>>(deserializer: D, field: &str) -> Result<(bool, Value), D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok((value.get(field).is_some_and(|field| !field.is_null()), value))
@@ -132,7 +132,7 @@ mod schema {
 
     any_of! {
         ExecuteReply = Turn | TurnAccepted;
-        // The second is what the description has said from the first version on.
+        // `TurnAccepted` is part of the published schema since the first version.
         AnswerReply = Turn | TurnAccepted;
         RunReply = RunEnded | RunInfo;
     }

@@ -1,32 +1,32 @@
-//! Results of the commands that concern graphs.
+//! Replies of the commands for graphs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of CREATE_GRAPH and GET_GRAPH: what is known of a registered graph.
+/// A registered graph. Reply to CREATE_GRAPH and GET_GRAPH.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GraphInfo {
-    /// Its id.
+    /// Id of the graph.
     pub graph_id: String,
-    /// Its session.
+    /// Session of the graph.
     #[serde(default)]
     pub session_id: String,
-    /// Ids of its steps, in an order in which they can run.
+    /// Ids of its steps in a valid order of execution.
     #[serde(default)]
     pub steps: Vec<String>,
-    /// As a graph file has it. Not in lists.
+    /// Definition of the graph, as in a graph file. Absent in lists.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub definition: Value,
 }
 
-/// Of LIST_GRAPHS.
+/// Reply to LIST_GRAPHS.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GraphList {
-    /// Ids, sorted.
+    /// Ids of the graphs, sorted.
     pub graphs: Vec<String>,
-    /// The same graphs with what is known of them, their definitions left out.
+    /// The graphs in the same order, without their definitions.
     #[serde(default)]
     pub graphs_info: Vec<GraphInfo>,
 }

@@ -1,4 +1,4 @@
-//! The result of GET_HISTORY.
+//! Reply to GET_HISTORY.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,19 +7,19 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeHistory {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// The same, under its older name (seed channel-history §8.3).
+    /// Same value as `node_id` under its older name.
     #[serde(default)]
     pub channel_id: String,
-    /// The server whose log it is.
+    /// Server that wrote the log.
     #[serde(default)]
     pub server_name: String,
-    /// Oldest first, fields in the order of the file.
+    /// Entries, oldest first; their fields are in the order of the file.
     pub entries: Vec<Value>,
-    /// How many entries that is.
+    /// Number of entries.
     pub total: usize,
-    /// Why there are none, or not all.
+    /// Reason why entries are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

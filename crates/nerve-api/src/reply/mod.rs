@@ -31,7 +31,7 @@ pub use server::{
 
 /// Reply to a request that succeeded.
 pub trait Reply: Serialize + DeserializeOwned + Schema + Send + Sync + 'static {
-    /// Returns the run, if the reply is one that has ended: its trace and results may have to be left out of a message.
+    /// Returns the finished run, if the reply is one. Its trace and results may have to be removed from an oversized message.
     fn run_mut(&mut self) -> Option<&mut RunEnded> {
         None
     }

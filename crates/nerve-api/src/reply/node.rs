@@ -1,42 +1,42 @@
-//! Results of the commands that concern nodes.
+//! Replies of the commands for nodes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What is known of a node (seed node-refactoring REQ-N0).
+/// Description of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeInfo {
-    /// Its id.
+    /// Id of the node.
     pub id: String,
-    /// `pty`, `bash` …
+    /// Kind of node: `pty`, `bash` …
     #[serde(rename = "type")]
     pub kind: String,
-    /// `created` (defined, and not started), `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
+    /// State: `created` (defined but not started), `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping` or `stopped`.
     pub state: String,
-    /// Keeps state between executions.
+    /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
-    /// Facts for people: command, cwd, pid, profile, size …
+    /// Details for display: command, cwd, pid, profile, size …
     #[serde(default)]
     pub metadata: Map<String, Value>,
 }
 
-/// Of GET_NODE: a [`NodeInfo`] whose id is called `node_id`.
+/// Reply to GET_NODE: a [`NodeInfo`] with `node_id` instead of `id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeDetails {
-    /// Its id.
+    /// Id of the node.
     pub node_id: String,
-    /// `pty`, `bash` …
+    /// Kind of node: `pty`, `bash` …
     #[serde(rename = "type")]
     pub kind: String,
-    /// As in [`NodeInfo`].
+    /// State, as in [`NodeInfo`].
     pub state: String,
-    /// Keeps state between executions.
+    /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
-    /// Facts for people.
+    /// Details for display: command, cwd, pid, profile, size …
     #[serde(default)]
     pub metadata: Map<String, Value>,
 }
@@ -55,68 +55,68 @@ impl From<NodeDetails> for NodeInfo {
     }
 }
 
-/// Of CREATE_NODE.
+/// Reply to CREATE_NODE and START_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeCreated {
-    /// The new node.
+    /// Id of the node.
     pub node_id: String,
 }
 
-/// Of FORK_NODE.
+/// Reply to FORK_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeForked {
-    /// The new node.
+    /// Id of the new node.
     pub node_id: String,
-    /// The node it goes on from.
+    /// Id of the node that was forked.
     pub forked_from: String,
 }
 
-/// Of LIST_NODES.
+/// Reply to LIST_NODES.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeList {
-    /// Ids, sorted.
+    /// Ids of the nodes, sorted.
     pub nodes: Vec<String>,
-    /// The same nodes with what is known of them.
+    /// The nodes in the same order, with their descriptions.
     #[serde(default)]
     pub nodes_info: Vec<NodeInfo>,
 }
 
-/// Of STOP_NODE and SHUTDOWN.
+/// Reply to STOP_NODE and SHUTDOWN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stopped {
-    /// Done.
+    /// True if the node or the server was stopped.
     pub stopped: bool,
 }
 
-/// Of RUN_COMMAND.
+/// Reply to RUN_COMMAND.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandTyped {
-    /// The command was typed.
+    /// True if the command was typed.
     pub executed: bool,
 }
 
-/// Of SEND_INTERRUPT.
+/// Reply to SEND_INTERRUPT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupted {
-    /// The interrupt was sent.
+    /// True if the interrupt was sent.
     pub interrupted: bool,
 }
 
-/// Of WRITE_DATA.
+/// Reply to WRITE_DATA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
-    /// Bytes.
+    /// Number of bytes written.
     pub written: u64,
 }
 
-/// Of GET_BUFFER.
+/// Reply to GET_BUFFER.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeText {
@@ -124,48 +124,48 @@ pub struct NodeText {
     pub buffer: String,
 }
 
-/// Of WAIT_NODE.
+/// Reply to WAIT_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReachedState {
-    /// The state the wait ended in.
+    /// State that ended the wait.
     pub state: String,
 }
 
-/// Of EXPLAIN_NODE: a node's state, and what it rests on.
+/// A node's state and the evidence for it. Reply to EXPLAIN_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeExplanation {
-    /// Its id.
+    /// Id of the node.
     pub node_id: String,
-    /// As in [`NodeInfo`].
+    /// State, as in [`NodeInfo`].
     pub state: String,
-    /// In words.
+    /// Description of the evidence for the state.
     pub evidence: String,
-    /// Kind of signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `exit`.
+    /// Kind of the signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet` or `exit`.
     pub source: String,
-    /// The byte offset at which it was seen.
+    /// Offset of the signal in the node's output, in bytes.
     pub offset: u64,
-    /// Choices of the dialog, if blocked.
+    /// Choices of the dialog, if the node is blocked.
     #[serde(default)]
     pub choices: Vec<String>,
-    /// What the terminal shows.
+    /// Text on the terminal's screen.
     #[serde(default)]
     pub screen: String,
-    /// The turn that runs, if one does.
+    /// The running turn, if there is one.
     #[serde(default)]
     pub turn: Option<RunningTurn>,
-    /// Facts for people.
+    /// Details for display: command, cwd, pid, profile, size …
     #[serde(default)]
     pub metadata: Map<String, Value>,
 }
 
-/// A turn that runs.
+/// A running turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunningTurn {
-    /// Its number on the node, from 1.
+    /// Number of the turn on the node, from 1.
     pub turn: u64,
-    /// How far its prompt came: `typed`, `submitted`, `started`, `unknown`.
+    /// Delivery of the prompt so far: `typed`, `submitted`, `started` or `unknown`.
     pub delivery: String,
 }

@@ -1,16 +1,16 @@
-//! The finished turn, as EXECUTE_INPUT answers it. One object serves readers of the seeds (`sections`, `is_ready` …) and of the
-//! first nerve (`success`, `output`, `attributes.sections` …).
+//! The finished turn in the reply to EXECUTE_INPUT. It contains the fields of the current protocol (`sections`, `is_ready` …) and those of
+//! the first nerve (`success`, `output`, `attributes.sections` …).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Of EXECUTE_INPUT.
+/// A finished turn. Reply to EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turn {
-    /// The answer.
+    /// Response of the node.
     pub response: TurnResponse,
-    /// The node that gave it.
+    /// Id of the node.
     #[serde(default)]
     pub node_id: String,
     /// Number of the turn on this node, from 1.
@@ -18,88 +18,88 @@ pub struct Turn {
     pub turn: u64,
 }
 
-/// An answer.
+/// Response of a node to a prompt.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TurnResponse {
-    /// All text of the turn as the terminal showed it.
+    /// All text of the turn as shown on the terminal.
     pub raw: String,
-    /// What the agent said.
+    /// Text of the agent's answer.
     pub text: String,
-    /// The parts of the answer.
+    /// Sections of the answer.
     pub sections: Vec<ResponseSection>,
-    /// Where the agent showed them.
+    /// Number of tokens, if the agent showed it.
     pub tokens: Option<TokenCounts>,
-    /// What the node's proxy counted in the turn, where it has one.
+    /// Usage in this turn as counted by the node's proxy, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<ModelUsage>,
-    /// The end of the turn was seen.
+    /// True if the end of the turn was detected.
     pub is_complete: bool,
-    /// The node waits for the next prompt.
+    /// True if the node is ready for the next prompt.
     pub is_ready: bool,
-    /// Where text and sections come from: `transcript`, `screen`, `process`.
+    /// Source of text and sections: `transcript`, `screen` or `process`.
     pub source: String,
-    /// How far the prompt is proved to have come: `typed`, `submitted`, `started`, `unknown`.
+    /// Confirmed delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
     pub delivery: String,
-    /// The node did what it was asked (a one-shot command: exit code 0).
+    /// True if the node did the task. For a one-shot command: exit code 0.
     pub success: bool,
-    /// What went wrong, in words.
+    /// Error message.
     pub error: Option<String>,
-    /// Which kind of error.
+    /// Kind of error.
     pub error_type: Option<String>,
-    /// The same as `text`, under the first nerve's name.
+    /// Same value as `text` under its older name.
     pub output: String,
-    /// More facts: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
+    /// Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
     pub attributes: Map<String, Value>,
 }
 
-/// A part of an answer.
+/// A section of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResponseSection {
-    /// `text`, `thinking`, `tool_call`, `error`, `interrupted`.
+    /// Kind of section: `text`, `thinking`, `tool_call`, `error` or `interrupted`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its text.
+    /// Text of the section.
     #[serde(default)]
     pub content: String,
-    /// Facts about it: `tool`, `args`, `result` …
+    /// Details of the section: `tool`, `args`, `result` …
     #[serde(default)]
     pub metadata: Map<String, Value>,
 }
 
-/// What a turn used of its model, as the node's proxy counted it.
+/// Model usage of a turn, as counted by the node's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelUsage {
-    /// Tokens that went in, without those of a cache.
+    /// Input tokens without cached ones.
     pub input: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub output: u64,
-    /// Tokens that went in and were in the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Tokens that went in and were put into the cache.
+    /// Input tokens written to the cache.
     pub cache_write: u64,
-    /// US dollars, where the proxy knows prices.
+    /// Cost in US dollars, if the proxy knows the prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Requests that the model's API answered.
+    /// Number of requests answered by the model's API.
     pub requests: u64,
 }
 
-/// Tokens, as far as they are known.
+/// Token counts, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenCounts {
-    /// Of the prompt.
+    /// Tokens of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
-    /// Of the answer.
+    /// Tokens of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
-    /// All, where only a sum is shown.
+    /// Sum of all tokens, if the agent shows only a sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }

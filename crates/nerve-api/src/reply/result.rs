@@ -1,106 +1,106 @@
-//! Results of the commands that concern executions that nobody waits for.
+//! Replies of the commands for asynchronous executions.
 
 use serde::{Deserialize, Serialize};
 
 use super::response::TurnResponse;
 
-/// Of EXECUTE_INPUT with `async`.
+/// Reply to EXECUTE_INPUT with `async`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnAccepted {
-    /// What GET_RESULT is asked for.
+    /// Id of the result, for GET_RESULT.
     pub result_id: String,
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
 }
 
-/// Of GET_RESULT and CANCEL_RESULT. Times are seconds since the Unix epoch.
+/// Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT. Times are in seconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ResultInfo {
-    /// Its id.
+    /// Id of the result.
     pub result_id: String,
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// The node's session.
+    /// Session of the node.
     pub session_id: String,
-    /// `queued`, `running`, `done`, `failed`, or `lost`: its server ended before it did.
+    /// Status: `queued`, `running`, `done`, `failed`, or `lost` if the server ended before the execution.
     pub status: String,
-    /// How the prompt begins.
+    /// Beginning of the prompt.
     pub prompt: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: f64,
-    /// When its turn came.
+    /// Time at which the turn started.
     pub started_at: Option<f64>,
-    /// When it ended.
+    /// Time at which the execution ended.
     pub ended_at: Option<f64>,
-    /// Number of the turn on the node.
+    /// Number of the turn on the node, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
-    /// The answer. Not in lists.
+    /// Response of the node. Absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<TurnResponse>,
-    /// Why there is none.
+    /// Error message, if the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Which kind of error: `lost`, or as in an error's data.
+    /// Kind of error: `lost`, or one of the `error_type` values of failed requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// What to do about it.
+    /// Hint on how to solve the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What the terminal showed, where that explains it.
+    /// Text on the terminal's screen, if it explains the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub screen: Option<String>,
-    /// The choices of the dialog that blocks, if one does.
+    /// Choices of the dialog that blocks the node, if there is one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// How far the prompt came, where it failed.
+    /// Delivery of the prompt, if the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
-    /// Who is told, and what came of it.
+    /// Delivery of the webhook, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookStatus>,
 }
 
-/// Who is told of an execution's end, and what came of it.
+/// Delivery of a webhook.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WebhookStatus {
     /// Scheme, host and port of the URL.
     pub origin: String,
-    /// There is a secret.
+    /// True if the request is signed.
     pub signed: bool,
-    /// Somebody has taken it.
+    /// True if the receiver accepted the request.
     pub delivered: bool,
-    /// All tries so far.
+    /// All attempts so far.
     pub attempts: Vec<WebhookAttempt>,
-    /// Why it is not tried any more.
+    /// Reason why no further attempt is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gave_up: Option<String>,
 }
 
-/// A try to deliver.
+/// An attempt to deliver a webhook.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WebhookAttempt {
-    /// When it began.
+    /// Start of the attempt, in seconds since the Unix epoch.
     pub at: f64,
-    /// The status of the answer.
+    /// HTTP status of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why there is none.
+    /// Reason why there is no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Of LIST_RESULTS.
+/// Reply to LIST_RESULTS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultList {
-    /// Newest first, without their responses.
+    /// Results, newest first, without their responses.
     pub results: Vec<ResultInfo>,
 }

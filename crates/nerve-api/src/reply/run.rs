@@ -1,37 +1,36 @@
-//! Results of the commands that concern runs of graphs. Steps are named by path: `outer/inner`, items of a list `each[3]`,
-//! rounds `loop#2`. Times are seconds since the Unix epoch.
+//! Replies of the commands for runs of graphs. Steps are identified by their path: `outer/inner`, items of a list `each[3]`, rounds
+//! `loop#2`. Times are in seconds since the Unix epoch.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Of GET_RUN, and of EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN with `detach`: a run as it is now.
+/// Current state of a run. Reply to GET_RUN and ANSWER_GATE, and to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN with `detach`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunInfo {
-    /// Its id.
+    /// Id of the run.
     pub run_id: String,
-    /// The graph's id.
+    /// Id of the graph.
     pub graph_id: String,
-    /// The session it takes nodes from that the graph does not define.
+    /// Session that provides the nodes not defined by the graph.
     #[serde(default)]
     pub session_id: String,
-    /// `running`, `waiting` (for the answer of a gate), `completed`, `failed`, `cancelled`, or `interrupted` (its server is gone: it
+    /// Status: `running`, `waiting` (for the answer to a gate), `completed`, `failed`, `cancelled`, or `interrupted` (its server ended; it
     /// can be resumed).
     pub status: String,
-    /// When it began.
+    /// Start time.
     #[serde(default)]
     pub started_at: f64,
-    /// When it ended.
+    /// End time.
     #[serde(default)]
     pub ended_at: Option<f64>,
-    /// How many steps the graph itself has.
+    /// Number of steps in the graph itself, without subgraphs.
     #[serde(default)]
     pub total_steps: usize,
-    /// How many of those are done or skipped.
+    /// Number of those steps that are completed or skipped.
     #[serde(default)]
     pub done_steps: usize,
-    /// Steps that have begun, in that order; of thousands the latest. Not in lists of runs, nor of a run whose server is
-    /// gone.
+    /// Started steps in the order of their start; in large runs only the latest. Absent in lists of runs and for interrupted runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<RunStep>,
     /// Gates that wait for an answer.
@@ -40,13 +39,13 @@ pub struct RunInfo {
     /// Tokens used so far.
     #[serde(default)]
     pub tokens_used: u64,
-    /// Why it failed.
+    /// Error message, if the run failed.
     #[serde(default)]
     pub error: Option<String>,
-    /// The file of its journal, on the server's machine.
+    /// Path of the journal on the server's machine.
     #[serde(default)]
     pub journal: Option<String>,
-    /// What is wrong with it that does not stop it.
+    /// Problems that do not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
 }
@@ -55,26 +54,26 @@ pub struct RunInfo {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunStep {
-    /// Its path.
+    /// Path of the step.
     pub step_id: String,
-    /// Its node; empty where it has none.
+    /// Id of its node; empty if it has none.
     #[serde(default)]
     pub node_id: String,
-    /// `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
+    /// State: `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
     pub state: String,
-    /// When it began.
+    /// Start time.
     #[serde(default)]
     pub started_at: f64,
-    /// When it ended.
+    /// End time.
     #[serde(default)]
     pub ended_at: Option<f64>,
-    /// Which attempt, from 1.
+    /// Number of the attempt, from 1.
     #[serde(default)]
     pub attempt: u32,
-    /// Tokens it used.
+    /// Tokens used by the step.
     #[serde(default)]
     pub tokens_used: u64,
-    /// Why it failed.
+    /// Error message, if the step failed.
     #[serde(default)]
     pub error: Option<String>,
 }
@@ -83,71 +82,70 @@ pub struct RunStep {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateInfo {
-    /// The step's path.
+    /// Path of the step.
     pub step_id: String,
-    /// What is asked.
+    /// Question to the user.
     pub question: String,
-    /// What may be answered; anything if empty.
+    /// Accepted answers; any text if empty.
     #[serde(default)]
     pub choices: Vec<String>,
-    /// The answer when nobody gives one in time.
+    /// Answer that is used after the deadline.
     #[serde(default)]
     pub default: Option<String>,
-    /// Until when.
+    /// Deadline for the answer.
     #[serde(default)]
     pub deadline: Option<f64>,
 }
 
-/// Of LIST_RUNS.
+/// Reply to LIST_RUNS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunList {
-    /// Newest first, without their steps.
+    /// Runs, newest first, without their steps.
     pub runs: Vec<RunInfo>,
 }
 
-/// Of EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN: a run that has ended, with what came of it. Of one that failed or was cancelled it stands
-/// in the `data` of the error.
+/// A finished run with its results. Reply to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN. If the run failed or was cancelled, the `data` of the
+/// error contains it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEnded {
-    /// The graph's id.
+    /// Id of the graph.
     pub graph_id: String,
-    /// The run's id.
+    /// Id of the run.
     pub run_id: String,
-    /// `completed`, `failed` or `cancelled`.
+    /// Status: `completed`, `failed` or `cancelled`.
     pub status: String,
-    /// Results of the steps by id, nested as the graphs are; those that are there, if the run failed.
+    /// Results of the steps by id, nested like the graphs. A run that failed contains partial results.
     #[serde(default)]
     pub results: Map<String, Value>,
-    /// When it began.
+    /// Start time.
     #[serde(default)]
     pub started_at: f64,
-    /// When it ended.
+    /// End time.
     #[serde(default)]
     pub ended_at: Option<f64>,
-    /// Tokens of all steps.
+    /// Tokens used by all steps.
     #[serde(default)]
     pub tokens_used: u64,
-    /// The file of its journal, on the server's machine.
+    /// Path of the journal on the server's machine.
     #[serde(default)]
     pub journal: Option<String>,
-    /// What is wrong with it that did not stop it.
+    /// Problems that did not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// What was done, if it was asked for: `graph_id`, `status`, `start_time`, `end_time`, `duration_ms`, `steps`, `total_tokens`,
-    /// `total_cost`, `error`.
+    /// Trace, if requested: `graph_id`, `status`, `start_time`, `end_time`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Value>,
 }
 
-/// Of CANCEL_GRAPH.
+/// Reply to CANCEL_GRAPH.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunsCancelled {
-    /// At least one run was told to stop.
+    /// True if at least one run was cancelled.
     pub cancelled: bool,
-    /// Which.
+    /// Ids of the cancelled runs.
     #[serde(default)]
     pub runs: Vec<String>,
 }

@@ -1,85 +1,85 @@
-//! Results that concern server, sessions and connection, and what an error carries.
+//! Replies of the commands for server, sessions and connection; details of errors.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::run::RunEnded;
 
-/// The `data` of a result that is a failure.
+/// Details of an error: the `data` of a failed result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorDetails {
-    /// Which kind: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
+    /// Kind of error: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
     #[serde(default)]
     pub error_type: String,
-    /// What to do about it.
+    /// Hint on how to solve the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What the terminal showed, where that explains it.
+    /// Text on the terminal's screen, if it explains the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<String>,
-    /// The choices of the dialog that blocks, if one does.
+    /// Choices of the dialog that blocks the node, if there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// How far a prompt came: `typed`, `submitted`, `started`, `unknown`.
+    /// Delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
     /// The budget that stopped a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<BudgetExceeded>,
-    /// The run of a graph that failed or was cancelled: its fields stand beside the others.
+    /// The run of a graph that failed or was cancelled. Its fields are on the same level as the others.
     #[serde(flatten)]
     pub run: Option<Box<RunEnded>>,
 }
 
-/// A budget that is used up.
+/// An exhausted budget.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetExceeded {
-    /// `Token limit exceeded: 12/10` …
+    /// Description, for example `Token limit exceeded: 12/10`.
     pub reason: String,
-    /// Its limits: `max_tokens`, `max_time_seconds`, `max_steps`, `max_api_calls`, `max_cost_dollars`; those that are set.
+    /// Limits that are set: `max_tokens`, `max_time_seconds`, `max_steps`, `max_api_calls`, `max_cost_dollars`.
     #[serde(default)]
     pub budget: Map<String, Value>,
-    /// What was used of it: `tokens_used`, `steps_executed`, `api_calls`, `cost_dollars`, `start_time`, `elapsed_seconds`.
+    /// Usage: `tokens_used`, `steps_executed`, `api_calls`, `cost_dollars`, `start_time`, `elapsed_seconds`.
     #[serde(default)]
     pub usage: Map<String, Value>,
 }
 
 impl ErrorDetails {
-    /// The `error_type` of a request that could not be understood.
+    /// The `error_type` of an invalid request.
     pub const INVALID_REQUEST: &'static str = "invalid_request_error";
 
-    /// An error of a kind, with nothing more known.
+    /// Creates an error of a kind, without further details.
     pub fn of(error_type: impl Into<String>) -> ErrorDetails {
         ErrorDetails { error_type: error_type.into(), ..ErrorDetails::default() }
     }
 }
 
-/// What is known of a session.
+/// Description of a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionInfo {
-    /// Its name, unique on the server.
+    /// Name of the session, unique on the server.
     pub name: String,
-    /// In words.
+    /// Description for users.
     #[serde(default)]
     pub description: String,
-    /// Labels.
+    /// Labels of the session.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Ids of its nodes, those that do not run too.
+    /// Ids of its nodes, including those that are not running.
     #[serde(default)]
     pub nodes: Vec<String>,
     /// Ids of its graphs.
     #[serde(default)]
     pub graphs: Vec<String>,
-    /// When it was made: seconds since the Unix epoch.
+    /// Time of creation in seconds since the Unix epoch.
     #[serde(default)]
     pub created_at: f64,
 }
 
-/// Of LIST_SESSIONS.
+/// Reply to LIST_SESSIONS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionList {
@@ -87,57 +87,57 @@ pub struct SessionList {
     pub sessions: Vec<SessionInfo>,
 }
 
-/// Of START_SESSION and STOP_SESSION.
+/// Reply to START_SESSION and STOP_SESSION.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodesChanged {
-    /// Nodes that were started or stopped.
+    /// Ids of the nodes that were started or stopped.
     pub nodes: Vec<String>,
-    /// Those that could not be.
+    /// Nodes that could not be started or stopped.
     #[serde(default)]
     pub failed: Vec<NodeFailure>,
 }
 
-/// A node that could not be started or stopped with the others.
+/// A node that could not be started or stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeFailure {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Why not.
+    /// Error message.
     pub error: String,
 }
 
-/// Of SUBSCRIBE.
+/// Reply to SUBSCRIBE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscribed {
     /// Always true.
     pub subscribed: bool,
-    /// The `seq` of the newest event so far: what to give as `since` later.
+    /// Sequence number of the newest event. Use it as `since` to resume later.
     #[serde(default)]
     pub seq: u64,
-    /// Which server says so: any text, another one each time a server is started. `seq` of another server says nothing.
+    /// Id of the server instance, which changes with each start. A `seq` is valid only for the same instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
 }
 
-/// Of PING.
+/// Reply to PING.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pong {
     /// Always true.
     pub pong: bool,
-    /// How many nodes there are.
+    /// Number of nodes.
     #[serde(default)]
     pub nodes: usize,
-    /// How many graphs there are.
+    /// Number of graphs.
     #[serde(default)]
     pub graphs: usize,
-    /// How many sessions there are.
+    /// Number of sessions.
     #[serde(default)]
     pub sessions: usize,
-    /// Of the server.
+    /// Version of the server.
     #[serde(default)]
     pub version: String,
 }

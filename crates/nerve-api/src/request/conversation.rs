@@ -1,41 +1,41 @@
-//! Parameters that concern conversations: what was said before, and where a turn is kept.
+//! Parameters for conversations: earlier messages, and where a turn is stored.
 
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a prompt, or all prompts of a node, have to do with a conversation.
+/// Conversation of a prompt, or of all prompts of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConversationOptions {
-    /// The workspace; given with `chat` or not at all.
+    /// Workspace of the conversation. Requires `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// The chat in it.
+    /// Chat within the workspace. Requires `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "chat_id", alias = "chatId")]
     pub chat: Option<String>,
-    /// What was said before, for this prompt only; comes after what is kept.
+    /// Earlier messages for this prompt only; they follow the stored ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "messages")]
     pub history: Vec<ConversationMessage>,
-    /// `auto` (what the node does not know already), `always`, `never`.
+    /// Messages that are sent with the prompt: `auto` (those the node does not know yet), `always` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }
 
-/// One thing that was said.
+/// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConversationMessage {
-    /// `user` or `assistant`.
+    /// Author of the message: `user` or `assistant`.
     pub role: String,
-    /// What.
+    /// Text of the message.
     pub content: String,
-    /// When: milliseconds since the Unix epoch.
+    /// Time in milliseconds since the Unix epoch.
     #[serde(default, deserialize_with = "milliseconds")]
     pub timestamp: u64,
 }
 
-/// An error names the message.
+/// Reads the messages. An error names the index of the message.
 fn messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ConversationMessage>, D::Error> {
     let list = Option::<Vec<Value>>::deserialize(deserializer)?.unwrap_or_default();
     let read = |(index, message): (usize, Value)| {
@@ -45,9 +45,9 @@ fn messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Conversati
     list.into_iter().enumerate().map(read).collect()
 }
 
-/// Other programs write times with a fraction.
+/// Reads a time. Some programs write it with a fraction.
 fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = Option::<serde_json::Number>::deserialize(deserializer)?;
-    // A cast of a float ends at the bounds of the type.
+    // A cast of a float saturates at the bounds of the type.
     Ok(number.and_then(|number| number.as_u64().or_else(|| number.as_f64().map(|ms| ms as u64))).unwrap_or(0))
 }

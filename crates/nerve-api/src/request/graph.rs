@@ -1,51 +1,51 @@
-//! Parameters of the commands that concern graphs. A graph is given field by field, as its file has it, or whole as `definition`.
+//! Parameters of the commands for graphs. A graph is given as `definition`, or by the fields of its file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::id_requests;
 
-/// EXECUTE_GRAPH: runs a graph that is given whole.
+/// EXECUTE_GRAPH: runs a graph that is part of the request.
 ///
-/// The fields of the graph may stand beside the options, as the first nerve's clients send them; `graph_id` is the graph's id then.
-/// What is no option is taken for a field of the graph. Written is always `definition`.
+/// Clients of the first nerve send the fields of the graph on the same level as the options; `graph_id` is then the id of the graph. Fields
+/// that are not options belong to the graph. Encoding always writes `definition`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "Given")]
+#[serde(try_from = "ExecuteParams")]
 pub struct ExecuteGraph {
-    /// The graph, as a graph file has it: an object.
+    /// The graph, as in a graph file: an object.
     pub definition: Map<String, Value>,
-    /// Where steps find nodes that the graph does not define.
+    /// Session that provides the nodes not defined by the graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The graph's input.
+    /// Input of the graph.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Id of the run: 1–32 of `a-z 0-9 -`; made up if absent.
+    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Answer with the trace too.
+    /// Includes the trace in the reply.
     pub trace: bool,
-    /// Answer as soon as the run has begun.
+    /// Replies as soon as the run has started.
     pub detach: bool,
-    /// Leave the graph's own nodes running when it ends.
+    /// Leaves the graph's own nodes running after its end.
     pub keep_nodes: bool,
-    /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
+    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// What vendors say of that trace.
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
-/// CREATE_GRAPH: registers a graph in a session. Given as in [`ExecuteGraph`].
+/// CREATE_GRAPH: registers a graph in a session. The graph is given as in [`ExecuteGraph`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "Registered")]
+#[serde(try_from = "CreateParams")]
 pub struct CreateGraph {
-    /// The graph, as a graph file has it: an object.
+    /// The graph, as in a graph file: an object.
     pub definition: Map<String, Value>,
-    /// The session.
+    /// Session of the graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -54,55 +54,55 @@ pub struct CreateGraph {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunGraph {
-    /// The graph.
+    /// Id of the graph.
     pub graph_id: String,
-    /// The session it is registered in.
+    /// Session of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// As in [`ExecuteGraph`].
+    /// Input of the graph.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// As in [`ExecuteGraph`].
+    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// As in [`ExecuteGraph`].
+    /// Includes the trace in the reply.
     #[serde(default)]
     pub trace: bool,
-    /// As in [`ExecuteGraph`].
+    /// Replies as soon as the run has started.
     #[serde(default)]
     pub detach: bool,
-    /// As in [`ExecuteGraph`].
+    /// Leaves the graph's own nodes running after its end.
     #[serde(default)]
     pub keep_nodes: bool,
-    /// As in [`ExecuteGraph`].
+    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// As in [`ExecuteGraph`].
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
 id_requests! {
-    graph_id: "The graph.";
-    /// GET_GRAPH.
+    graph_id: "Id of the graph.";
+    /// GET_GRAPH: returns one graph with its definition.
     GetGraph;
-    /// DELETE_GRAPH.
+    /// DELETE_GRAPH: deletes a graph. Its runs continue.
     DeleteGraph;
 }
 
-/// LIST_GRAPHS: all of a session.
+/// LIST_GRAPHS: lists the graphs of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListGraphs {
-    /// The session.
+    /// Session to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
-/// EXECUTE_GRAPH as it comes.
+/// EXECUTE_GRAPH as received.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Given {
+struct ExecuteParams {
     definition: Option<Map<String, Value>>,
     session_id: Option<String>,
     #[serde(default)]
@@ -120,23 +120,32 @@ struct Given {
     fields: Map<String, Value>,
 }
 
-/// CREATE_GRAPH as it comes.
+/// CREATE_GRAPH as received.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Registered {
+struct CreateParams {
     definition: Option<Map<String, Value>>,
     session_id: Option<String>,
     #[serde(flatten)]
     fields: Map<String, Value>,
 }
 
-impl TryFrom<Given> for ExecuteGraph {
+impl TryFrom<ExecuteParams> for ExecuteGraph {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<ExecuteGraph, String> {
-        let definition = one_graph(given.definition, given.fields)?;
-        let Given { session_id, input, run_id, trace, detach, keep_nodes, traceparent, tracestate, .. } =
-            given;
+    fn try_from(given: ExecuteParams) -> Result<ExecuteGraph, String> {
+        let definition = merge_definition(given.definition, given.fields)?;
+        let ExecuteParams {
+            session_id,
+            input,
+            run_id,
+            trace,
+            detach,
+            keep_nodes,
+            traceparent,
+            tracestate,
+            ..
+        } = given;
         Ok(ExecuteGraph {
             definition,
             session_id,
@@ -151,29 +160,29 @@ impl TryFrom<Given> for ExecuteGraph {
     }
 }
 
-impl TryFrom<Registered> for CreateGraph {
+impl TryFrom<CreateParams> for CreateGraph {
     type Error = String;
 
-    fn try_from(given: Registered) -> Result<CreateGraph, String> {
-        let Registered { definition, session_id, fields } = given;
-        Ok(CreateGraph { definition: one_graph(definition, fields)?, session_id })
+    fn try_from(given: CreateParams) -> Result<CreateGraph, String> {
+        let CreateParams { definition, session_id, fields } = given;
+        Ok(CreateGraph { definition: merge_definition(definition, fields)?, session_id })
     }
 }
 
-/// The graph that is meant: whole, or in fields that stand beside the options.
-fn one_graph(
+/// Returns the graph: `definition`, or the fields on the level of the options.
+fn merge_definition(
     whole: Option<Map<String, Value>>,
     mut fields: Map<String, Value>,
 ) -> Result<Map<String, Value>, String> {
     if let Some(whole) = whole {
-        // Of two graphs one would be left out, and nobody told.
+        // With two graphs, one would be silently ignored.
         return match fields.keys().find(|field| ["steps", "nodes"].contains(&field.as_str())) {
             Some(field) => Err(format!("a graph is given as definition and by its {field}: leave out one")),
             None => Ok(whole),
         };
     }
     if !fields.contains_key("steps") {
-        // The words of serde, which `read` puts into ours.
+        // The wording of serde, which `read` reformats.
         return Err("missing field `steps`".to_string());
     }
     if !fields.contains_key("graph")

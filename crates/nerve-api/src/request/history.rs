@@ -2,28 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-/// GET_HISTORY. What is set must all hold.
+/// GET_HISTORY: returns entries of a node's audit log that match all given filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetHistory {
-    /// The node; it need not exist any more.
+    /// Id of the node, which need not exist any more.
     pub node_id: String,
-    /// The session it is or was in.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Another server's log; this server's if absent.
+    /// Server that wrote the log. Default: this server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// Only the last so many of what the rest lets through.
+    /// Returns only the last of the matching entries, at most this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
-    /// Only this operation: `send`, `send_stream`, `write`, `run`, `read`, `interrupt`, `close`.
+    /// Returns only this operation: `send`, `send_stream`, `write`, `run`, `read`, `interrupt` or `close`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
-    /// Only the entry with this sequence number.
+    /// Returns only the entry with this sequence number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Only `send`, `send_stream`, `write` and `run`.
+    /// Returns only `send`, `send_stream`, `write` and `run`.
     #[serde(default)]
     pub inputs_only: bool,
 }

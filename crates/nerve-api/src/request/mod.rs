@@ -49,20 +49,20 @@ pub trait Request: Serialize + DeserializeOwned + Schema + Send + 'static {
     type Reply: Reply;
     /// Name on the wire.
     const NAME: RequestName;
-    /// Whether a client may repeat the request after a broken connection.
+    /// True if a client may repeat the request after a broken connection.
     const IDEMPOTENT: bool;
-    /// Whether the server abandons the request when its client disconnects. All other requests run to their end.
+    /// True if the server abandons the request when its client disconnects. All other requests run to their end.
     const CANCEL_ON_DISCONNECT: bool;
 }
 
-/// What a request does to the server's state.
+/// Effect of a request on the server's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// Changes it.
     Changes,
     /// Reads it.
     Reads,
-    /// Waits for a change that another request or an agent makes. Not repeated: the wait would begin anew.
+    /// Waits for a change that another request or an agent makes. Not repeated, because the wait would start over.
     Waits,
     /// Sets up the connection.
     Connects,
@@ -120,7 +120,7 @@ requests! {
     CreateNode = "CREATE_NODE" -> NodeCreated, Changes;
     /// Stops a node.
     StopNode = "STOP_NODE" -> Stopped, Changes;
-    /// Starts a node again that is defined and does not run.
+    /// Starts a node that is defined but not running.
     StartNode = "START_NODE" -> NodeCreated, Changes;
     /// Lists the nodes of a session.
     ListNodes = "LIST_NODES" -> NodeList, Reads;
@@ -186,7 +186,7 @@ requests! {
     ListSessions = "LIST_SESSIONS" -> SessionList, Reads;
     /// Stops a session's nodes and deletes it.
     DeleteSession = "DELETE_SESSION" -> Done, Changes;
-    /// Starts the nodes of a session that do not run.
+    /// Starts the nodes of a session that are not running.
     StartSession = "START_SESSION" -> NodesChanged, Changes;
     /// Stops the nodes of a session and keeps their definitions.
     StopSession = "STOP_SESSION" -> NodesChanged, Changes;
@@ -196,7 +196,7 @@ requests! {
     Authenticate = "AUTHENTICATE" -> Authenticated, Connects;
     /// Stops the server.
     Shutdown = "SHUTDOWN" -> Stopped, Changes;
-    /// Checks that the server is there.
+    /// Checks that the server is running.
     Ping = "PING" -> Pong, Reads;
 }
 
@@ -209,13 +209,13 @@ macro_rules! id_requests {
         pub struct $request {
             #[doc = $id_doc]
             pub $id: String,
-            /// Its session.
+            /// Session of the item.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub session_id: Option<String>,
         }
 
         impl $request {
-            /// Names it and its session, `None` for the default session.
+            /// Creates the request. `session_id`: `None` for the default session.
             pub fn new($id: impl Into<String>, session_id: Option<String>) -> $request {
                 $request { $id: $id.into(), session_id }
             }

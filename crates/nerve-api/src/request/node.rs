@@ -1,4 +1,4 @@
-//! Parameters of the commands that concern nodes.
+//! Parameters of the commands for nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use super::proxy::ProxyOption;
 use super::result::WebhookTarget;
 use super::value::{CommandLine, NodeChoice, Seconds, States};
 
-/// CREATE_NODE.
+/// CREATE_NODE: creates and starts a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateNode {
-    /// The new node's id: 1–32 of `a-z 0-9 -`.
+    /// Id of the new node: 1–32 of `a-z 0-9 -`.
     pub node_id: String,
-    /// The session it is to be in.
+    /// Session of the new node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What to run; the user's shell if absent.
+    /// Command to run. Default: the user's shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
-    /// `pty`, `claude`, `tmux`, `claude-tmux`, `wezterm`, `claude-wezterm`, `bash`, `chat`.
-    #[serde(default = "pty")]
+    /// Kind of node: `pty` (default), `claude`, `tmux`, `claude-tmux`, `wezterm`, `claude-wezterm`, `bash` or `chat`.
+    #[serde(default = "default_backend")]
     pub backend: String,
-    /// The working directory; the server's if absent.
+    /// Working directory. Default: the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables on top of the server's environment.
+    /// Environment variables in addition to the server's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// A pane of tmux (`%3`, `session:window.pane`) or WezTerm (a number) to take over instead of starting something. It is never
+    /// Existing pane to attach to instead of starting a program: of tmux (`%3`, `session:window.pane`) or WezTerm (a number). It is never
     /// killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pane_id: Option<String>,
-    /// The tmux session a new pane goes to; `nerve` if absent. Made if it is not there.
+    /// tmux session for a new pane, created if missing. Default: `nerve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tmux_session: Option<String>,
-    /// The tmux or WezTerm server: a socket's path, or for tmux a name as `tmux -L` takes it.
+    /// tmux or WezTerm server: path of its socket, or for tmux a name as in `tmux -L`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
     /// Columns of the terminal.
@@ -48,79 +48,79 @@ pub struct CreateNode {
     /// Rows of the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u16>,
-    /// Profile by name; found from the command if absent.
+    /// Name of the agent profile. Default: detected from the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// `claude`, `codex`, `gemini`, `none`; the profile's if absent.
+    /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parser: Option<String>,
-    /// Keep an audit log.
-    #[serde(default = "yes")]
+    /// Writes an audit log. Default: true.
+    #[serde(default = "enabled")]
     pub history: bool,
-    /// Keep a recording.
-    #[serde(default = "yes")]
+    /// Records the terminal. Default: true.
+    #[serde(default = "enabled")]
     pub record: bool,
-    /// How long the start may take until the node is ready; 60 s if absent.
-    #[serde(default = "a_minute")]
+    /// Time limit for the start until the node is ready, in seconds. Default: 60.
+    #[serde(default = "default_ready_timeout")]
     pub ready_timeout: Seconds,
-    /// How long a turn may take where it does not say itself; 1800 s if absent.
-    #[serde(default = "half_an_hour")]
+    /// Default time limit of a turn, in seconds. Default: 1800.
+    #[serde(default = "default_response_timeout")]
     pub response_timeout: Seconds,
-    /// The Claude Code session to go on with.
+    /// Id of the Claude Code session to resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claude_session_id: Option<String>,
-    /// The model of a chat node; only and always with `backend` = `chat`.
+    /// Model of a chat node. Required for `backend` = `chat`, invalid for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<ChatSettings>,
-    /// A proxy of its own between agent and model: `anthropic`, `openai`, or settings.
+    /// Proxy of this node between its agent and the model's API: `anthropic`, `openai`, or settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyOption>,
-    /// The conversation its prompts belong to where they name none: `workspace` and `chat`.
+    /// Default conversation of its prompts: `workspace` and `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationOptions>,
-    /// A node whose variables it gets too, and whose proxy, where these parameters say nothing of them. No value of theirs is told.
+    /// Existing node whose environment variables and proxy are inherited, unless set in this request. Their values are not disclosed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub like: Option<LikeNode>,
 }
 
-/// In CREATE_NODE: another node of the same server.
+/// Another node of the same server, from which CREATE_NODE inherits settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LikeNode {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// A proxy with its settings too.
-    #[serde(default = "yes")]
+    /// Inherits the proxy with its settings too. Default: true.
+    #[serde(default = "enabled")]
     pub proxy: bool,
 }
 
-fn pty() -> String {
+fn default_backend() -> String {
     "pty".to_string()
 }
 
-fn yes() -> bool {
+fn enabled() -> bool {
     true
 }
 
-fn a_minute() -> Seconds {
+fn default_ready_timeout() -> Seconds {
     Seconds::from(std::time::Duration::from_secs(60))
 }
 
-fn half_an_hour() -> Seconds {
+fn default_response_timeout() -> Seconds {
     Seconds::from(std::time::Duration::from_secs(1800))
 }
 
 impl CreateNode {
-    /// A node with all defaults.
+    /// Creates a request with all defaults.
     pub fn new(node_id: impl Into<String>) -> CreateNode {
         CreateNode {
             node_id: node_id.into(),
             session_id: None,
             command: None,
-            backend: pty(),
+            backend: default_backend(),
             cwd: None,
             env: BTreeMap::new(),
             pane_id: None,
@@ -132,8 +132,8 @@ impl CreateNode {
             parser: None,
             history: true,
             record: true,
-            ready_timeout: a_minute(),
-            response_timeout: half_an_hour(),
+            ready_timeout: default_ready_timeout(),
+            response_timeout: default_response_timeout(),
             claude_session_id: None,
             chat: None,
             proxy: None,
@@ -144,101 +144,101 @@ impl CreateNode {
 }
 
 id_requests! {
-    node_id: "The node.";
-    /// START_NODE.
+    node_id: "Id of the node.";
+    /// START_NODE: starts a node that is defined but not running.
     StartNode;
-    /// STOP_NODE.
+    /// STOP_NODE: stops a node and deletes it.
     StopNode;
-    /// GET_NODE.
+    /// GET_NODE: returns the description of a node.
     GetNode;
-    /// SEND_INTERRUPT.
+    /// SEND_INTERRUPT: interrupts the current work of a node.
     SendInterrupt;
-    /// EXPLAIN_NODE.
+    /// EXPLAIN_NODE: returns a node's state with the evidence for it.
     ExplainNode;
-    /// CLEAR_BUFFER.
+    /// CLEAR_BUFFER: clears the text buffer of a node. The screen stays.
     ClearBuffer;
 }
 
-/// FORK_NODE.
+/// FORK_NODE: creates a node that continues from the state of another node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkNode {
-    /// The node to start from.
+    /// Id of the node to fork.
     pub source_id: String,
-    /// The new node's id.
+    /// Id of the new node.
     pub target_id: String,
-    /// The turn after which the new node goes on, 1-based; the present if absent.
+    /// Number of the turn, from 1, after which the new node continues. Default: the current state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
-    /// The session of both.
+    /// Session of both nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
-/// RUN_COMMAND.
+/// RUN_COMMAND: types a command and does not wait for its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunCommand {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What to type.
+    /// Command to type.
     pub command: String,
-    /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
+    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// What vendors say of that trace.
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
-/// EXECUTE_INPUT.
+/// EXECUTE_INPUT: sends a prompt and waits for the end of the turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecuteInput {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The prompt.
+    /// Text of the prompt.
     pub text: String,
-    /// `claude`, `codex`, `gemini`, `none`; the node's if absent.
+    /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the node's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parser: Option<String>,
-    /// Send OUTPUT_CHUNK events while the answer grows.
+    /// Sends OUTPUT_CHUNK events while the answer grows.
     #[serde(default)]
     pub stream: bool,
-    /// Limit of the whole turn, waiting included; the node's if absent.
+    /// Time limit of the whole turn, including the time in the queue, in seconds. Default: the node's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Seconds>,
-    /// Fail at once when another turn runs instead of queueing.
+    /// Fails at once if another turn is running, instead of queueing.
     #[serde(default)]
     pub fail_if_busy: bool,
-    /// When the time is over, let the turn go on to its end instead of interrupting it.
+    /// Lets the turn continue after `timeout`, instead of interrupting it.
     #[serde(default)]
     pub detach_on_timeout: bool,
-    /// What was said before, and where the turn is kept.
+    /// Earlier messages, and where the turn is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationOptions>,
-    /// Do not wait: answer at once with a `result_id`.
+    /// Replies at once with a `result_id`.
     #[serde(default, rename = "async", skip_serializing_if = "std::ops::Not::not")]
     pub is_async: bool,
-    /// Who is told when it has ended; with `async` only.
+    /// Webhook that is called after the end of the execution. Requires `async`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookTarget>,
-    /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
+    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// What vendors say of that trace.
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
 impl ExecuteInput {
-    /// A prompt with all defaults.
+    /// Creates a request with all defaults.
     pub fn new(node_id: impl Into<String>, text: impl Into<String>) -> ExecuteInput {
         ExecuteInput {
             node_id: node_id.into(),
@@ -258,93 +258,93 @@ impl ExecuteInput {
     }
 }
 
-/// WRITE_DATA.
+/// WRITE_DATA: writes raw data to a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriteData {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What to write, as UTF-8.
+    /// Data to write, as UTF-8.
     pub data: String,
 }
 
-/// RESIZE_NODE.
+/// RESIZE_NODE: changes the size of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResizeNode {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Columns.
+    /// Columns of the terminal.
     pub cols: u16,
-    /// Rows.
+    /// Rows of the terminal.
     pub rows: u16,
 }
 
-/// GET_BUFFER.
+/// GET_BUFFER: returns the text of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetBuffer {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Only the last so many lines.
+    /// Returns only the last lines, at most this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
 }
 
-/// WAIT_NODE.
+/// WAIT_NODE: waits until a node reaches one of some states.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitNode {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// States that end the wait; `ready` if absent.
+    /// States that end the wait. Default: `ready`.
     #[serde(default)]
     pub until: States,
-    /// How long; the node's response timeout if absent.
+    /// Time limit in seconds. Default: the node's response timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Seconds>,
 }
 
-/// ANSWER_NODE: a choice, or `cancel` to leave the dialog without one.
+/// ANSWER_NODE: answers the dialog of a blocked node. Requires `choice`, or `cancel` to close the dialog without an answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerNode {
-    /// The node.
+    /// Id of the node.
     pub node_id: String,
-    /// Its session.
+    /// Session of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Which answer.
+    /// Choice to select.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<NodeChoice>,
-    /// Leave the dialog.
+    /// Closes the dialog without an answer.
     #[serde(default)]
     pub cancel: bool,
-    /// Wait for the end of the turn the dialog interrupted, and answer with its response if there is one.
+    /// Waits for the end of the interrupted turn, and returns it if there is one.
     #[serde(default)]
     pub wait: bool,
-    /// Limit of that wait; the node's if absent.
+    /// Time limit of that wait, in seconds. Default: the node's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Seconds>,
 }
 
-/// LIST_NODES: all of a session.
+/// LIST_NODES: lists the nodes of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListNodes {
-    /// The session.
+    /// Session to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }

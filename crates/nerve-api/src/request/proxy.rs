@@ -1,4 +1,4 @@
-//! The proxy of a node.
+//! Settings of a node's proxy.
 
 use std::fmt;
 
@@ -6,81 +6,81 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// A proxy of the node's own, between its agent and the API of its model: a kind alone (`anthropic`, `openai`), or settings.
+/// Proxy of a node, between its agent and the API of its model: a kind alone (`anthropic`, `openai`), or settings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum ProxyOption {
-    /// One with all defaults.
+    /// A kind with default settings.
     Kind(String),
-    /// One with settings.
+    /// Settings.
     Settings(Box<ProxySettings>),
 }
 
-/// Settings of a node's proxy. There is no key in them: they name the variable that has one.
+/// Settings of a node's proxy. Instead of an API key, they name the environment variable that contains it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProxySettings {
-    /// Whose API is behind it: `anthropic` (passed on as it comes) or `openai` (Chat Completions, translated).
+    /// Protocol of the upstream API: `anthropic` (forwarded unchanged) or `openai` (translated to Chat Completions).
     pub kind: String,
-    /// Where requests go; the vendor's own API if absent.
+    /// Base URL of the upstream API. Default: the vendor's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// A file of certificates (PEM) on the server's machine, by its whole path: who vouches for the upstream, instead of the usual
+    /// Absolute path of a file on the server's machine with the certificate authorities (PEM) of the upstream. Default: the public
     /// authorities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_ca: Option<String>,
-    /// The model that every request is for, instead of the one it asks for.
+    /// Model that replaces the requested one in every request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Name of the variable in the server's environment that has the upstream's key. Without it `anthropic` passes the agent's own key
-    /// on, and `openai` sends none.
+    /// Environment variable of the server with the upstream's API key. Without it, `anthropic` forwards the agent's own key, and `openai`
+    /// sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// What tokens cost.
+    /// Prices of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<ProxyPrices>,
-    /// After how much it refuses.
+    /// Budget after which the proxy rejects requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<ProxyBudget>,
-    /// `openai`: the largest number of tokens of an answer that is asked for.
+    /// For `openai`: maximum number of output tokens of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
-    /// `openai`: thinking is asked for where the agent does.
+    /// For `openai`: requests reasoning if the agent requests thinking.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reasoning: bool,
-    /// Keep a log of requests and replies; true if absent.
+    /// Logs requests and replies. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<bool>,
-    /// What was said is in it too, without the keys that are known.
+    /// Logs message bodies too, with known keys removed. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_bodies: bool,
 }
 
-/// What a million tokens cost, in US dollars.
+/// Prices in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProxyPrices {
-    /// That go in.
+    /// Price of input tokens.
     pub input: f64,
-    /// That come out.
+    /// Price of output tokens.
     pub output: f64,
 }
 
-/// After how much a proxy refuses, over the whole life of its node.
+/// Budget of a proxy over the whole life of its node. Further requests are rejected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProxyBudget {
-    /// Tokens: all that went in, cached ones too, and all that came out.
+    /// Maximum number of tokens: input, including cached tokens, and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Requests.
+    /// Maximum number of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<u64>,
-    /// US dollars, by `prices`.
+    /// Maximum cost in US dollars; requires `prices`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
 }
@@ -95,7 +95,7 @@ impl From<ProxyOption> for ProxySettings {
 }
 
 impl<'de> Deserialize<'de> for ProxyOption {
-    /// By hand: of an untagged enum nobody is told which setting is wrong.
+    /// Implemented by hand: the error of an untagged enum does not name the invalid setting.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ProxyOption, D::Error> {
         deserializer.deserialize_any(KindOrSettings)
     }

@@ -1,4 +1,4 @@
-//! From the object of a request to a typed value, with errors that name the field.
+//! Converts the parameters of a request to a typed value. Errors name the field.
 
 use std::cell::RefCell;
 
@@ -8,18 +8,18 @@ use serde_json::{Map, Value, map};
 
 use crate::request::RequestName;
 
-/// An error quotes what it found; that may be a text of megabytes.
+/// Maximum length of a message in characters. An error quotes the value, which may be megabytes long.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Reads the parameters of a request.
 ///
 /// # Errors
-/// A message for the client, which names the field that is missing or of the wrong type.
+/// Returns a message for the client, which names the field that is missing or of the wrong type.
 pub fn read<P: DeserializeOwned>(command: RequestName, params: &Map<String, Value>) -> Result<P, String> {
     let field = RefCell::new(None);
     let fields = Fields { rest: params.iter(), value: None, field: &field };
     P::deserialize(MapAccessDeserializer::new(fields)).map_err(|error| {
-        let message = shorten(&in_words(&error.to_string()));
+        let message = shorten(&describe(&error.to_string()));
         match field.take() {
             Some(field) => format!("params.{field}: {message}"),
             None => match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -30,9 +30,9 @@ pub fn read<P: DeserializeOwned>(command: RequestName, params: &Map<String, Valu
     })
 }
 
-/// serde's errors name types of Rust; this is the same in words of JSON.
-fn in_words(message: &str) -> String {
-    // What was found is quoted and may say anything: what was expected comes after the last of these.
+/// Replaces names of Rust types in an error of serde by JSON terms.
+fn describe(message: &str) -> String {
+    // The quoted value may contain any text: the expected type follows the last occurrence.
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_string() };
     let expected = match expected {
         "u16" => "a whole number from 0 to 65535",
@@ -60,7 +60,7 @@ fn shorten(message: &str) -> String {
     format!("{head} … {tail}")
 }
 
-/// An object that remembers which field is being read.
+/// A map access that remembers the field being read.
 struct Fields<'a> {
     rest: map::Iter<'a>,
     value: Option<&'a Value>,

@@ -1,53 +1,53 @@
-//! Parameters of the commands that concern executions that nobody waits for.
+//! Parameters of the commands for asynchronous executions.
 
 use serde::{Deserialize, Serialize};
 
 use super::value::Seconds;
 
-/// Who is told over HTTP when an execution has ended.
+/// Webhook: a URL that receives a POST request when an execution has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WebhookTarget {
-    /// Where to POST: `http://` or `https://`.
+    /// URL, with `http://` or `https://`.
     pub url: String,
-    /// What the signature is made with; no signature if absent.
+    /// Secret that signs the request. Default: no signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 
-/// GET_RESULT.
+/// GET_RESULT: returns the result of an asynchronous execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetResult {
-    /// The result.
+    /// Id of the result.
     pub result_id: String,
-    /// Answer when it is there.
+    /// Waits for the end of the execution.
     #[serde(default)]
     pub wait: bool,
-    /// Limit of that wait; none if absent.
+    /// Time limit of that wait, in seconds. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Seconds>,
 }
 
-/// LIST_RESULTS.
+/// LIST_RESULTS: lists results of asynchronous executions, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListResults {
-    /// Only of this session.
+    /// Returns only results of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Only of this node.
+    /// Returns only results of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// At most so many, the newest; 100 if absent.
+    /// Maximum number of results. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
 }
 
-/// CANCEL_RESULT.
+/// CANCEL_RESULT: cancels an asynchronous execution.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelResult {
-    /// The result.
+    /// Id of the result.
     pub result_id: String,
 }

@@ -1,62 +1,62 @@
-//! Parameters of the commands that concern runs of graphs.
+//! Parameters of the commands for runs of graphs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// CANCEL_GRAPH: one run by its id, or all runs of a graph.
+/// CANCEL_GRAPH: cancels one run by its id, or all runs of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelGraph {
-    /// The run.
+    /// Id of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The graph; not looked at where `run_id` is given.
+    /// Id of the graph. Ignored if `run_id` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph_id: Option<String>,
 }
 
-/// GET_RUN.
+/// GET_RUN: returns the current state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetRun {
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
-    /// Only the last so many of its steps.
+    /// Returns only the last steps, at most this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
 }
 
-/// RESUME_RUN: goes on with a run whose server died.
+/// RESUME_RUN: resumes a run whose server ended.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumeRun {
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
-    /// An edited graph in place of the run's own: what is unchanged is not run again.
+    /// Edited graph that replaces the run's own. Unchanged steps are not run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Map<String, Value>>,
-    /// Answer with the trace too.
+    /// Includes the trace in the reply.
     #[serde(default)]
     pub trace: bool,
-    /// Answer as soon as the run goes on.
+    /// Replies as soon as the run has resumed.
     #[serde(default)]
     pub detach: bool,
 }
 
-/// ANSWER_GATE.
+/// ANSWER_GATE: answers a gate at which a run waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerGate {
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
-    /// The gate's step, by path; need not be given where only one gate waits.
+    /// Path of the gate's step. Optional if only one gate waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<String>,
     /// The answer.
     pub choice: String,
 }
 
-/// LIST_RUNS.
+/// LIST_RUNS: lists all runs, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListRuns {}

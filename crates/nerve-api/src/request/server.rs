@@ -1,12 +1,12 @@
-//! Parameters of the commands that concern server and connection.
+//! Parameters of the commands for server and connection.
 
 use serde::{Deserialize, Serialize};
 
-/// AUTHENTICATE: the first message over TCP. Nothing is answered before it.
+/// AUTHENTICATE: presents the token. It must be the first message over TCP; all others are rejected until it succeeds.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Authenticate {
-    /// What `nerve token show` prints.
+    /// The token that `nerve token show` prints.
     #[serde(default)]
     pub token: Option<String>,
 }
@@ -17,40 +17,40 @@ impl std::fmt::Debug for Authenticate {
     }
 }
 
-/// SHUTDOWN.
+/// SHUTDOWN: stops the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shutdown {
-    /// Leave hosted nodes running.
+    /// Leaves hosted nodes running.
     #[serde(default)]
     pub keep_nodes: bool,
 }
 
-/// SUBSCRIBE: from now on this connection gets only the events that match. Without it a connection gets all.
+/// SUBSCRIBE: limits the events of this connection to those that match all filters. Without it, a connection receives all events.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscribe {
-    /// Only of this node.
+    /// Sends only events of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// Only of this session.
+    /// Sends only events of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Only of this run of a graph.
+    /// Sends only events of this run of a graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Only of these types; all if absent, none if empty.
+    /// Sends only events of these types. Default: all; an empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
-    /// Also those after this `seq`, as far as the server still has them.
+    /// Also sends earlier events with a greater `seq`, as far as the server still has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
-    /// Also each event under its older name.
+    /// Also sends each event under its older name.
     #[serde(default)]
     pub aliases: bool,
 }
 
-/// PING.
+/// PING: checks that the server is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ping {}

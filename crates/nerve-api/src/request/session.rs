@@ -1,40 +1,40 @@
-//! Parameters of the commands that concern sessions.
+//! Parameters of the commands for sessions.
 
 use serde::{Deserialize, Serialize};
 
-/// CREATE_SESSION.
+/// CREATE_SESSION: creates a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateSession {
-    /// Its name, unique on the server: 1–32 of `a-z 0-9 -`.
+    /// Name of the session, unique on the server: 1–32 of `a-z 0-9 -`.
     pub name: String,
-    /// In words.
+    /// Description for users.
     #[serde(default)]
     pub description: String,
-    /// Labels.
+    /// Labels of the session.
     #[serde(default)]
     pub tags: Vec<String>,
 }
 
-/// Declares requests that have a session as their only parameter.
+/// Declares requests whose only parameter is a session.
 macro_rules! session_requests {
     ($($(#[$doc:meta])* $request:ident;)*) => {$(
         $(#[$doc])*
         ///
-        /// Without `name` and `session_id` it concerns the default session.
+        /// Without `name` and `session_id`, it applies to the default session.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub struct $request {
             /// Name of the session.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub name: Option<String>,
-            /// Name of the session, as other requests call it. `name` takes precedence.
+            /// Name of the session, under the key that other requests use. `name` takes precedence.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub session_id: Option<String>,
         }
 
         impl $request {
-            /// Names the session, `None` for the default session.
+            /// Creates the request. `name`: `None` for the default session.
             pub fn new(name: Option<String>) -> $request {
                 $request { name, session_id: None }
             }
@@ -48,17 +48,17 @@ macro_rules! session_requests {
 }
 
 session_requests! {
-    /// GET_SESSION.
+    /// GET_SESSION: returns the description of a session.
     GetSession;
-    /// DELETE_SESSION.
+    /// DELETE_SESSION: stops a session's nodes and deletes it.
     DeleteSession;
-    /// START_SESSION.
+    /// START_SESSION: starts the nodes of a session that are not running.
     StartSession;
-    /// STOP_SESSION.
+    /// STOP_SESSION: stops the nodes of a session and keeps their definitions.
     StopSession;
 }
 
-/// LIST_SESSIONS.
+/// LIST_SESSIONS: lists all sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListSessions {}

@@ -1,4 +1,4 @@
-//! Kinds of values that JSON has no type for.
+//! Types of values for which JSON has no type.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// A command as given: one text (split like a shell would, without running one) or a list of arguments.
+/// A command: a string, which is split like in a shell but not run by one, or a list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum CommandLine {
-    /// To be split into words.
+    /// A string that is split into arguments.
     Text(String),
-    /// Already split.
+    /// A list of arguments.
     Argv(Vec<String>),
 }
 
@@ -26,14 +26,15 @@ impl<'de> Deserialize<'de> for CommandLine {
     }
 }
 
-/// States to wait for: `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`. One alone may stand without a list.
+/// States to wait for: `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping` or `stopped`. A single state need not be
+/// a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct States(pub Vec<String>);
 
 impl Default for States {
-    /// `ready`.
+    /// Returns `ready`.
     fn default() -> States {
         States(vec!["ready".to_string()])
     }
@@ -75,29 +76,29 @@ impl<'de> Visitor<'de> for TextOrList {
     }
 }
 
-/// A length of time in seconds, fractions allowed, from 0 to [`Seconds::MAX`].
+/// A duration in seconds, with an optional fraction, from 0 to [`Seconds::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Seconds(f64);
 
 impl Seconds {
-    /// A year: longer waits are mistakes.
+    /// Maximum duration: one year. A longer wait is a mistake.
     pub const MAX: f64 = 31_536_000.0;
 
-    /// `None` outside of the range.
+    /// Creates a duration; `None` if it is out of range.
     pub fn new(seconds: f64) -> Option<Seconds> {
         (0.0..=Seconds::MAX).contains(&seconds).then_some(Seconds(seconds))
     }
 
-    /// The same as a duration.
+    /// Converts the value to a [`Duration`].
     pub fn duration(self) -> Duration {
         Duration::from_secs_f64(self.0)
     }
 }
 
 impl From<Duration> for Seconds {
-    /// More than [`Seconds::MAX`] becomes that.
+    /// Limits longer durations to [`Seconds::MAX`].
     fn from(duration: Duration) -> Seconds {
         Seconds(duration.as_secs_f64().min(Seconds::MAX))
     }
@@ -125,14 +126,14 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// An answer of a dialog: its place, from 1, or a part of its label.
+/// A choice of a dialog: its position, from 1, or a part of its label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum NodeChoice {
-    /// The choice that stands at this place, 1-based.
+    /// Position of the choice, from 1.
     Number(usize),
-    /// The choice whose label contains this.
+    /// A part of the choice's label.
     Label(String),
 }
 

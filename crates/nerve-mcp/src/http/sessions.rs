@@ -32,7 +32,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of complete responses per session that can be read again.
 const KEPT_RESPONSES: usize = 4;
 
-/// Why a session could not be created or used.
+/// Reason why a session could not be created or used.
 #[derive(Debug)]
 pub(crate) enum SessionError {
     /// The maximum number of sessions is reached.
@@ -88,7 +88,7 @@ struct Session {
     disconnected: CancellationToken,
     /// Number of connections that read from the session.
     connections: usize,
-    /// When the last connection ended.
+    /// End of the last connection.
     idle_since: Instant,
     responses: BTreeMap<u64, ResponseLog>,
     last_response: u64,

@@ -11,7 +11,7 @@ use crate::api_error::ApiError;
 pub struct Request {
     /// Body for the upstream.
     pub body: Value,
-    /// Whether the answer is to be streamed.
+    /// True if the answer is streamed.
     pub stream: bool,
     /// Data needed to translate the answer.
     pub plan: Plan,
@@ -84,17 +84,17 @@ fn response_format(anthropic: &Value) -> Option<Value> {
 /// Returns the reasoning effort, given as a word or as a number of tokens.
 fn effort(anthropic: &Value) -> Option<&'static str> {
     let thinking = &anthropic["thinking"];
-    let said = match anthropic["output_config"]["effort"].as_str() {
+    let requested = match anthropic["output_config"]["effort"].as_str() {
         Some("low") => Some("low"),
         Some("medium") => Some("medium"),
         Some(_) => Some("high"),
         None => None,
     };
     match (thinking["type"].as_str()?, thinking["budget_tokens"].as_u64()) {
-        ("adaptive", _) => Some(said.unwrap_or("medium")),
-        ("enabled", Some(0..4096)) => said.or(Some("low")),
-        ("enabled", Some(4096..16_384)) => said.or(Some("medium")),
-        ("enabled", _) => said.or(Some("high")),
+        ("adaptive", _) => Some(requested.unwrap_or("medium")),
+        ("enabled", Some(0..4096)) => requested.or(Some("low")),
+        ("enabled", Some(4096..16_384)) => requested.or(Some("medium")),
+        ("enabled", _) => requested.or(Some("high")),
         _ => None,
     }
 }

@@ -113,7 +113,7 @@ impl Header {
     }
 }
 
-/// Why bytes are not a valid header.
+/// Reason why bytes are not a valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderFault {
     NoMagic,

@@ -67,7 +67,7 @@ pub(super) fn decompress(header: &Header, payload: &[u8]) -> Result<Vec<u8>, Pay
     }
 }
 
-/// Why a payload cannot be decompressed.
+/// Reason why a payload cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PayloadFault {
     Checksum,

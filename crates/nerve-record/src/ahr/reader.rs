@@ -82,7 +82,10 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     /// I/O errors only: damage is a [`Part::Lost`].
-    #[expect(clippy::should_implement_trait, reason = "an iterator would end for good, this one may go on")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator would end for good, this one may continue"
+    )]
     pub fn next(&mut self) -> Result<Option<Part>, AhrError> {
         if let Some(block) = self.pending.take() {
             return Ok(Some(self.give(block)));

@@ -162,14 +162,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         assert_eq!(read(&recording).unwrap().iter().count(), 0);
-        let told = ExecutionLine {
+        let from_agent = ExecutionLine {
             tool: Some("Bash".into()),
             command: Some("ls | wc".into()),
             started_ns: Some(1),
             anchor_byte: Some(7),
             ..line("a")
         };
-        append(&recording, told).unwrap();
+        append(&recording, from_agent).unwrap();
         append(&recording, line("b")).unwrap();
         let own = ExecutionLine {
             host: Some("h".into()),

@@ -106,12 +106,12 @@ impl<W: Write> Cast<W> {
     /// Any error of the writer.
     pub fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         if self.start.is_none() {
-            let told = matches!(record.body, Body::Resize { .. });
+            let is_resize = matches!(record.body, Body::Resize { .. });
             if let Body::Resize { cols, rows } = record.body {
                 self.options.size = Size::new(cols, rows);
             }
             self.header(record.at)?;
-            if told {
+            if is_resize {
                 return Ok(());
             }
         }

@@ -78,7 +78,7 @@ impl FromStr for Format {
 #[error("unknown format '{0}'; use md, json, csv, txt, asciicast2, asciicast3")]
 pub struct UnknownFormat(String);
 
-/// Why an export failed.
+/// Reason why an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The recording cannot be read.

@@ -38,14 +38,14 @@ fn text(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
     for item in interleaved(terminal) {
         match item {
             Item::Line { text, .. } => writeln!(out, "{text}")?,
-            Item::Snapshot { snapshot, .. } => writeln!(out, "▶ {}", told(snapshot))?,
+            Item::Snapshot { snapshot, .. } => writeln!(out, "▶ {}", heading(snapshot))?,
         }
     }
     Ok(())
 }
 
 /// Formats `snapshot 7: label` on one line.
-fn told(snapshot: &Snapshot) -> String {
+fn heading(snapshot: &Snapshot) -> String {
     let label = snapshot.label.as_deref().map_or_else(String::new, |label| format!(": {}", tame(label)));
     let place = if snapshot.alternate { " (on the alternate screen)" } else { "" };
     format!("snapshot {}{label}{place}", snapshot.id)

@@ -98,7 +98,7 @@ pub trait Provider {
 /// Metadata of a snapshot to take.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotRequest<'a> {
-    /// When the snapshot was confirmed.
+    /// Time at which the snapshot was confirmed.
     pub at: TsNs,
     /// The snapshot's label.
     pub label: Option<&'a str>,
@@ -121,14 +121,14 @@ impl SnapshotRequest<'_> {
 pub struct FileSnapshot {
     /// Reference to the files.
     pub files: FilesRef,
-    /// What could not be kept and why, one message each: at most [`MAX_LISTED`], then the number of further ones.
+    /// Files that could not be kept, with the reason, one message each: at most [`MAX_LISTED`], then the number of further ones.
     pub left_out: Vec<String>,
 }
 
 /// The result of [`Provider::restore_work_tree`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// What could not be restored and why, as in [`FileSnapshot::left_out`].
+    /// Files that could not be restored, with the reason, as in [`FileSnapshot::left_out`].
     pub left_out: Vec<String>,
     /// The new branch; `None` without git.
     pub branch: Option<String>,
@@ -258,7 +258,7 @@ pub enum FilesError {
     /// Another process created the branch first.
     #[error("branch '{branch}' already exists")]
     BranchExists {
-        /// Its name.
+        /// Name of the branch.
         branch: String,
     },
     /// The source is part of the snapshot store.
@@ -270,7 +270,7 @@ pub enum FilesError {
     /// The repository of the snapshot no longer exists.
     #[error("{} is not a git work tree", path.display())]
     NoWorkTree {
-        /// Its former path.
+        /// Former path of the directory.
         path: PathBuf,
     },
     /// The reference is unknown to this version.

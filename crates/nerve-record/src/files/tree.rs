@@ -41,7 +41,7 @@ enum Kind {
     Link,
 }
 
-/// How the files were copied.
+/// Statistics of a copy.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CopyStats {
     /// Files that share their blocks with the original.

@@ -28,7 +28,7 @@ pub struct Filter {
     pub op: Option<String>,
     /// Sequence number; of several entries with this number, the first.
     pub seq: Option<u64>,
-    /// Only [`super::INPUT_OPS`].
+    /// Limits the entries to [`super::INPUT_OPS`].
     pub inputs_only: bool,
     /// Maximum total bytes of entries: the last ones if `last` is set, else the first ones.
     pub max_bytes: Option<usize>,
@@ -155,7 +155,7 @@ pub struct Entries<'a> {
 }
 
 enum Source<'a> {
-    /// With the number of lines read.
+    /// At the start, with the number of lines read.
     Start(Lines<'a>, u64),
     End(TailLines<'a>),
 }

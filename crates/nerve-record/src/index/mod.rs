@@ -37,9 +37,9 @@ const MAX_DUMP: usize = 16 << 20;
 /// A position in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// After all output before this 0-based offset.
+    /// Position after all output before this 0-based offset.
     Offset(u64),
-    /// After everything up to this time. If the clock was set back, time stands still until it catches up.
+    /// Position after everything up to this time. If the clock was set back, time stands still until it catches up.
     Time(TsNs),
 }
 

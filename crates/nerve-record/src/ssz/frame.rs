@@ -25,8 +25,7 @@ pub fn encode_frame(body: &[u8], limit: usize) -> Result<Vec<u8>, SszError> {
 
 /// Removes the first frame from the read bytes and returns its body; `None` while it is incomplete.
 ///
-/// The length is looked at as soon as its four bytes are there, and nothing is allocated for it before: a caller that stops at
-/// the error holds no more than it has read.
+/// The length is checked before any memory is allocated for the body. A caller that stops at the error holds no more than it has read.
 ///
 /// ```
 /// use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
@@ -38,7 +37,7 @@ pub fn encode_frame(body: &[u8], limit: usize) -> Result<Vec<u8>, SszError> {
 /// ```
 ///
 /// # Errors
-/// [`SszError::TooLong`] for a length over `limit`. The stream cannot be read on: what follows has no known beginning.
+/// [`SszError::TooLong`] for a length over `limit`. The stream cannot be read further, because the start of the next frame is unknown.
 pub fn decode_frame(read: &mut Vec<u8>, limit: usize) -> Result<Option<Vec<u8>>, SszError> {
     let Some((length, rest)) = read.split_first_chunk::<LENGTH>() else { return Ok(None) };
     let announced = u32::from_le_bytes(*length);

@@ -132,7 +132,7 @@ impl Authenticator {
         loop {
             poll.tick().await;
             let is_in = self.active().is_some();
-            // An unreadable token authenticates nobody, but it does not replace the old one.
+            // With an unreadable token no client can authenticate, but it does not replace the old one.
             if is_in && let Ok(token) = self.token.read() {
                 drop(self.credential(token));
             }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unreadable_token_authenticates_nobody() {
+    async fn unreadable_token_authenticates_no_client() {
         let (dir, authenticator, token) = authenticator();
         std::fs::remove_file(dir.path().join("token")).unwrap();
         let error = authenticator

@@ -22,7 +22,7 @@ pub(crate) struct PreauthLimiter(Arc<Mutex<Slots>>);
 #[derive(Debug, Default)]
 struct Slots {
     last: u64,
-    /// By number, and thereby in order of arrival.
+    /// Connections by number, and thereby in order of arrival.
     by_number: BTreeMap<u64, (Subnet, CancellationToken)>,
 }
 

@@ -270,7 +270,7 @@ mod tests {
             made.into_iter().map(|made| made.join().unwrap()).collect()
         });
         assert!(tokens.iter().all(|token| token.is(tokens[0].reveal().as_bytes())));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no other file is left");
     }
 
     #[test]

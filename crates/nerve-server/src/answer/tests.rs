@@ -89,15 +89,12 @@ fn trace_and_results_are_left_out_of_long_messages() {
     let reply = answered(traced);
     assert_eq!((&reply["success"], &reply["data"]["results"]["a"]), (&json!(true), &json!("kept")));
     assert_eq!(reply["data"].get("trace"), None);
-    assert!(
-        reply["warnings"][0].as_str().unwrap().starts_with("the trace is left out: message of 16"),
-        "{reply}"
-    );
+    assert!(reply["warnings"][0].as_str().unwrap().starts_with("trace omitted: message of 16"), "{reply}");
 
     let reply = answered(ended("completed", json!({ "a": large })));
-    assert_eq!(reply["error"], "run 'r1' is completed, and its results are too large for an answer");
+    assert_eq!(reply["error"], "run 'r1' is completed, but its results are too large for a reply");
     assert_eq!((&reply["success"], &reply["data"]["error_type"]), (&json!(false), &json!("too_large")));
-    assert_eq!(reply["data"]["hint"], "they are in its journal, /runs/r1.jsonl");
+    assert_eq!(reply["data"]["hint"], "its journal contains the results: /runs/r1.jsonl");
     assert_eq!((&reply["data"]["status"], &reply["data"]["results"]), (&json!("completed"), &json!({})));
 
     let failed = ended("failed", json!({ "a": large }));

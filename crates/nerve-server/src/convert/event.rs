@@ -1,4 +1,4 @@
-//! From the engine's events to event messages.
+//! Converts the engine's events to event messages.
 
 use nerve_api::reply::GateInfo;
 use nerve_api::{EventMessage, EventType, RequestId};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::now;
 
-/// An event as it goes to subscribers.
+/// Converts an event for subscribers.
 pub(crate) fn event(event: EngineEvent) -> EventMessage {
     let EngineEvent { seq, at, node, session, kind } = event;
-    // A node's event that names no session is one of the default session.
+    // Events of a node without a session belong to the default session.
     let session = session.or_else(|| node.as_ref().map(|_| DEFAULT.to_string()));
     let (event_type, data) = kind_and_data(kind);
-    // A step's event is one of its node too.
+    // An event of a step also belongs to the step's node.
     let node =
         node.or_else(|| Some(data.get("node_id")?.as_str()?.to_string()).filter(|node| !node.is_empty()));
     EventMessage {
@@ -29,7 +29,7 @@ pub(crate) fn event(event: EngineEvent) -> EventMessage {
     }
 }
 
-/// A chunk of an answer that this subscriber asked for, by the id of its request, as text: another's may be the same.
+/// Adds the id of the request to a chunk of its answer. The id is sent as text, and may equal an id of another connection.
 pub(crate) fn of_request(mut event: EventMessage, request: &RequestId) -> EventMessage {
     if let Some(data) = event.data.as_object_mut() {
         data.insert("request_id".to_string(), Value::from(request.to_string()));
@@ -37,7 +37,7 @@ pub(crate) fn of_request(mut event: EventMessage, request: &RequestId) -> EventM
     event
 }
 
-/// Tells a subscriber that `dropped` events are missing here. `before` is the number of the event that follows, if one does.
+/// Creates the event for `dropped` lost events. `before`: sequence number of the following event, if there is one.
 pub(crate) fn events_dropped(dropped: u64, before: Option<u64>) -> EventMessage {
     EventMessage {
         event_type: EventType::EventsDropped.as_str().to_string(),
@@ -46,7 +46,7 @@ pub(crate) fn events_dropped(dropped: u64, before: Option<u64>) -> EventMessage 
         session_id: None,
         data: json!({ "dropped": dropped }),
         timestamp: now(),
-        // A client that remembers the last number it saw, to go on from there, must not fall back.
+        // A client that resumes after the last number it saw must not go back.
         seq: before.map_or(0, |seq| seq.saturating_sub(1)),
     }
 }

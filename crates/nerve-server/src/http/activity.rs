@@ -31,15 +31,15 @@ struct State {
     started: u64,
     /// Open requests by number. There are few: the number of streams is limited.
     active: BTreeMap<u64, RequestState>,
-    /// When the last request began.
+    /// Start of the last request.
     last_started: Instant,
-    /// When the last request ended.
+    /// End of the last request.
     last_ended: Instant,
 }
 
 #[derive(Debug, Default)]
 struct RequestState {
-    /// When a chunk of the response was handed out and not followed by a request for another.
+    /// Time at which a chunk of the response was handed out without a request for the next one.
     sent_at: Option<Instant>,
     /// Cancelled when the response is aborted.
     abort: CancellationToken,

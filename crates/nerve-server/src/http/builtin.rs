@@ -59,8 +59,11 @@ pub(crate) async fn recordings(
     let page = Page::from_params(&mut params)?;
     let store = Store::new(shared.recordings.as_ref());
     // One listing at a time: the directory may contain thousands of files.
-    let _turn =
-        shared.recordings_lock.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
+    let _turn = shared
+        .recordings_lock
+        .acquire()
+        .await
+        .map_err(|_| Problem::internal("the server is shutting down"))?;
     let looked = tokio::task::spawn_blocking(move || library::list(&store)).await;
     let all = looked.map_err(|_| Problem::internal("recordings cannot be listed: this is a bug in nerve"))?;
     let items: Vec<Value> = all.iter().filter(|info| !info.empty).map(recording).collect();

@@ -45,7 +45,7 @@ const MAX_PENDING_RESETS: usize = 20;
 /// Maximum number of stream errors per connection.
 const MAX_STREAM_ERRORS: usize = 100;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 enum End {
     /// The server ended it, or the client finished sending.
     Finished,

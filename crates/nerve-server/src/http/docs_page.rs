@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
-use super::operation::{BodyUse, Does, Operation};
+use super::operation::{BodyUse, Handler, Operation};
 use super::operations::OPERATIONS;
 
 const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>nerve over HTTP</title>\
@@ -56,10 +56,10 @@ fn row(operation: &Operation, page: &mut String) {
     if operation.open {
         page.push_str(" <em>(open)</em>");
     }
-    if let Does::Request(mapped) = &operation.does {
+    if let Handler::Request(mapped) = &operation.handler {
         let _ = write!(page, "<br><small>{}", mapped.request);
         if mapped.body != BodyUse::None {
-            let _ = write!(page, "; the params of {} in the body", mapped.request);
+            let _ = write!(page, "; body: parameters of {}", mapped.request);
         }
         page.push_str("</small>");
     }

@@ -6,7 +6,7 @@ use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::operation::{BodyUse, Does, Operation, Own};
+use super::operation::{BodyUse, Builtin, Handler, Operation};
 use super::operations::OPERATIONS;
 use super::query::{Kind, Query};
 
@@ -58,25 +58,25 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if !parameters.is_empty() {
         described["parameters"] = Value::from(parameters);
     }
-    let sent = match &operation.does {
-        Does::Request(mapped) => (mapped.body != BodyUse::None)
+    let sent = match &operation.handler {
+        Handler::Request(mapped) => (mapped.body != BodyUse::None)
             .then(|| (body(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
-        Does::Own(Own::Line, _) => Some((
+        Handler::Builtin(Builtin::Line, _) => Some((
             json!({ "type": "object", "required": ["command_type"], "properties": {
             "type": { "const": "command" }, "command_type": { "type": "string" }, "params": { "type": "object" },
             "request_id": { "type": ["string", "integer", "null"] },
         } }),
             true,
         )),
-        Does::Own(Own::Shutdown, _) => Some((generator.subschema_for::<Shutdown>().into(), false)),
-        Does::Own(Own::AgentMessage, _) => {
+        Handler::Builtin(Builtin::Shutdown, _) => Some((generator.subschema_for::<Shutdown>().into(), false)),
+        Handler::Builtin(Builtin::AgentMessage, _) => {
             let kind = json!({ "enum": ["user", "raw"] });
             let properties = json!({ "content": { "type": "string" }, "type": kind });
             let schema =
                 json!({ "type": "object", "required": ["content", "type"], "properties": properties });
             Some((schema, true))
         }
-        Does::Own(..) => None,
+        Handler::Builtin(..) => None,
     };
     if let Some((schema, required)) = sent {
         described["requestBody"] =
@@ -116,44 +116,53 @@ fn in_query(query: &Query) -> Value {
 
 fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let json = |schema: Value| json!({ "application/json": { "schema": schema } });
-    let (status, done, content) = match &operation.does {
-        Does::Request(mapped) => {
+    let (status, done, content) = match &operation.handler {
+        Handler::Request(mapped) => {
             let mut schema = Value::from((mapped.reply)(generator));
             if mapped.list.is_some() {
                 let next = json!({ "type": "object", "properties": { "next": {
-                    "description": "The cursor of the next page; null: there is none.", "type": ["string", "null"],
+                    "description": "Cursor of the next page; null on the last page.", "type": ["string", "null"],
                 } } });
                 schema = json!({ "allOf": [schema, next] });
             }
             (if mapped.created.is_some() { "201" } else { "200" }, "Done", json(schema))
         }
-        Does::Own(what, _) => match what {
-            Own::Socket => ("101", "The connection is a WebSocket", Value::Null),
-            Own::Events => ("200", "Events until the client leaves", json!({ "text/event-stream": {} })),
-            Own::Metrics => ("200", "The numbers", json!({ "text/plain": {} })),
-            Own::Page => ("200", "The page", json!({ "text/html": {} })),
-            Own::Line => ("200", "The result, of a failure too", json(json!({ "type": "object" }))),
-            Own::Shutdown => ("200", "It goes down", json(generator.subschema_for::<Stopped>().into())),
-            Own::AgentEvents => ("200", "Events as of agentapi", json!({ "text/event-stream": {} })),
-            Own::Health
-            | Own::Document
-            | Own::Recordings
-            | Own::AgentStatus
-            | Own::AgentMessages
-            | Own::AgentMessage => ("200", "Done", json(json!({ "type": "object" }))),
+        Handler::Builtin(which, _) => match which {
+            Builtin::Socket => ("101", "Switches to a WebSocket", Value::Null),
+            Builtin::Events => {
+                ("200", "Events until the client disconnects", json!({ "text/event-stream": {} }))
+            }
+            Builtin::Metrics => ("200", "The metrics", json!({ "text/plain": {} })),
+            Builtin::Page => ("200", "The page", json!({ "text/html": {} })),
+            Builtin::Line => {
+                ("200", "The result message, also for a failed command", json(json!({ "type": "object" })))
+            }
+            Builtin::Shutdown => {
+                ("200", "The server is shutting down", json(generator.subschema_for::<Stopped>().into()))
+            }
+            Builtin::AgentEvents => {
+                ("200", "Events in the format of agentapi", json!({ "text/event-stream": {} }))
+            }
+            Builtin::Health
+            | Builtin::Document
+            | Builtin::Recordings
+            | Builtin::AgentStatus
+            | Builtin::AgentMessages
+            | Builtin::AgentMessage => ("200", "Done", json(json!({ "type": "object" }))),
         },
     };
     let mut good = json!({ "description": done });
     if !content.is_null() {
         good["content"] = content;
     }
-    let later = matches!(&operation.does, Does::Request(mapped) if mapped.may_be_later);
+    let later = matches!(&operation.handler, Handler::Request(mapped) if mapped.may_be_later);
     let problem =
         json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     let mut responses = json!({ status: good.clone() });
     if later {
         responses["202"] = good;
-        responses["202"]["description"] = Value::from("It has begun, and nobody waits for its end");
+        responses["202"]["description"] =
+            Value::from("The execution has started and continues asynchronously");
     }
     responses["default"] = json!({ "description": "An error", "content": problem });
     responses
@@ -170,9 +179,9 @@ fn problem() -> Value {
             "status": { "type": "integer" },
             "detail": { "type": "string" },
             "error_type": { "type": "string" },
-            "hint": { "description": "What to do about it.", "type": "string" },
+            "hint": { "description": "Hint on how to solve the problem.", "type": "string" },
             "request_id": { "type": "string" },
-            "data": { "description": "More about it: screen, choices, delivery, a run.", "type": "object" },
+            "data": { "description": "Details: screen, choices, delivery or a run.", "type": "object" },
             "warnings": { "type": "array", "items": { "type": "string" } },
         },
     })
@@ -188,19 +197,19 @@ fn operation_id(operation: &Operation) -> String {
 impl Operation {
     /// Returns the first word of the path, or `server`.
     pub(crate) fn tag(&self) -> &'static str {
-        match &self.does {
-            Does::Own(
-                Own::Health
-                | Own::Metrics
-                | Own::Document
-                | Own::Page
-                | Own::Line
-                | Own::Shutdown
-                | Own::Socket
-                | Own::Events,
+        match &self.handler {
+            Handler::Builtin(
+                Builtin::Health
+                | Builtin::Metrics
+                | Builtin::Document
+                | Builtin::Page
+                | Builtin::Line
+                | Builtin::Shutdown
+                | Builtin::Socket
+                | Builtin::Events,
                 _,
             ) => "server",
-            Does::Own(..) | Does::Request(_) => self.path.split('/').nth(1).unwrap_or_default(),
+            Handler::Builtin(..) | Handler::Request(_) => self.path.split('/').nth(1).unwrap_or_default(),
         }
     }
 

@@ -191,14 +191,14 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
     let host = host(request)?;
     if !gate.hosts.allows(&host) {
         return Err(Problem::forbidden(format!(
-            "{:?} is no name of this server",
+            "{:?} is not a name of this server",
             super::query::short(host.as_str())
         ))
         .hint("call it localhost or by an address, or start it with --http-name"));
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
     if !origins.all(|origin| hosts::is_same_origin(origin.as_bytes(), &host)) {
-        return Err(Problem::forbidden("requests of pages of other servers are refused"));
+        return Err(Problem::forbidden("cross-origin requests are rejected"));
     }
     if operations::is_open(&request.method, request.uri.path()) {
         return Ok(());
@@ -223,7 +223,7 @@ fn host(request: &Parts) -> Result<Authority, Problem> {
     };
     let host = Authority::try_from(host.as_bytes()).map_err(|_| Problem::invalid("Host: not a host"))?;
     match request.uri.authority() {
-        Some(named) if named.as_str() != host.as_str() => Err(Problem::invalid("Host: not that of the URL")),
+        Some(named) if named.as_str() != host.as_str() => Err(Problem::invalid("Host: differs from the URL")),
         _ => Ok(host),
     }
 }

@@ -1,8 +1,7 @@
 //! Checks the Host and Origin headers.
 //!
-//! With DNS rebinding, a web page makes its own domain resolve to 127.0.0.1, and the browser then treats its
-//! requests to this server as same-origin. The browser still sends that domain as `Host`. Only names that
-//! nobody else can assign are therefore allowed.
+//! With DNS rebinding, a web page makes its own domain resolve to 127.0.0.1, and the browser then treats its requests to this server as
+//! same-origin. The browser still sends that domain as `Host`. Only names that no one else can assign are therefore allowed.
 
 use std::net::IpAddr;
 
@@ -11,7 +10,7 @@ use http::uri::{Authority, Scheme, Uri};
 /// The host names that requests may use.
 #[derive(Debug, Clone)]
 pub(crate) struct AllowedHosts {
-    /// In lower case.
+    /// Names in lower case.
     names: Vec<String>,
     /// The server listens on loopback only, so other addresses cannot be its own.
     loopback: bool,

@@ -63,7 +63,7 @@ pub(crate) use self::connection::serve;
 pub(crate) use self::document::document;
 pub(crate) use self::gate::Gate;
 pub(crate) use self::mount::{Closing, Mount};
-use self::operation::{Does, Operation, Own};
+use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
 use self::resource::PathParams;
 use crate::access::Authenticator;
@@ -152,29 +152,29 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
         "DELETE" => MethodFilter::DELETE,
         _ => MethodFilter::GET,
     };
-    match &operation.does {
-        Does::Request(mapped) => {
+    match &operation.handler {
+        Handler::Request(mapped) => {
             on(method, move |state: State<Shared>, path: PathParams, request: Request| {
                 resource::serve(mapped, state, path, request)
             })
         }
-        Does::Own(what, _) => match what {
-            Own::Metrics => on(method, metrics::serve),
-            Own::Health => on(method, async || builtin::health()),
-            Own::Document => on(method, async || resource::json_body(document())),
-            Own::Page => on(method, async || -> Response { docs_page::page() }),
-            Own::Line => on(method, builtin::raw_command),
-            Own::Shutdown => on(method, builtin::shutdown),
-            Own::Socket => on(method, websocket::serve),
-            Own::Events => on(method, move |state: State<Shared>, request: Request| {
+        Handler::Builtin(which, _) => match which {
+            Builtin::Metrics => on(method, metrics::serve),
+            Builtin::Health => on(method, async || builtin::health()),
+            Builtin::Document => on(method, async || resource::json_body(document())),
+            Builtin::Page => on(method, async || -> Response { docs_page::page() }),
+            Builtin::Line => on(method, builtin::raw_command),
+            Builtin::Shutdown => on(method, builtin::shutdown),
+            Builtin::Socket => on(method, websocket::serve),
+            Builtin::Events => on(method, move |state: State<Shared>, request: Request| {
                 sse::serve(operation, state, request)
             }),
-            Own::AgentStatus | Own::AgentMessages | Own::AgentMessage | Own::AgentEvents => {
+            Builtin::AgentStatus | Builtin::AgentMessages | Builtin::AgentMessage | Builtin::AgentEvents => {
                 on(method, move |state: State<Shared>, path: PathParams, request: Request| {
-                    agentapi::serve(operation, *what, state, path, request)
+                    agentapi::serve(operation, *which, state, path, request)
                 })
             }
-            Own::Recordings => on(method, move |state: State<Shared>, request: Request| {
+            Builtin::Recordings => on(method, move |state: State<Shared>, request: Request| {
                 builtin::recordings(operation, state, request)
             }),
         },

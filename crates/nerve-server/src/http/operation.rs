@@ -12,37 +12,37 @@ use super::query::Query;
 pub(crate) struct Operation {
     /// `GET`, `POST` or `DELETE`.
     pub(crate) method: &'static str,
-    /// With placeholders, which are named like the parameters.
+    /// Path with placeholders, which are named like the parameters.
     pub(crate) path: &'static str,
     /// One sentence for people.
     pub(crate) summary: &'static str,
     /// Needs no token.
     pub(crate) open: bool,
-    pub(crate) does: Does,
+    pub(crate) handler: Handler,
 }
 
 impl Operation {
     /// Returns the parameters of its query.
     pub(crate) fn query(&self) -> &'static [Query] {
-        match &self.does {
-            Does::Request(mapped) => mapped.query,
-            Does::Own(_, query) => query,
+        match &self.handler {
+            Handler::Request(mapped) => mapped.query,
+            Handler::Builtin(_, query) => query,
         }
     }
 }
 
 /// Implementation of an operation.
 #[derive(Debug)]
-pub(crate) enum Does {
+pub(crate) enum Handler {
     /// A request to the engine.
     Request(Mapped),
     /// A built-in handler.
-    Own(Own, &'static [Query]),
+    Builtin(Builtin, &'static [Query]),
 }
 
 /// Built-in handlers, which are no single request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum Builtin {
     Health,
     Metrics,
     Document,
@@ -58,7 +58,7 @@ pub(crate) enum Own {
     AgentEvents,
 }
 
-/// How an HTTP request becomes a request to the engine, and the reply an HTTP response.
+/// Mapping of an HTTP request to a request to the engine, and of the reply to an HTTP response.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) request: RequestName,
@@ -70,7 +70,7 @@ pub(crate) struct Mapped {
     pub(crate) reply: SchemaOf,
     /// The reply is a list, which is returned in pages.
     pub(crate) list: Option<List>,
-    /// Field of the reply that names what was created.
+    /// Field of the reply with the id of the created item.
     pub(crate) created: Option<&'static str>,
     /// The reply may come before the end of the work, with `async` or `detach`.
     pub(crate) may_be_later: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Mapped {
     pub(crate) takes_trace: bool,
 }
 
-/// Whether an operation has a body.
+/// Use of a body by an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyUse {
     None,

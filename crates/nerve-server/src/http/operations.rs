@@ -1,4 +1,4 @@
-//! The table of HTTP operations, from which the routes and `/openapi.json` are made.
+//! The table of HTTP operations, which defines the routes and `/openapi.json`.
 
 use nerve_api::Request;
 use nerve_api::request::{
@@ -11,7 +11,7 @@ use nerve_api::request::{
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
-use super::operation::{BodyUse, Does, Mapped, Operation, Own};
+use super::operation::{BodyUse, Builtin, Handler, Mapped, Operation};
 use super::page::{self, List};
 use super::query::{self, Kind, Query};
 
@@ -47,30 +47,35 @@ const fn operation<R: Request>(method: &'static str, path: &'static str, summary
         may_be_later: false,
         takes_trace: false,
     };
-    Operation { method, path, summary, open: false, does: Does::Request(mapped) }
+    Operation { method, path, summary, open: false, handler: Handler::Request(mapped) }
 }
 
-const fn own(method: &'static str, path: &'static str, summary: &'static str, what: Own) -> Operation {
-    Operation { method, path, summary, open: false, does: Does::Own(what, &[]) }
+const fn builtin(
+    method: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    which: Builtin,
+) -> Operation {
+    Operation { method, path, summary, open: false, handler: Handler::Builtin(which, &[]) }
 }
 
 /// Changes how a request is mapped.
 macro_rules! with {
     ($operation:ident, $mapped:ident => $changed:expr) => {
-        match $operation.does {
-            Does::Request($mapped) => Operation { does: Does::Request($changed), ..$operation },
-            Does::Own(..) => $operation,
+        match $operation.handler {
+            Handler::Request($mapped) => Operation { handler: Handler::Request($changed), ..$operation },
+            Handler::Builtin(..) => $operation,
         }
     };
 }
 
 impl Operation {
-    /// Parameters that are not in the path are in the body.
+    /// Takes the parameters that are not in the path from the body.
     const fn body(self) -> Operation {
         with!(self, mapped => Mapped { body: BodyUse::Required, ..mapped })
     }
 
-    /// Parameters that are not in the path are in the body, which may be absent.
+    /// Takes the parameters that are not in the path from the body, which is optional.
     const fn optional_body(self) -> Operation {
         with!(self, mapped => Mapped { body: BodyUse::Optional, ..mapped })
     }
@@ -97,156 +102,209 @@ impl Operation {
 }
 
 const SESSION: Query =
-    Query::of("session", "session_id", Kind::Text, "The session; the default one if absent.");
+    Query::of("session", "session_id", Kind::Text, "Session. Default: the default session.");
 const IN_SESSION: &[Query] = &[SESSION];
-/// As agentapi has it.
-const fn agent(method: &'static str, path: &'static str, summary: &'static str, what: Own) -> Operation {
-    Operation { does: Does::Own(what, IN_SESSION), ..own(method, path, summary, what) }
+/// Defines an operation that is compatible with agentapi.
+const fn agent(method: &'static str, path: &'static str, summary: &'static str, which: Builtin) -> Operation {
+    Operation { handler: Handler::Builtin(which, IN_SESSION), ..builtin(method, path, summary, which) }
 }
 const PAGED: &[Query] = &[page::LIMIT, page::CURSOR];
 const PAGED_IN_SESSION: &[Query] = &[SESSION, page::LIMIT, page::CURSOR];
 const HISTORY: &[Query] = &[
     SESSION,
-    Query::same("server_name", Kind::Text, "Another server's log; this server's if absent."),
-    Query::same("last", Kind::Number, "Only the last so many of what the rest lets through."),
+    Query::same("server_name", Kind::Text, "Server that wrote the log. Default: this server."),
+    Query::same("last", Kind::Number, "Returns only the last of the matching entries, at most this many."),
     Query::same(
         "op",
         Kind::Text,
-        "Only this operation: send, send_stream, write, run, read, interrupt, close.",
+        "Returns only this operation: send, send_stream, write, run, read, interrupt or close.",
     ),
-    Query::same("seq", Kind::Number, "Only the entry with this number."),
-    Query::same("inputs_only", Kind::Bool, "Only send, send_stream, write and run."),
+    Query::same("seq", Kind::Number, "Returns only the entry with this sequence number."),
+    Query::same("inputs_only", Kind::Bool, "Returns only send, send_stream, write and run."),
 ];
 
-/// The table.
+/// All operations.
 pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         open: true,
-        ..own("GET", "/health", "Says that the server is there, and its version", Own::Health)
+        ..builtin("GET", "/health", "Returns the health and version of the server", Builtin::Health)
     },
-    Operation { open: true, ..own("GET", "/openapi.json", "This description", Own::Document) },
-    Operation { open: true, ..own("GET", "/docs", "This description, for people", Own::Page) },
-    own("GET", "/metrics", "The server's numbers, for Prometheus", Own::Metrics),
-    own("POST", "/api/command", "Any command of the wire: its line in, its result out", Own::Line),
-    own("GET", "/api/events", "A WebSocket that speaks the wire: a message for each line", Own::Socket),
-    own("POST", "/api/shutdown", "Stops the server", Own::Shutdown),
     Operation {
-        does: Does::Own(Own::Events, query::EVENTS),
-        ..own("GET", "/events", "Events as server-sent events", Own::Events)
+        open: true,
+        ..builtin("GET", "/openapi.json", "Returns this description", Builtin::Document)
     },
-    get::<ListNodes>("/nodes", "All nodes of a session").with_query(PAGED_IN_SESSION).list(page::NODES),
-    post::<CreateNode>("/nodes", "Starts a node").with_query(IN_SESSION).body().creates("node_id"),
-    get::<GetNode>("/nodes/{node_id}", "A node").with_query(IN_SESSION),
-    delete::<StopNode>("/nodes/{node_id}", "Stops a node and forgets it").with_query(IN_SESSION),
-    post::<StartNode>("/nodes/{node_id}/start", "Starts a node again that is defined and does not run")
+    Operation {
+        open: true,
+        ..builtin("GET", "/docs", "Returns this description as a web page", Builtin::Page)
+    },
+    builtin("GET", "/metrics", "Returns the server's metrics in the format of Prometheus", Builtin::Metrics),
+    builtin(
+        "POST",
+        "/api/command",
+        "Executes any command of the line protocol and returns its result message",
+        Builtin::Line,
+    ),
+    builtin(
+        "GET",
+        "/api/events",
+        "Opens a WebSocket for the line protocol, with one message per line",
+        Builtin::Socket,
+    ),
+    builtin("POST", "/api/shutdown", "Stops the server", Builtin::Shutdown),
+    Operation {
+        handler: Handler::Builtin(Builtin::Events, query::EVENTS),
+        ..builtin("GET", "/events", "Streams events as server-sent events", Builtin::Events)
+    },
+    get::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION).list(page::NODES),
+    post::<CreateNode>("/nodes", "Creates and starts a node")
+        .with_query(IN_SESSION)
+        .body()
+        .creates("node_id"),
+    get::<GetNode>("/nodes/{node_id}", "Returns a node").with_query(IN_SESSION),
+    delete::<StopNode>("/nodes/{node_id}", "Stops a node and deletes it").with_query(IN_SESSION),
+    post::<StartNode>("/nodes/{node_id}/start", "Starts a node that is defined but not running")
         .with_query(IN_SESSION),
     post::<ExecuteInput>(
         "/nodes/{node_id}/execute",
-        "Sends a prompt; answers when the turn has ended, with \"async\" at once",
+        "Sends a prompt and waits for the end of the turn, unless \"async\" is set",
     )
     .with_query(IN_SESSION)
     .body()
     .may_be_later()
     .takes_trace(),
-    post::<RunCommand>("/nodes/{node_id}/run", "Types a command and does not wait")
+    post::<RunCommand>("/nodes/{node_id}/run", "Types a command and does not wait for its end")
         .with_query(IN_SESSION)
         .body()
         .takes_trace(),
-    post::<WriteData>("/nodes/{node_id}/write", "Writes raw data into the terminal")
+    post::<WriteData>("/nodes/{node_id}/write", "Writes raw data to a terminal")
         .with_query(IN_SESSION)
         .body(),
-    post::<SendInterrupt>("/nodes/{node_id}/interrupt", "Interrupts what a node does").with_query(IN_SESSION),
-    post::<ResizeNode>("/nodes/{node_id}/resize", "Gives the terminal another size")
-        .with_query(IN_SESSION)
-        .body(),
-    post::<AnswerNode>("/nodes/{node_id}/answer", "Answers the dialog that blocks a node")
-        .with_query(IN_SESSION)
-        .optional_body(),
-    post::<WaitNode>("/nodes/{node_id}/wait", "Waits for a state of a node")
+    post::<SendInterrupt>("/nodes/{node_id}/interrupt", "Interrupts the current work of a node")
+        .with_query(IN_SESSION),
+    post::<ResizeNode>("/nodes/{node_id}/resize", "Resizes a terminal").with_query(IN_SESSION).body(),
+    post::<AnswerNode>("/nodes/{node_id}/answer", "Answers the dialog of a blocked node")
         .with_query(IN_SESSION)
         .optional_body(),
-    post::<ForkNode>("/nodes/{source_id}/fork", "Makes a second node that goes on where this one is")
+    post::<WaitNode>("/nodes/{node_id}/wait", "Waits until a node reaches a state")
         .with_query(IN_SESSION)
-        .body()
-        .creates("node_id"),
-    get::<ExplainNode>("/nodes/{node_id}/explain", "Why a node is in its state").with_query(IN_SESSION),
-    get::<GetBuffer>("/nodes/{node_id}/buffer", "The text of the terminal")
-        .with_query(&[SESSION, Query::same("lines", Kind::Number, "Only the last so many lines.")]),
-    delete::<ClearBuffer>("/nodes/{node_id}/buffer", "Forgets the text so far").with_query(IN_SESSION),
+        .optional_body(),
+    post::<ForkNode>(
+        "/nodes/{source_id}/fork",
+        "Creates a second node that continues from the state of this node",
+    )
+    .with_query(IN_SESSION)
+    .body()
+    .creates("node_id"),
+    get::<ExplainNode>("/nodes/{node_id}/explain", "Explains the state of a node").with_query(IN_SESSION),
+    get::<GetBuffer>("/nodes/{node_id}/buffer", "Returns the text of a terminal").with_query(&[
+        SESSION,
+        Query::same("lines", Kind::Number, "Returns only the last lines, at most this many."),
+    ]),
+    delete::<ClearBuffer>("/nodes/{node_id}/buffer", "Clears the text buffer of a terminal")
+        .with_query(IN_SESSION),
     get::<GetHistory>(
         "/nodes/{node_id}/history",
-        "The audit log of a node, which need not be there any more",
+        "Returns the audit log of a node, even if the node was deleted",
     )
     .with_query(HISTORY),
-    get::<GetHistory>("/channels/{node_id}/history", "The same under its older name").with_query(HISTORY),
-    get::<ListSessions>("/sessions", "All sessions").with_query(PAGED).list(page::SESSIONS),
-    post::<CreateSession>("/sessions", "Makes a session").body().creates("name"),
-    get::<GetSession>("/sessions/{name}", "A session"),
-    delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and forgets it"),
-    post::<StartSession>("/sessions/{name}/start", "Starts all nodes of a session that do not run"),
-    post::<StopSession>("/sessions/{name}/stop", "Stops all nodes of a session and keeps their definitions"),
-    get::<ListGraphs>("/graphs", "All graphs of a session").with_query(PAGED_IN_SESSION).list(page::GRAPHS),
+    get::<GetHistory>("/channels/{node_id}/history", "Returns the audit log of a node (older path)")
+        .with_query(HISTORY),
+    get::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED).list(page::SESSIONS),
+    post::<CreateSession>("/sessions", "Creates a session").body().creates("name"),
+    get::<GetSession>("/sessions/{name}", "Returns a session"),
+    delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and deletes it"),
+    post::<StartSession>("/sessions/{name}/start", "Starts the nodes of a session that are not running"),
+    post::<StopSession>("/sessions/{name}/stop", "Stops the nodes of a session and keeps their definitions"),
+    get::<ListGraphs>("/graphs", "Lists the graphs of a session")
+        .with_query(PAGED_IN_SESSION)
+        .list(page::GRAPHS),
     post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates("graph_id"),
-    get::<GetGraph>("/graphs/{graph_id}", "A graph with its definition").with_query(IN_SESSION),
-    delete::<DeleteGraph>("/graphs/{graph_id}", "Forgets a graph").with_query(IN_SESSION),
+    get::<GetGraph>("/graphs/{graph_id}", "Returns a graph with its definition").with_query(IN_SESSION),
+    delete::<DeleteGraph>("/graphs/{graph_id}", "Deletes a graph").with_query(IN_SESSION),
     post::<RunGraph>(
         "/graphs/{graph_id}/run",
-        "Runs a graph; answers when the run has ended, with \"detach\" when it has begun",
+        "Runs a graph and waits for its end, unless \"detach\" is set",
     )
     .with_query(IN_SESSION)
     .optional_body()
     .may_be_later()
     .takes_trace(),
-    get::<ListRuns>("/runs", "All runs, newest first").with_query(PAGED).list(page::RUNS),
-    post::<ExecuteGraph>("/runs", "Runs a graph that is given whole")
+    get::<ListRuns>("/runs", "Lists all runs, newest first").with_query(PAGED).list(page::RUNS),
+    post::<ExecuteGraph>("/runs", "Runs a graph that is part of the request")
         .with_query(IN_SESSION)
         .body()
         .may_be_later()
         .takes_trace(),
-    get::<GetRun>("/runs/{run_id}", "A run").with_query(&[Query::same(
+    get::<GetRun>("/runs/{run_id}", "Returns a run").with_query(&[Query::same(
         "last",
         Kind::Number,
-        "Only the last so many of its steps.",
+        "Returns only the last steps, at most this many.",
     )]),
-    post::<CancelGraph>("/runs/{run_id}/cancel", "Stops a run"),
-    post::<ResumeRun>("/runs/{run_id}/resume", "Goes on with a run whose server died")
+    post::<CancelGraph>("/runs/{run_id}/cancel", "Cancels a run"),
+    post::<ResumeRun>("/runs/{run_id}/resume", "Resumes a run whose server ended")
         .optional_body()
         .may_be_later(),
-    post::<AnswerGate>("/runs/{run_id}/answer", "Answers a gate that a run waits at").body(),
-    get::<ListResults>("/results", "Executions that nobody waited for, newest first")
+    post::<AnswerGate>("/runs/{run_id}/answer", "Answers a gate at which a run waits").body(),
+    get::<ListResults>("/results", "Lists the results of asynchronous executions, newest first")
         .with_query(&[
             SESSION,
-            Query::of("node", "node_id", Kind::Text, "Only of this node."),
+            Query::of("node", "node_id", Kind::Text, "Returns only results of this node."),
             page::LIMIT,
             page::CURSOR,
         ])
         .list(page::RESULTS),
-    get::<GetResult>("/results/{result_id}", "What came of an execution that nobody waited for").with_query(
+    get::<GetResult>("/results/{result_id}", "Returns the result of an asynchronous execution").with_query(
         &[
-            Query::same("wait", Kind::Bool, "Answer when it has ended."),
-            Query::same("timeout", Kind::Seconds, "Limit of that wait in seconds; none if absent."),
+            Query::same("wait", Kind::Bool, "Waits for the end of the execution."),
+            Query::same("timeout", Kind::Seconds, "Time limit of that wait, in seconds. Default: none."),
         ],
     ),
-    post::<CancelResult>("/results/{result_id}/cancel", "Takes an execution back"),
+    post::<CancelResult>("/results/{result_id}/cancel", "Cancels an asynchronous execution"),
     Operation {
-        does: Does::Own(Own::Recordings, PAGED),
-        ..own("GET", "/recordings", "Recordings on this machine, newest first", Own::Recordings)
+        handler: Handler::Builtin(Builtin::Recordings, PAGED),
+        ..builtin(
+            "GET",
+            "/recordings",
+            "Lists the recordings on this machine, newest first",
+            Builtin::Recordings,
+        )
     },
-    agent("GET", "/compat/agentapi/{node_id}/status", "Whether an agent works or waits", Own::AgentStatus),
-    agent("GET", "/compat/agentapi/{node_id}/messages", "What was said by both", Own::AgentMessages),
-    agent("POST", "/compat/agentapi/{node_id}/message", "Says something to an agent", Own::AgentMessage),
-    agent("GET", "/compat/agentapi/{node_id}/events", "Messages and states as they come", Own::AgentEvents),
+    agent(
+        "GET",
+        "/compat/agentapi/{node_id}/status",
+        "Returns the status of an agent (agentapi)",
+        Builtin::AgentStatus,
+    ),
+    agent(
+        "GET",
+        "/compat/agentapi/{node_id}/messages",
+        "Returns the messages of a conversation (agentapi)",
+        Builtin::AgentMessages,
+    ),
+    agent(
+        "POST",
+        "/compat/agentapi/{node_id}/message",
+        "Sends a message to an agent (agentapi)",
+        Builtin::AgentMessage,
+    ),
+    agent(
+        "GET",
+        "/compat/agentapi/{node_id}/events",
+        "Streams messages and status changes (agentapi)",
+        Builtin::AgentEvents,
+    ),
 ];
 
-/// Whether a request may come without a token.
+/// Returns true if a request needs no token.
 pub(crate) fn is_open(method: &http::Method, path: &str) -> bool {
     let reads = *method == http::Method::GET || *method == http::Method::HEAD;
     reads && OPERATIONS.iter().any(|operation| operation.open && operation.path == path)
 }
 
-/// Whether a request is for the WebSocket.
+/// Returns true if a request is for the WebSocket.
 pub(crate) fn is_socket(method: &http::Method, path: &str) -> bool {
-    let mut sockets =
-        OPERATIONS.iter().filter(|operation| matches!(operation.does, Does::Own(Own::Socket, _)));
+    let mut sockets = OPERATIONS
+        .iter()
+        .filter(|operation| matches!(operation.handler, Handler::Builtin(Builtin::Socket, _)));
     *method == http::Method::GET && sockets.any(|operation| operation.path == path)
 }

@@ -20,7 +20,7 @@ pub(crate) const LIMIT: Query =
 pub(crate) const CURSOR: Query =
     Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
 
-/// Where a reply contains a list.
+/// Place of a list in a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
     /// The field with the items.

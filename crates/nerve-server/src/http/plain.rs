@@ -22,7 +22,7 @@ pub(crate) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
 pub(crate) async fn refuse(mut stream: TcpStream) -> io::Error {
     let body = json!({
         "type": "about:blank", "title": "Bad Request", "status": 400, "error_type": "invalid_request_error",
-        "detail": "this port speaks TLS, and the request came in the clear", "hint": "ask with https://",
+        "detail": "this port requires TLS, but the request is not encrypted", "hint": "use https://",
         "request_id": "",
     })
     .to_string();
@@ -36,5 +36,5 @@ pub(crate) async fn refuse(mut stream: TcpStream) -> io::Error {
         tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
     };
     let _ = tokio::time::timeout(LINGER, answering).await;
-    io::Error::new(io::ErrorKind::InvalidData, "HTTP in the clear at a port with TLS")
+    io::Error::new(io::ErrorKind::InvalidData, "unencrypted HTTP on a TLS port")
 }

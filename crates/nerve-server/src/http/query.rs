@@ -34,10 +34,14 @@ pub(crate) enum Kind {
 pub(crate) const EVENTS: &[Query] = &[
     Query::of("node", "node_id", Kind::Text, "Only of this node."),
     Query::of("session", "session_id", Kind::Text, "Only of this session."),
-    Query::of("run", "run_id", Kind::Text, "Only of this run of a graph."),
-    Query::same("types", Kind::List, "Only of these types, with commas between them."),
-    Query::same("since", Kind::Number, "Also those after this seq; the header Last-Event-ID counts more."),
-    Query::same("aliases", Kind::Bool, "Also each event under its older name."),
+    Query::of("run", "run_id", Kind::Text, "Sends only events of this run of a graph."),
+    Query::same("types", Kind::List, "Sends only events of these types, separated by commas."),
+    Query::same(
+        "since",
+        Kind::Number,
+        "Also sends earlier events after this seq. The header Last-Event-ID takes precedence.",
+    ),
+    Query::same("aliases", Kind::Bool, "Also sends each event under its older name."),
 ];
 
 impl Query {

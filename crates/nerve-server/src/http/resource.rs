@@ -34,7 +34,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParams, Problem> {
         let params = RawPathParams::from_request_parts(parts, state).await;
-        params.map(PathParams).map_err(|error| Problem::invalid(format!("the path cannot be read: {error}")))
+        params.map(PathParams).map_err(|error| Problem::invalid(format!("invalid path: {error}")))
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
     if mapped.body != BodyUse::None {
         join(&mut params, object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
-        return Err(Problem::invalid("nothing is taken in the body here"));
+        return Err(Problem::invalid("this operation takes no body"));
     }
     drop(sent);
     if mapped.takes_trace {
@@ -82,14 +82,14 @@ pub(crate) async fn serve(
 /// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace
 /// Context §3.3).
 fn take_trace(params: &mut Map<String, Value>, headers: &HeaderMap) {
-    let said = |name: &str| headers.get(name)?.to_str().ok();
+    let header = |name: &str| headers.get(name)?.to_str().ok();
     if params.contains_key("traceparent") {
         return;
     }
-    let Some(parent) = said("traceparent") else { return };
+    let Some(parent) = header("traceparent") else { return };
     params.insert("traceparent".to_string(), Value::from(parent));
     params.remove("tracestate");
-    if let Some(state) = said("tracestate") {
+    if let Some(state) = header("tracestate") {
         params.insert("tracestate".to_string(), Value::from(state));
     }
 }
@@ -98,7 +98,7 @@ fn take_trace(params: &mut Map<String, Value>, headers: &HeaderMap) {
 pub(crate) fn raw_query(uri: &Uri) -> Result<RawQuery, Problem> {
     Query::<RawQuery>::try_from_uri(uri)
         .map(|Query(query)| query)
-        .map_err(|error| Problem::invalid(format!("the query cannot be read: {error}")))
+        .map_err(|error| Problem::invalid(format!("invalid query: {error}")))
 }
 
 /// Parses the object in a body. An empty body is an empty object.
@@ -119,9 +119,9 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
 fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(), Problem> {
     for (name, value) in body {
         match params.get(&name) {
-            Some(said) if !value.is_null() && *said != value => {
+            Some(known) if !value.is_null() && *known != value => {
                 return Err(Problem::invalid(format!(
-                    "{}: the body says another than the URL",
+                    "{}: the values in body and URL differ",
                     query::short(&name)
                 )));
             }

@@ -36,11 +36,11 @@ pub(crate) async fn serve(
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let mut asked = raw_query(request.uri())?;
+    let mut query = raw_query(request.uri())?;
     // `since` accepts the whole id of an event as well as its number.
-    let whole = asked.iter().position(|(name, text)| name == "since" && text.contains('-'));
-    let mut seen = whole.map(|at| LastEventId::read("since", &asked.remove(at).1)).transpose()?;
-    let mut params = query::read(operation.query(), &asked)?;
+    let whole = query.iter().position(|(name, text)| name == "since" && text.contains('-'));
+    let mut seen = whole.map(|at| LastEventId::read("since", &query.remove(at).1)).transpose()?;
+    let mut params = query::read(operation.query(), &query)?;
     // A browser reconnects to the same URL and sends its progress in this header.
     if let Some(last) = last_event_id(request.headers())? {
         seen = Some(last);
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
         // The number belongs to an earlier server: nothing of this one has been received yet.
         Some(since) if foreign || since > newest => {
             head.push_str(&format!(
-                ": {since} is no event of this server, which has started anew; what it still has follows\nid: {server}-0\n"
+                ": the server was restarted after event {since}: its available events follow\nid: {server}-0\n"
             ));
             Some(0)
         }

@@ -38,8 +38,7 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         return Err(Problem::internal("request without a connection: this is a bug in nerve"));
     };
     if parts.version != Version::HTTP_11 {
-        let detail =
-            format!("a WebSocket begins with HTTP/1.1, and this request came over {:?}", parts.version);
+        let detail = format!("a WebSocket requires HTTP/1.1, but this request uses {:?}", parts.version);
         return Err(Problem::invalid(detail).hint("ask with HTTP/1.1; over HTTP/2 events are at /events"));
     }
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &shared).await;
@@ -86,7 +85,7 @@ async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<Serve
     tokio::join!(connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state), outgoing);
 }
 
-/// Why the incoming side ended.
+/// Reason why the incoming side ended.
 enum End {
     /// The client has closed or is gone.
     Left,

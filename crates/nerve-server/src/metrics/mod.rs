@@ -24,7 +24,7 @@ pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 /// Upper bounds of the histogram buckets for graph runs, in seconds.
 const RUN_SECONDS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4.0 * 3600.0];
 
-/// How a client is connected.
+/// Transport of a client's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Unix,
@@ -79,13 +79,11 @@ impl Metrics {
             must(IntCounterVec::new(Opts::new(name, about), labels))
         };
         let counter = |name: &str, about: &str| must(IntCounter::new(name, about));
-        let runs = HistogramOpts::new(
-            "nerve_graph_run_duration_seconds",
-            "How long runs of graphs took, by how they ended.",
-        );
+        let runs =
+            HistogramOpts::new("nerve_graph_run_duration_seconds", "Duration of graph runs, by outcome.");
         let lost = Opts::new(
             "nerve_events_dropped_total",
-            "Events that somebody did not get because it was too slow.",
+            "Events that were dropped because a receiver was too slow.",
         );
         let metrics = Metrics {
             registry: Registry::new(),
@@ -95,26 +93,33 @@ impl Metrics {
             dropped: must(IntCounter::with_opts(lost.const_label("by", "subscriber"))),
             runs_started: counter(
                 "nerve_graph_runs_started_total",
-                "Runs of graphs that began; resumed ones count again.",
+                "Graph runs that were started; resumed runs count again.",
             ),
             runs: must(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
             steps_started: counter(
                 "nerve_graph_steps_started_total",
-                "Attempts at steps of graphs that began.",
+                "Attempts of graph steps that were started.",
             ),
             steps: counters(
                 "nerve_graph_steps_total",
-                "Attempts at steps of graphs that ended, by how.",
+                "Attempts of graph steps that ended, by outcome.",
                 &["status"],
             ),
             connections: must(IntGaugeVec::new(
-                Opts::new("nerve_connections", "Clients that are connected now, those without a token too."),
+                Opts::new(
+                    "nerve_connections",
+                    "Currently connected clients, including unauthenticated ones.",
+                ),
                 &["transport"],
             )),
-            connected: counters("nerve_connections_total", "Clients that have connected.", &["transport"]),
+            connected: counters(
+                "nerve_connections_total",
+                "Clients that have connected so far.",
+                &["transport"],
+            ),
             requests: counters(
                 "nerve_requests_total",
-                "Commands that were answered, by command and by what came of them: ok, or the type of the error.",
+                "Answered commands, by command and outcome: ok, or the kind of error.",
                 &["command", "outcome"],
             ),
         };

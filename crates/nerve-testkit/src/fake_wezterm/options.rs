@@ -89,7 +89,7 @@ struct Flags {
     start: Option<i64>,
     end: Option<i64>,
     escapes: bool,
-    beside: bool,
+    side_by_side: bool,
     percent: u16,
     /// Words after the flags: a program, a text.
     words: Vec<String>,
@@ -113,8 +113,8 @@ impl Flags {
                 ("get-text", "--start-line") => flags.start = Some(number(&words.value("--start-line")?)?),
                 ("get-text", "--end-line") => flags.end = Some(number(&words.value("--end-line")?)?),
                 ("get-text", "--escapes") => flags.escapes = true,
-                ("split-pane", "--left" | "--right") => flags.beside = true,
-                ("split-pane", "--top" | "--bottom") => flags.beside = false,
+                ("split-pane", "--left" | "--right") => flags.side_by_side = true,
+                ("split-pane", "--top" | "--bottom") => flags.side_by_side = false,
                 ("split-pane", "--percent") => flags.percent = number(&words.value("--percent")?)?,
                 ("spawn" | "split-pane" | "send-text", word) if !word.starts_with('-') => {
                     flags.words.push(word.to_string());
@@ -144,7 +144,7 @@ impl Flags {
                 pane: pane()?,
                 argv: argv(),
                 cwd: self.cwd.clone(),
-                beside: self.beside,
+                side_by_side: self.side_by_side,
                 percent: self.percent.clamp(1, 99),
             },
             "send-text" if self.words.len() > 1 => return Err("one text at a time".into()),

@@ -59,8 +59,8 @@ pub(super) fn serve(socket: &Path) -> std::io::Result<()> {
 }
 
 fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Shared>) {
-    let Some(asked) = read(&stream) else { return };
-    match &asked.request {
+    let Some(call) = read(&stream) else { return };
+    match &call.request {
         Request::Fault(fault) => {
             lock(shared).fault = *fault;
             let _ = answer(&stream, &Ok(String::new()));
@@ -81,7 +81,7 @@ fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Sha
                 let _ = (&stream).read_to_end(&mut nothing);
                 return;
             }
-            let _ = messages.send(Message::Request(asked, stream));
+            let _ = messages.send(Message::Request(call, stream));
         }
     }
 }
@@ -112,19 +112,19 @@ impl Mux {
         for message in inbox {
             match message {
                 Message::Ended(id) => drop(self.remove(id)),
-                Message::Request(asked, stream) => {
+                Message::Request(call, stream) => {
                     if let Fault::Slow(millis) = lock(shared).fault {
                         std::thread::sleep(Duration::from_millis(millis));
                     }
-                    let answered = self.serve(asked);
+                    let answered = self.serve(call);
                     let _ = answer(&stream, &answered);
                 }
             }
         }
     }
 
-    fn serve(&mut self, asked: ClientRequest) -> Result<String, String> {
-        let ClientRequest { request, env } = asked;
+    fn serve(&mut self, call: ClientRequest) -> Result<String, String> {
+        let ClientRequest { request, env } = call;
         match request {
             Request::List => Ok(self.list()),
             Request::Spawn { argv, cwd, workspace, cols, rows } => {
@@ -134,8 +134,8 @@ impl Mux {
                 self.panes.insert(id, Placed { pane, window: id, tab: id, workspace, is_active: true });
                 Ok(format!("{id}\n"))
             }
-            Request::Split { pane, argv, cwd, beside, percent } => {
-                self.split(pane, argv, cwd, (beside, percent), env)
+            Request::Split { pane, argv, cwd, side_by_side, percent } => {
+                self.split(pane, argv, cwd, (side_by_side, percent), env)
             }
             Request::Send { pane, text, paste } => {
                 let pane = &self.pane(pane)?.pane;
@@ -197,14 +197,14 @@ impl Mux {
         of: u64,
         argv: Vec<String>,
         cwd: Option<String>,
-        (beside, percent): (bool, u16),
+        (side_by_side, percent): (bool, u16),
         env: BTreeMap<String, String>,
     ) -> Result<String, String> {
         let placed = self.pane(of)?;
         let size = placed.pane.terminal().size();
         let share = |cells: u16| (u32::from(cells) * u32::from(percent) / 100).try_into().unwrap_or(cells);
         // A line separates the two panes.
-        let (new, left) = if beside {
+        let (new, left) = if side_by_side {
             let cols = share(size.cols);
             (Size::new(cols, size.rows), Size::new(size.cols.saturating_sub(cols + 1), size.rows))
         } else {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(super) enum Request {
     List,
     Spawn { argv: Vec<String>, cwd: Option<String>, workspace: Option<String>, cols: u16, rows: u16 },
-    Split { pane: u64, argv: Vec<String>, cwd: Option<String>, beside: bool, percent: u16 },
+    Split { pane: u64, argv: Vec<String>, cwd: Option<String>, side_by_side: bool, percent: u16 },
     Send { pane: u64, text: String, paste: bool },
     Text { pane: u64, start: Option<i64>, end: Option<i64>, escapes: bool },
     Activate { pane: u64 },
@@ -119,8 +119,8 @@ impl Request {
             Request::Spawn { argv, cwd, workspace, cols, rows } => {
                 json!({ "do": name, "argv": argv, "cwd": cwd, "workspace": workspace, "cols": cols, "rows": rows })
             }
-            Request::Split { pane, argv, cwd, beside, percent } => {
-                json!({ "do": name, "pane": pane, "argv": argv, "cwd": cwd, "beside": beside, "percent": percent })
+            Request::Split { pane, argv, cwd, side_by_side, percent } => {
+                json!({ "do": name, "pane": pane, "argv": argv, "cwd": cwd, "side_by_side": side_by_side, "percent": percent })
             }
             Request::Send { pane, text, .. } => json!({ "do": name, "pane": pane, "text": text }),
             Request::Text { pane, start, end, escapes } => {
@@ -154,7 +154,7 @@ impl Request {
                 pane: number("pane")?,
                 argv: words("argv"),
                 cwd: text("cwd"),
-                beside: flag("beside"),
+                side_by_side: flag("side_by_side"),
                 percent: small("percent")?,
             },
             name @ ("send-text" | "send-text --no-paste") => {

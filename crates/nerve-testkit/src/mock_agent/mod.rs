@@ -1,5 +1,5 @@
-//! A deterministic terminal agent. It looks like Claude Code's classic renderer, so that the same profile rules apply,
-//! and does what words in the prompt say:
+//! A deterministic terminal agent. It looks like Claude Code's classic renderer, so that the same profile rules apply.
+//! Words in the prompt select its behaviour:
 //!
 //! | word | answer |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | `ERR n` | an API error |
 //! | `CR`, `HUGELINE`, `BADUTF8`, `FLOOD n` | carriage returns, a line of 1 MB, invalid bytes, n MB at once |
 //! | `RECALL` | what the user said before in this conversation, one after the other with a bar between |
-//! | `CRASH`, `EXIT`, `HANG` | ends with code 70 in mid-answer, ends with 0, busy for ever |
+//! | `CRASH`, `EXIT`, `HANG` | ends with code 70 in mid-answer, ends with 0, busy forever |
 //!
-//! [`Agent`] is the pure machine, [`run`] puts it on a terminal. [`Replay`] is another one: it plays a recording.
+//! [`Agent`] is a state machine without I/O, and [`run`] runs it on a terminal. [`Replay`] plays a recording instead.
 
 mod agent;
 mod classic;

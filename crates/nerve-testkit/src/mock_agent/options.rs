@@ -93,9 +93,9 @@ pub const FLAGS: &str = "\
   --word-delay MS      time from word to word of a slow answer (30)
   --no-title           do not set the window title
   --session-id ID      keep the conversation under this id, in ~/.claude/projects
-  --resume ID          go on with the conversation of this id
-  --fork-session       go on with a copy of it
-  --settings FILE      taken, and not looked at
+  --resume ID          continue the conversation with this id
+  --fork-session       continue a copy of it
+  --settings FILE      accepted and ignored
   --replay FILE        play a recording: emit its output, wait where something was typed, end with its exit code
   --fast               with --replay: without the recorded pauses
 ";
@@ -138,7 +138,7 @@ pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOpt
     }
     let is_both = options.session_id.is_some() && options.resume.is_some();
     if is_both != options.fork_session {
-        return Err("`--fork-session` goes with `--resume ID` and `--session-id ID`, and both only with it"
+        return Err("`--fork-session` requires `--resume ID` and `--session-id ID`, which are valid together only with it"
             .to_string());
     }
     if options.fast && options.replay.is_none() {

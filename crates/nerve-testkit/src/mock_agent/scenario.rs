@@ -23,7 +23,7 @@ pub(super) enum Step {
     Tool { command: String, result: String },
     /// Use a tool that requires permission.
     Permit { command: String, result: String },
-    /// Use a tool whose output redraws one row with carriage returns: updates done, and their total.
+    /// Uses a tool whose output redraws one row with carriage returns: updates done, and their total.
     Progress { done: u32, total: u32 },
     /// Print this many bytes of lines as fast as possible.
     Flood { bytes: usize },

@@ -34,7 +34,7 @@ pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) ->
     let (input, output) = (input.as_fd(), output.as_fd());
     if let Some(recording) = &options.replay {
         let mut replay = Replay::open(recording, options.fast)?;
-        // Output before the first input is played even if nobody can type.
+        // Output before the first input is played even without a user.
         replay.tick(Duration::ZERO);
         return put_on(input, output, &mut replay, Transcript::default());
     }

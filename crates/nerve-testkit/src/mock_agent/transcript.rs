@@ -47,7 +47,7 @@ impl Transcript {
             let text = fs::read_to_string(path(resumed))
                 .map_err(|_| format!("No conversation found with session ID: {resumed}"))?;
             let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-            past.extend(lines.iter().filter(|line| line["type"] == "user").filter_map(said));
+            past.extend(lines.iter().filter(|line| line["type"] == "user").filter_map(prompt_text));
             memory.last = lines.last().and_then(|line| Some(line["uuid"].as_str()?.to_string()));
             memory.lines = lines.len();
             if *resumed != memory.id {
@@ -61,15 +61,15 @@ impl Transcript {
     ///
     /// # Errors
     /// Any I/O error.
-    pub(super) fn note(&mut self, said: Vec<String>) -> io::Result<()> {
-        let Some(path) = self.path.clone().filter(|_| !said.is_empty()) else { return Ok(()) };
+    pub(super) fn note(&mut self, prompts: Vec<String>) -> io::Result<()> {
+        let Some(path) = self.path.clone().filter(|_| !prompts.is_empty()) else { return Ok(()) };
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         for mut line in std::mem::take(&mut self.inherited) {
             line["sessionId"] = json!(self.id);
             write(&mut file, &line)?;
         }
-        for prompt in said {
+        for prompt in prompts {
             let content = json!([{ "type": "text", "text": "answered" }]);
             for (role, content) in [("user", json!(prompt)), ("assistant", content)] {
                 self.lines += 1;
@@ -95,7 +95,7 @@ fn now() -> String {
     TsMs(u64::try_from(since_epoch.as_millis()).unwrap_or_default()).iso()
 }
 
-fn said(line: &Value) -> Option<String> {
+fn prompt_text(line: &Value) -> Option<String> {
     Some(line["message"]["content"].as_str()?.to_string())
 }
 

@@ -14,7 +14,7 @@ const PROGRESS_BATCH: u32 = 50;
 const PROGRESS_PAUSE: Duration = Duration::from_millis(2);
 pub(super) const INTERRUPTED: &str = "Interrupted · What should Claude do instead?";
 
-/// What the agent has to do after a step.
+/// Next action of the agent after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Run the next step when it is due.
@@ -37,7 +37,7 @@ pub(super) struct Turn {
     pub(super) pending: Vec<Line>,
     /// The spinner's text in brackets, if it is visible.
     pub(super) spinner: Option<&'static str>,
-    /// When the next step is due.
+    /// Time of the next step.
     pub(super) next: Duration,
     /// Ignores Esc and ^C.
     pub(super) deaf: bool,

@@ -29,18 +29,18 @@ pub struct Raw {
     pub headers: Vec<(String, String)>,
     /// The body, or its beginning.
     pub body: String,
-    /// How the body ends.
+    /// Ending of the body.
     pub ending: Ending,
 }
 
-/// How a response ends.
+/// Ending of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Properly.
     Whole,
     /// The connection is reset.
     Broken,
-    /// It never ends.
+    /// Never ends.
     Endless,
 }
 
@@ -78,12 +78,12 @@ pub enum ToolCall {
     },
     /// Read a file.
     Read {
-        /// Its path.
+        /// Path of the file.
         path: String,
     },
     /// Write a file.
     Write {
-        /// Its path.
+        /// Path of the file.
         path: String,
         /// Content of the file.
         content: String,

@@ -43,7 +43,7 @@ struct Shared {
     /// Number of replies; ids are derived from it, so that runs are reproducible.
     replies: AtomicU64,
     /// Number of requests for an answer.
-    asked: AtomicUsize,
+    served: AtomicUsize,
     stopped: watch::Receiver<bool>,
 }
 
@@ -59,7 +59,7 @@ pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
         script,
         requests: Requests::default(),
         replies: AtomicU64::new(0),
-        asked: AtomicUsize::new(0),
+        served: AtomicUsize::new(0),
         stopped,
     });
     let app = Router::new().fallback(handle).with_state(shared.clone());
@@ -192,7 +192,7 @@ async fn answer(
     stream: bool,
 ) -> Response {
     let prompt = protocol.prompt(body);
-    let nth = shared.asked.fetch_add(1, Ordering::Relaxed);
+    let nth = shared.served.fetch_add(1, Ordering::Relaxed);
     let scripted = shared.script.first.get(nth).cloned();
     let reply = match scripted.unwrap_or_else(|| shared.script.answer(&prompt)) {
         Answer::Reply(reply) => reply,
@@ -209,8 +209,8 @@ async fn answer(
     }
     let id = shared.replies.fetch_add(1, Ordering::Relaxed) + 1;
     if stream {
-        let told = shared.clone();
-        let sent = move || told.requests.answered(number);
+        let state = shared.clone();
+        let sent = move || state.requests.answered(number);
         stream::respond(protocol.events(&reply, body, id, &prompt.tools), stopped, sent)
     } else {
         shared.requests.answered(number);

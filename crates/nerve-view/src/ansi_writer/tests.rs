@@ -15,12 +15,12 @@ use crate::viewer::{Source, Viewer};
 
 const SIZE: Size = Size { cols: 24, rows: 4 };
 
-/// A frame of what a program has written, as bytes for a terminal of a column and a row more.
+/// Returns a frame of the program's output, as bytes for a terminal with one more column and row.
 fn frame(program: &[u8], coloured: bool) -> Vec<u8> {
     frames(&[program], coloured)
 }
 
-/// A frame after each piece of what a program has written, each drawn over the one before.
+/// Returns a frame after each piece of the program's output, each drawn over the one before.
 fn frames(program: &[&[u8]], coloured: bool) -> Vec<u8> {
     let mut terminal = TerminalState::new(SIZE);
     let area = Rect::new(0, 0, SIZE.cols + 1, SIZE.rows + 1);
@@ -113,7 +113,7 @@ fn writes_hyperlinks_around_cells() {
     let link = "\x1b]8;id=7;https://example.org/a;b\x1b\\";
     let text = written(&format!("see {link}this \x1b[1mone\x1b[m\x1b]8;;\x1b\\."));
     assert!(text.contains(&format!("{link}this \x1b[0;1mone\x1b]8;;\x1b\\\x1b[0m.")), "{text:?}");
-    // Whatever is drawn when: one link has one id.
+    // A link has the same id in every frame.
     let ids = |program: &str| -> Vec<String> {
         written(program)
             .split("\x1b]8;id=")
@@ -176,7 +176,7 @@ fn variation_selectors_overwrite_cleanly() {
         assert_eq!(row(&["Abcdefgh", &over, "\x1b[HAbcdefgh"]), "Abcdefgh");
         assert_eq!(row(&["Abcdefgh", &format!("\x1b[2G{symbol}")]), format!("A{symbol}defgh"));
     }
-    // What has one column for a terminal leaves nothing of what was in the second one.
+    // A cell that is one column wide for the terminal must clear the second column of the cell before.
     let area = Rect::new(0, 0, 8, 1);
     let (mut before, mut next, mut bytes) = (Buffer::empty(area), Buffer::empty(area), Vec::new());
     before.set_string(0, 0, "ab", Style::new());
@@ -193,7 +193,7 @@ fn half_width_sound_marks_take_a_column() {
     assert_eq!(row(&["abcdefgh", "\x1b[HﾊﾟX"]), "ﾊﾟXdefgh");
 }
 
-/// Pieces of what drives terminals, and text.
+/// Generates pieces of escape sequences and text.
 fn output() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"\x1b".to_vec()),
@@ -215,7 +215,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever a recording has: a frame is the sequences of this module and text.
+    /// A frame contains only this module's sequences and text, whatever a recording contains.
     #[test]
     fn arbitrary_output_is_safe(program in output()) {
         let written = String::from_utf8(frame(&program, true)).unwrap();
@@ -232,7 +232,7 @@ proptest! {
         prop_assert_eq!((changes.notices, changes.replies), (vec![], vec![]));
     }
 
-    /// What is drawn is what the program's terminal shows.
+    /// The drawn frame equals the program's terminal.
     #[test]
     fn frame_reproduces_the_terminal(first in output(), second in output()) {
         let mut plain = TerminalState::new(SIZE);

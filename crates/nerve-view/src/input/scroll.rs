@@ -61,7 +61,7 @@ impl Viewer {
             return None;
         }
         let seconds = i64::try_from(times).unwrap_or(i64::MAX).saturating_mul(5);
-        let asked = match operation {
+        let effect = match operation {
             Operation::Faster => return Some(Effect::Speed { faster: true }),
             Operation::Slower => return Some(Effect::Speed { faster: false }),
             Operation::Rewind => Effect::Skip(seconds.saturating_neg()),
@@ -71,7 +71,7 @@ impl Viewer {
         self.forget_snapshot();
         // Time travel shows the output at that moment: the end.
         self.pager.viewport.go_to_end();
-        Some(asked)
+        Some(effect)
     }
 
     /// Handles Esc: pressed twice it leaves a recording; in front of a program, and in a tool, once is enough.

@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 /// Size limit of a compiled pattern in bytes, which bounds the memory that typed input can take.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// How to interpret a pattern.
+/// Options for interpreting a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PatternOptions {
     /// Matches the text literally instead of as a regular expression.
@@ -27,8 +27,9 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A regular expression; upper and lower case are the same as long as there is no capital in it (as with `less -i`), or as `(?i)` and `(?-i)`
-    /// say. What is no expression (yet, for it is being typed) is looked for as it stands. `None`: nothing is looked for.
+    /// Creates a pattern from a regular expression. It ignores case unless it contains a capital letter (like `less -i`) or `(?i)` or
+    /// `(?-i)`. Text that is not a valid expression, for example while it is being typed, is searched literally. Returns `None` for an
+    /// empty text.
     ///
     /// ```
     /// use nerve_view::search::Pattern;

@@ -211,9 +211,9 @@ mod tests {
             assert_eq!(scan("two", Direction::Up, 3, budget).0, found(1, false));
             assert_eq!(scan("two", Direction::Up, 0, budget).0, found(4, true));
             assert_eq!(scan("one", Direction::Down, 1, budget).0, found(0, true));
-            assert_eq!(scan("nobody", Direction::Up, 99, budget).0, ScanStep::NotFound);
+            assert_eq!(scan("absent", Direction::Up, 99, budget).0, ScanStep::NotFound);
         }
-        assert_eq!(scan("nobody", Direction::Down, 0, 2).1, 3, "of two lines each");
+        assert_eq!(scan("absent", Direction::Down, 0, 2).1, 3, "of two lines each");
     }
 
     #[test]

@@ -25,11 +25,11 @@ pub use self::paste::{EscapeError, paste, unescape};
 pub struct Key {
     /// The key without modifiers.
     pub code: Code,
-    /// With Control.
+    /// True if Control is held.
     pub ctrl: bool,
-    /// With Alt (Meta).
+    /// True if Alt (Meta) is held.
     pub alt: bool,
-    /// With Shift, unless the character itself implies it: `A` is a character.
+    /// True if Shift is held, unless the character itself implies it: `A` is a character.
     pub shift: bool,
 }
 

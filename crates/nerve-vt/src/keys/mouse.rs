@@ -12,11 +12,11 @@ pub struct Mouse {
     pub col: u16,
     /// Row of the screen, 0-based.
     pub row: u16,
-    /// With Control.
+    /// True if Control is held.
     pub ctrl: bool,
-    /// With Alt.
+    /// True if Alt is held.
     pub alt: bool,
-    /// With Shift.
+    /// True if Shift is held.
     pub shift: bool,
 }
 

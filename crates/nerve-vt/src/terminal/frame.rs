@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::screen::Screen;
 use nerve_types::TsNs;
 
-/// How long an update may stay open before it is shown anyway.
+/// Time after which an open update is shown anyway.
 const DEADLINE: Duration = Duration::from_millis(150);
 /// The sequence that closes an update.
 const CLOSE: &[u8] = b"\x1b[?2026l";

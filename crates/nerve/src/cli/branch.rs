@@ -20,8 +20,8 @@ EXAMPLES
   nerve branch 'Try it without the cache'
   nerve branch 0195e3a1-77aa --at 3 'Make the test pass first'
   nerve branch run.ahr --at 'tests pass' 'The other one' --node other --no-wait
-  nerve branch run.ahr --at end --dry-run 'Go on'
-  nerve branch run.ahr --env API_TOKEN=\"$API_TOKEN\" 'Go on'")]
+  nerve branch run.ahr --at end --dry-run 'Continue'
+  nerve branch run.ahr --env API_TOKEN=\"$API_TOKEN\" 'Continue'")]
 pub(crate) struct BranchArgs {
     /// Recording (file or id prefix) or unrecorded running session (its id or its host's) [default: the newest
     /// recording], then the instruction; '-' reads it from standard input

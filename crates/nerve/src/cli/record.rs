@@ -72,7 +72,7 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// What a viewer passes to its recorder process.
+/// Options that a viewer passes to its recorder process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Behind {
     /// The inherited write end of a pipe.

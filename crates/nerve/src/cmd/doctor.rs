@@ -1,4 +1,4 @@
-//! `nerve doctor`: checks this machine for what nerve needs.
+//! `nerve doctor`: checks this machine for nerve's requirements.
 
 mod agents;
 
@@ -39,7 +39,7 @@ struct Check {
     ok: bool,
     /// nerve does not work without it.
     essential: bool,
-    /// What was found, or why the check failed.
+    /// Result of the check, or the reason why it failed.
     found: String,
     hint: Option<String>,
 }

@@ -12,7 +12,7 @@ pub(super) struct Input {
     pub(super) block: Option<String>,
 }
 
-/// Why an input needs more lines.
+/// Reason why an input needs more lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Incomplete {
     /// The last line ended with a backslash.

@@ -13,7 +13,7 @@ use super::completion::NameKind;
 
 /// Time limit of a lookup, because it blocks the editor.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// How long names are cached.
+/// Lifetime of cached names.
 const CACHE_TTL: Duration = Duration::from_secs(1);
 /// Queue length: the current request and one that timed out.
 const QUEUE: usize = 2;

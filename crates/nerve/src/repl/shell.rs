@@ -46,7 +46,7 @@ pub(super) struct Shell {
     exited: bool,
 }
 
-/// How the REPL ends.
+/// Ending of the REPL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exit {
     /// Exit code.
@@ -55,7 +55,7 @@ pub(super) struct Exit {
     pub(super) keep: bool,
 }
 
-/// What to do after a command.
+/// Action after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     /// Read the next command.

@@ -13,7 +13,7 @@ use super::input::{Incomplete, Input, InputReader, split_inputs};
 /// Maximum length of a line, in bytes.
 const MAX_LINE: u64 = 4 << 20;
 
-/// What the reading thread delivers.
+/// An item from the reading thread.
 #[derive(Debug)]
 pub(super) enum RawInput {
     /// One or more complete commands from the editor.

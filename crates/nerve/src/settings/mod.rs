@@ -23,7 +23,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Settings, with defaults for those that are not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Where the viewer marks snapshots.
+    /// Place of the viewer's snapshot marks.
     pub(crate) gutter: Gutter,
     /// Lets programs copy to the user's clipboard.
     pub(crate) clipboard: bool,

@@ -11,7 +11,7 @@ const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// How spans are sent.
+/// Settings for sending spans.
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nothing is sent without the feature"))]
 #[derive(Debug, Clone)]
 pub(super) struct Settings {

@@ -16,7 +16,7 @@ use super::escape_counter::EscapeCounter;
 
 /// Capacity of the event queue.
 const QUEUE_CAPACITY: usize = 256;
-/// How long to wait for a terminal's reply.
+/// Time limit for a terminal's reply.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 /// crossterm returns buffered events only for a poll of more than zero.
 const BUFFERED_POLL: Duration = Duration::from_millis(1);
@@ -24,7 +24,7 @@ const BUFFERED_POLL: Duration = Duration::from_millis(1);
 /// An event of the terminal.
 #[derive(Debug)]
 pub(super) enum KeyboardEvent {
-    /// Whether the terminal supports the kitty keyboard protocol.
+    /// True if the terminal supports the kitty keyboard protocol.
     Kitty(bool),
     Event(Event),
 }

@@ -59,9 +59,10 @@ mod tests {
 
     #[test]
     fn sequences_round_trip_through_a_terminal() {
-        let said = "\x1b]52;c;aGk=\x07\x1b]52;ps;\x07\x1b]9;All done; really\x07\x1b]777;notify;T;a;b\x07\x1b]99;i=1:d=0;T\x07";
-        let heard = |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).notices;
-        let notices = heard(said.as_bytes());
+        let output = "\x1b]52;c;aGk=\x07\x1b]52;ps;\x07\x1b]9;All done; really\x07\x1b]777;notify;T;a;b\x07\x1b]99;i=1:d=0;T\x07";
+        let notices_of =
+            |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).notices;
+        let notices = notices_of(output.as_bytes());
         assert_eq!(notices.len(), 5);
         let passed = notices.iter().map(|notice| match notice {
             Notice::Clipboard(text) => clipboard(text),
@@ -69,9 +70,9 @@ mod tests {
             other => panic!("{other:?}"),
         });
         let passed: Vec<u8> = passed.collect::<Vec<_>>().concat();
-        assert_eq!(heard(&passed), notices, "{:?}", String::from_utf8_lossy(&passed));
-        assert_eq!(heard(&progress(1, 42)), [Notice::Progress { state: 1, value: 42 }]);
-        assert_eq!(heard(&progress(0, 42)), [Notice::Progress { state: 0, value: 0 }]);
+        assert_eq!(notices_of(&passed), notices, "{:?}", String::from_utf8_lossy(&passed));
+        assert_eq!(notices_of(&progress(1, 42)), [Notice::Progress { state: 1, value: 42 }]);
+        assert_eq!(notices_of(&progress(0, 42)), [Notice::Progress { state: 0, value: 0 }]);
     }
 
     #[test]

@@ -152,7 +152,7 @@ mod tests {
 
     use crate::tty::Tty;
 
-    /// Which part panics in the child process.
+    /// Name of the part that panics in the child process.
     const WHO: &str = "NERVE_TEST_PANIC_OF";
 
     /// Entry point of the child process; does nothing in a normal test run.

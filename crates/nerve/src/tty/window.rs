@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::job_control;
 use crate::out;
 
-/// How long a terminal may take to resize its window.
+/// Time limit for a terminal to resize its window.
 const RESIZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns the window's size if standard output is a terminal.
@@ -20,8 +20,7 @@ pub(crate) fn window() -> Option<Size> {
     (size.ws_col > 0 && size.ws_row > 0).then(|| Size::new(size.ws_col, size.ws_row))
 }
 
-/// Returns the size for the program's terminal. If a size is given, the window is asked to resize; a warning is
-/// printed if it does not.
+/// Returns the size for the program's terminal. If a size is given, asks the window to resize; prints a warning if it does not.
 pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = window().unwrap_or_default();
     let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
@@ -43,9 +42,9 @@ pub(crate) async fn request_size(wanted: Size) -> bool {
     }
     let Ok(mut changes) = signal(SignalKind::window_change()) else { return true };
     let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
-    let asked = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let written = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
     let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
-    asked.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
+    written.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
 }
 
 /// Raw mode until dropped.

@@ -11,7 +11,7 @@ use rustix::stdio::stdout;
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Notify;
 
-/// How long the last write may take.
+/// Time limit for the last write.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Chunk size in bytes. A write cannot be cancelled; after the terminal's buffer was flushed it must have room for
 /// a chunk (64 KiB on Linux).
@@ -26,7 +26,7 @@ pub(crate) struct Writer {
 
 struct Piece {
     bytes: Vec<u8>,
-    /// This chunk restores the terminal.
+    /// True if this chunk restores the terminal.
     is_last: bool,
 }
 

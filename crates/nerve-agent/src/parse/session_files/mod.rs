@@ -10,7 +10,7 @@ pub use opencode::{CutSession, NewSession, cut_opencode};
 
 use nerve_types::TsNs;
 
-/// Why a session file cannot be cut.
+/// Reason why a session file cannot be cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionFileError {
     /// A line is not a JSON object.

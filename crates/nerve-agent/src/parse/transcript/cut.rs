@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Line, user_text};
 use nerve_types::TsNs;
 
-/// Why a transcript cannot be cut.
+/// Reason why a transcript cannot be cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
     /// A line is not a JSON object with a type.
@@ -211,7 +211,7 @@ fn is_complete_path(before: &str, after: &str) -> bool {
 
 /// A part of the current branch.
 struct Part {
-    /// Its first line: a prompt, or a compaction boundary.
+    /// First line of the turn: a prompt, or a compaction boundary.
     head: usize,
     is_turn: bool,
 }

@@ -25,19 +25,19 @@ impl Message {
         let seq = entry["seq"].as_u64().unwrap_or_default();
         let prompt = Message { id: 2 * seq, content: text("input"), role: "user", time: text("ts_start") };
         let sections = entry["response"]["sections"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let said = |section: &&Value| section["type"] == "text";
+        let is_text = |section: &&Value| section["type"] == "text";
         let parts: Vec<&str> =
-            sections.iter().filter(said).filter_map(|section| section["content"].as_str()).collect();
+            sections.iter().filter(is_text).filter_map(|section| section["content"].as_str()).collect();
         let time = if entry["ts_end"].is_string() { text("ts_end") } else { text("ts_start") };
         let answer = Message { id: 2 * seq + 1, content: parts.join("\n\n"), role: "agent", time };
         vec![prompt, answer]
     }
 }
 
-/// Returns true if `entries`, the last ones of a history of which `asked` were requested, contain everything
+/// Returns true if `entries`, the last ones of a history of which `requested` were requested, contain everything
 /// after the message `last_sent`.
-pub(super) fn covers(entries: &[Value], asked: usize, last_sent: u64) -> bool {
-    entries.len() < asked
+pub(super) fn covers(entries: &[Value], requested: usize, last_sent: u64) -> bool {
+    entries.len() < requested
         || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= last_sent)
 }
 

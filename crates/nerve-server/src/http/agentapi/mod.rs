@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::message::Message;
 use super::budget::Share;
-use super::operation::{Operation, Own};
+use super::operation::{Builtin, Operation};
 use super::problem::Problem;
 use super::resource::{PathParams, execute, held, json_body, raw_query};
 use super::{Shared, body, query};
@@ -29,21 +29,21 @@ const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// Answers a request of agentapi's interface.
 pub(crate) async fn serve(
     operation: &'static Operation,
-    what: Own,
+    which: Builtin,
     State(shared): State<Shared>,
     PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
     let agent = Agent::new(shared, operation, &path, &parts.uri)?;
-    match what {
-        Own::AgentMessages => {
+    match which {
+        Builtin::AgentMessages => {
             let (messages, share) = agent.messages().await?;
             let bytes = json!({ "messages": messages }).to_string().into_bytes();
             Ok(json_body(held(bytes, share)))
         }
-        Own::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
-        Own::AgentEvents => events::stream(agent).await,
+        Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
+        Builtin::AgentEvents => events::stream(agent).await,
         _ => Ok(json_body(agent.status().await?.to_string())),
     }
 }
@@ -121,8 +121,8 @@ impl Agent {
 
     /// Returns the last inputs of the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
-        let asked = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_with_memory(RequestName::GetHistory, asked).await?;
+        let params = json!({ "inputs_only": true, "last": last });
+        let (mut history, share) = self.ask_with_memory(RequestName::GetHistory, params).await?;
         match history["entries"].take() {
             Value::Array(entries) => Ok((entries, share)),
             _ => Ok((Vec::new(), share)),
@@ -130,13 +130,13 @@ impl Agent {
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
-        let said: MessageRequest = serde_json::from_slice(sent).map_err(|error| {
+        let message: MessageRequest = serde_json::from_slice(sent).map_err(|error| {
             Problem::invalid(format!("body: {}", query::short(&error.to_string())))
                 .hint("{\"content\":\"…\",\"type\":\"user\"}")
         })?;
-        match said.kind.as_str() {
-            "user" => self.prompt(&said.content).await?,
-            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": said.content })).await?),
+        match message.kind.as_str() {
+            "user" => self.prompt(&message.content).await?,
+            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": message.content })).await?),
             other => {
                 let detail = format!("type: expected \"user\" or \"raw\", got {:?}", query::short(other));
                 return Err(Problem::invalid(detail));

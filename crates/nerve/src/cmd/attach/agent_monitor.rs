@@ -40,7 +40,7 @@ impl AgentMonitor {
         self.driver.profile().transcript.is_some()
     }
 
-    /// Tells the driver that the agent was ready when last seen; earlier output was handled.
+    /// Records that the agent was ready when last seen; earlier output was handled.
     pub(super) fn taken_over(&mut self, now: TsNs) {
         self.driver.on_takeover(now);
     }

@@ -13,9 +13,8 @@ use crate::cmd::branch::{At, BranchOptions, Origin, Wait, conversation_differenc
 use crate::exit::Failure;
 use crate::out;
 
-/// Why an unrecorded program cannot be branched from.
-pub(super) const NOTHING_KEPT: &str =
-    "nothing is kept of it that a branch could go on from: see --out-file of 'nerve record'";
+/// Reason why an unrecorded program cannot be branched from.
+pub(super) const NOTHING_KEPT: &str = "the session is not recorded: see --out-file of 'nerve record'";
 
 /// Progress of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(crate) struct CreatedBranch {
     message: String,
     /// The new node.
     target: AttachTarget,
-    /// What the conversation contains, if it differs from that at the snapshot.
+    /// Content of the conversation, if it differs from that at the snapshot.
     conversation: Option<String>,
 }
 

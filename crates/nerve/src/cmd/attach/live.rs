@@ -38,7 +38,7 @@ pub(super) struct Live {
     options: ViewerOptions,
     /// Program size last sent to the host.
     program_size: Option<Size>,
-    /// When to read the recording's size again.
+    /// Time to read the recording's size again.
     size_due: Option<Instant>,
     /// A bell to pass on with the next frame.
     bell_pending: bool,
@@ -47,7 +47,7 @@ pub(super) struct Live {
     /// Exit status of a program whose output is still shown.
     ended: Option<ExitStatus>,
     pub(super) faults: Vec<String>,
-    /// Where to go next.
+    /// Next target.
     pub(super) switch_to: Option<AttachTarget>,
     /// Runs to show after this one has ended.
     next_runs: Option<NextRuns>,
@@ -164,8 +164,8 @@ impl Live {
 
     /// Draws a frame and sends the available size to the host.
     fn draw(&mut self, tty: &mut Tty) {
-        let facts = self.facts(tty);
-        let window = self.session.draw(tty, self.mirror.terminal(), None, &facts);
+        let status_info = self.status_info(tty);
+        let window = self.session.draw(tty, self.mirror.terminal(), None, &status_info);
         self.pass_osc(tty);
         let program_size = Layout::program_size(window.cols, window.rows, self.options.gutter);
         if self.program_size.replace(program_size) != Some(program_size) {
@@ -194,7 +194,7 @@ impl Live {
         }
     }
 
-    fn facts(&self, tty: &Tty) -> StatusInfo {
+    fn status_info(&self, tty: &Tty) -> StatusInfo {
         let (word, evidence) = self.mirror.state();
         let recording = self.mirror.entry().recording.as_ref();
         let recorded = recording.and_then(|path| fs::metadata(path).ok()).map(|meta| meta.len());

@@ -22,7 +22,7 @@ use super::size_rule::SizeRule;
 /// between.
 const MAX_SLICE_TIME: Duration = Duration::from_millis(4);
 const MAX_SLICE_BYTES: usize = 512 * 1024;
-/// How long to wait for the host to accept the last keys.
+/// Time limit for the host to accept the last keys.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A change to show.
@@ -52,7 +52,7 @@ pub(crate) struct TerminalMirror {
     agent: AgentMonitor,
     title: String,
     passthrough: OscPassthrough,
-    /// This viewer started the program, so earlier notifications are for it too.
+    /// True if this viewer started the program, so that earlier notifications are for it too.
     is_owner: bool,
     /// Older output is still being read.
     catching_up: bool,
@@ -132,8 +132,8 @@ impl TerminalMirror {
 
     /// Returns the recording of an ended program if the terminal lacks part of its output.
     pub(crate) fn incomplete_recording(&self) -> Option<&Path> {
-        let is_told = self.has_ended && !self.changed && self.events.is_empty();
-        self.entry.recording.as_deref().filter(|_| is_told && self.has_gap)
+        let is_reported = self.has_ended && !self.changed && self.events.is_empty();
+        self.entry.recording.as_deref().filter(|_| is_reported && self.has_gap)
     }
 
     /// Returns the terminal.

@@ -35,7 +35,7 @@ use crate::{out, tty};
 pub(crate) struct ViewerOptions {
     /// Display name: a node's name or a command.
     pub(crate) name: String,
-    /// Where snapshots are marked.
+    /// Place of snapshot marks.
     pub(crate) gutter: Gutter,
     /// Key bindings.
     pub(crate) bindings: Bindings,
@@ -51,7 +51,7 @@ pub(crate) struct ViewerOptions {
     pub(crate) notice: Option<&'static str>,
 }
 
-/// Why the viewer was left.
+/// Reason for leaving the viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitReason {
     /// The user detached; the program is still running.

@@ -12,7 +12,7 @@ const MAX_NOTIFICATIONS: usize = 16;
 /// OSC sequences to pass on to the user's terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OscPassthrough {
-    /// At most one text per selection.
+    /// Clipboard texts, at most one per selection.
     pub(super) clipboard: VecDeque<Clipboard>,
     /// Size of the last text in bytes, if it was too long.
     pub(super) too_long: Option<usize>,
@@ -90,12 +90,13 @@ mod tests {
 
     #[test]
     fn only_progress_counts_from_older_output() {
-        let told = Notice::Notify(Notification::Text("done".to_string()));
-        let all = [copied(Selections::Both, "a"), told.clone(), Notice::Progress { state: 1, value: 7 }];
+        let notification = Notice::Notify(Notification::Text("done".to_string()));
+        let all =
+            [copied(Selections::Both, "a"), notification.clone(), Notice::Progress { state: 1, value: 7 }];
         let mut passthrough = OscPassthrough::default();
         passthrough.add(&all, true);
         assert_eq!(passthrough, OscPassthrough { progress: Some((1, 7)), ..OscPassthrough::default() });
-        passthrough.add(&vec![told; 1000], false);
+        passthrough.add(&vec![notification; 1000], false);
         assert_eq!(passthrough.notifications.len(), MAX_NOTIFICATIONS);
     }
 }

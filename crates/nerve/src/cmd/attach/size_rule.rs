@@ -1,4 +1,4 @@
-//! How a viewer's window affects the size of the program's terminal.
+//! Effect of a viewer's window on the size of the program's terminal.
 
 use nerve_host::protocol::Window;
 use nerve_types::Size;

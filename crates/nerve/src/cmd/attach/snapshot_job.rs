@@ -16,7 +16,7 @@ use crate::cmd::snapshot::{SnapshotOutcome, take_snapshot};
 use crate::exit::Failure;
 use crate::out;
 
-/// How long a cancelled snapshot may take to clean up.
+/// Time limit for a cancelled snapshot to clean up.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The message for a snapshot; `Err` if it failed or is incomplete.

@@ -46,9 +46,9 @@ enum State {
     Opening(JoinHandle<Result<OpenedTool>>),
     Live(Box<TerminalMirror>),
     Ended(Box<TerminalState>, Option<FullLoad>),
-    /// It shares the agent's terminal.
+    /// The tool shares the agent's terminal.
     Agent,
-    /// It cannot be shown.
+    /// The tool cannot be shown.
     Failed,
 }
 

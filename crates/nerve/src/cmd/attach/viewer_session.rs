@@ -106,7 +106,7 @@ impl ViewerSession {
         tty: &mut Tty,
         terminal: &TerminalState,
         recorded: Option<RecordingContext<'_>>,
-        facts: &StatusInfo,
+        status_info: &StatusInfo,
     ) -> Size {
         let ViewerSession { viewer, background, gutter, coloured, regions, is_searching, .. } = self;
         background.retain_shown(viewer);
@@ -119,7 +119,7 @@ impl ViewerSession {
         tty.draw(*coloured, |buffer, decorations| {
             window = Size::new(buffer.area.width, buffer.area.height);
             let layout = Layout::new(source, buffer.area, terminal.size(), *gutter);
-            *regions = layout.regions(viewer, shown.map(TerminalState::size), facts.capabilities);
+            *regions = layout.regions(viewer, shown.map(TerminalState::size), status_info.capabilities);
             viewer.set_regions(regions);
             viewer.update_document(&document);
             *is_searching = viewer.advance_search(&document);
@@ -133,7 +133,7 @@ impl ViewerSession {
                 timeline,
                 ..FrameContext::new(&document, *regions)
             };
-            let drawn = draw(viewer, &frame, facts, &layout, buffer, decorations);
+            let drawn = draw(viewer, &frame, status_info, &layout, buffer, decorations);
             let style = match viewer.mode() {
                 Mode::Live => terminal.cursor_style(),
                 Mode::Tool => shown.map_or(0, TerminalState::cursor_style),

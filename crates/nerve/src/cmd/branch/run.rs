@@ -26,7 +26,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of dialogs before the first prompt.
 const MAX_DIALOGS: usize = 3;
 
-/// What to wait for.
+/// End of the wait for a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// The answer, with this time limit or the node's.

@@ -12,7 +12,7 @@ use nerve_server::paths::Places;
 
 use crate::cmd::recording::find_by_id;
 
-/// How long the session's host may take to answer.
+/// Time limit for the session's host to answer.
 const GREETING: Duration = Duration::from_secs(2);
 
 /// Returns the file of the named session, otherwise of the enclosing one: its recording, or what stands for it

@@ -104,7 +104,7 @@ fn from_id(path: &Path) -> Result<Input> {
 }
 
 fn from_recording(path: &Path) -> Result<Input> {
-    let meta = recording::facts(path);
+    let meta = recording::load_meta(path);
     let mut reader = Reader::open(path).map_err(recording::unreadable)?;
     let mut losses = Losses::of(path);
     let mut replay = TerminalReplay::new(recording::size(&meta));

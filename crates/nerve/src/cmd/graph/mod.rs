@@ -32,7 +32,7 @@ struct CommonOptions {
     json: bool,
 }
 
-/// The same options with a connection to the server.
+/// Target options with a connection to the server.
 #[derive(Debug)]
 struct Target {
     client: NerveClient,

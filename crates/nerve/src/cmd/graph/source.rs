@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::cmd::prompt::standard_input_as_is;
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 
-/// What a graph argument refers to.
+/// Source of a graph argument.
 #[derive(Debug)]
 pub(super) enum Source {
     File(Box<GraphFile>),

@@ -35,7 +35,7 @@ use crate::cmd::{full_screen, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out, tty};
 
-/// How long to wait for the last event after the program's end.
+/// Time limit for the last event after the program's end.
 const LAST_EVENT: Duration = Duration::from_secs(2);
 
 /// Returns true if a viewer is shown ([`viewed()`]); otherwise [`record`] is used.
@@ -195,7 +195,7 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
         Err(error) => return out::warning(format_args!("no events are sent: {error}")),
     };
     loop {
-        let told = match events.recv().await {
+        let sent = match events.recv().await {
             Ok(EngineEvent { kind: EventKind::Activity(activity), .. }) => pipe.tell(&activity),
             Ok(_) => Ok(()),
             Err(RecvError::Lagged(lost)) => pipe.tell(&Activity::Log {
@@ -206,7 +206,7 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
             }),
             Err(RecvError::Closed) => return,
         };
-        if let Err(error) = told {
+        if let Err(error) = sent {
             return out::warning(error);
         }
     }
@@ -215,11 +215,11 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
 /// Checks early that the file can be written at the end.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let path = if path.is_absolute() { path.to_path_buf() } else { Path::new(".").join(path) };
-    let asked = match path.exists() {
+    let target = match path.exists() {
         true => path.as_path(),
         false => path.parent().unwrap_or(Path::new("/")),
     };
-    let why = match access(asked, Access::WRITE_OK) {
+    let why = match access(target, Access::WRITE_OK) {
         Ok(()) if path.is_dir() => "it is a directory".to_string(),
         Ok(()) => return Ok(()),
         Err(error) => std::io::Error::from(error).to_string(),

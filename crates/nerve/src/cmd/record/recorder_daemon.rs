@@ -26,20 +26,20 @@ use tokio::task::JoinHandle;
 use crate::cli::record::Behind;
 use crate::exit::{FAILED, Failure, signal_name};
 
-/// How long the recorder may take to start.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for the recorder to start.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum length of the entry line in bytes.
 const MAX_ENTRY: u64 = 1 << 20;
 /// Bytes kept of its standard error.
-const MAX_SAID: u64 = 64 << 10;
-/// How long to wait for the rest of standard error.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const MAX_STDERR: u64 = 64 << 10;
+/// Time limit for the rest of standard error.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A recorder process.
 pub(super) struct Recorder {
     pub(super) entry: Entry,
     child: Child,
-    said: JoinHandle<Vec<u8>>,
+    stderr_text: JoinHandle<Vec<u8>>,
 }
 
 /// Result of starting a recorder.
@@ -72,20 +72,21 @@ impl Recorder {
         detach(&mut command, [keep, vec![writer.as_raw_fd()]].concat());
         let mut child = command.spawn().context("cannot start the recorder")?;
         drop(writer);
-        let said = tokio::spawn(listen(child.stderr.take()));
-        let told = pipe::Receiver::from_owned_fd(reader.into()).context("cannot listen to the recorder")?;
+        let stderr_text = tokio::spawn(listen(child.stderr.take()));
+        let entry_pipe =
+            pipe::Receiver::from_owned_fd(reader.into()).context("cannot listen to the recorder")?;
         let mut line = String::new();
-        let mut told = BufReader::new(told.take(MAX_ENTRY));
-        let read = tokio::time::timeout(PATIENCE, told.read_line(&mut line)).await;
+        let mut entry_pipe = BufReader::new(entry_pipe.take(MAX_ENTRY));
+        let read = tokio::time::timeout(START_TIMEOUT, entry_pipe.read_line(&mut line)).await;
         let Ok(entry) = serde_json::from_str::<Entry>(&line) else {
             if read.is_err() || !line.is_empty() {
                 // A recorder that failed to report must not start the program later.
                 let _ = child.start_kill();
             }
             let status = child.wait().await.context("cannot wait for the recorder")?;
-            return Ok(Started::Refused(code(status, said).await?));
+            return Ok(Started::Refused(code(status, stderr_text).await?));
         };
-        Ok(Started::Runs(Box::new(Recorder { entry, child, said })))
+        Ok(Started::Runs(Box::new(Recorder { entry, child, stderr_text })))
     }
 
     /// Requests the program's end.
@@ -111,7 +112,7 @@ impl Recorder {
                 }
             }
         };
-        code(status, self.said).await
+        code(status, self.stderr_text).await
     }
 }
 
@@ -126,18 +127,18 @@ fn with_behind(args: impl Iterator<Item = OsString>, behind: Behind) -> Vec<OsSt
 
 /// Keeps the first bytes and drains the rest.
 async fn listen(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut said = Vec::new();
+    let mut stderr_text = Vec::new();
     if let Some(mut stderr) = stderr {
-        let _ = (&mut stderr).take(MAX_SAID).read_to_end(&mut said).await;
+        let _ = (&mut stderr).take(MAX_STDERR).read_to_end(&mut stderr_text).await;
         let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
     }
-    said
+    stderr_text
 }
 
 /// Prints the messages and returns the exit code.
-async fn code(status: ExitStatus, said: JoinHandle<Vec<u8>>) -> Result<u8> {
-    if let Ok(Ok(said)) = tokio::time::timeout(LAST_WORDS, said).await {
-        let _ = std::io::stderr().write_all(&said);
+async fn code(status: ExitStatus, stderr_text: JoinHandle<Vec<u8>>) -> Result<u8> {
+    if let Ok(Ok(stderr_text)) = tokio::time::timeout(STDERR_TIMEOUT, stderr_text).await {
+        let _ = std::io::stderr().write_all(&stderr_text);
     }
     match status.code() {
         Some(code) => Ok(u8::try_from(code).unwrap_or(FAILED)),

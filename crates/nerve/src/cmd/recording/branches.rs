@@ -33,7 +33,7 @@ pub(super) struct BranchFolders {
     recordings: Vec<RecordingInfo>,
     /// Command words of nodes that can be restarted.
     commands: Vec<String>,
-    /// Why the restartable nodes are unknown.
+    /// Reason why the restartable nodes are unknown.
     unknown: Option<String>,
 }
 
@@ -41,7 +41,7 @@ struct RecordingInfo {
     path: PathBuf,
     cwd: Option<PathBuf>,
     command: Vec<String>,
-    /// Why `cwd` and `command` are unknown.
+    /// Reason why `cwd` and `command` are unknown.
     unknown: Option<String>,
 }
 
@@ -49,7 +49,7 @@ struct RecordingInfo {
 pub(super) struct PruneOutcome {
     folder: PathBuf,
     pub(super) removed: bool,
-    /// Why the folder was kept, or a note on its removal.
+    /// Reason why the folder was kept, or a note on its removal.
     pub(super) why: Option<String>,
     /// The folder is unneeded but was kept.
     pub(super) is_orphaned: bool,

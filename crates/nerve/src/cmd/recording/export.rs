@@ -10,7 +10,7 @@ use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast,
 use nerve_record::replay::TerminalReplay;
 use tempfile::NamedTempFile;
 
-use super::{Losses, export_failure, facts, find, format, size, unwritten};
+use super::{Losses, export_failure, find, format, load_meta, size, unwritten};
 use crate::cli::recording::{BranchPointsArgs, ExportArgs};
 
 /// Prints the final lines, interleaved with the snapshots.
@@ -32,7 +32,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<()> {
 
 fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<()> {
     let mut reader = Reader::open(recording).map_err(|error| export_failure(error.into()))?;
-    let meta = facts(recording);
+    let meta = load_meta(recording);
     let mut losses = Losses::of(recording);
     let written = match format {
         Format::Report(format) => {

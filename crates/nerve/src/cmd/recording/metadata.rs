@@ -8,13 +8,13 @@ use nerve_record::library::RecordingInfo;
 use serde_json::json;
 
 use super::inspect::{summary, summary_json};
-use super::{Losses, facts, format, unreadable};
+use super::{Losses, format, load_meta, unreadable};
 use crate::out;
 
 /// Prints the metadata of the recording and the totals of its records.
 pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
     let info = RecordingInfo::read(recording).map_err(unreadable)?;
-    let meta = facts(recording);
+    let meta = load_meta(recording);
     let mut losses = Losses::of(recording);
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let summary = summary(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;

@@ -126,7 +126,7 @@ fn lookup_failure(error: StoreError) -> anyhow::Error {
 }
 
 /// Loads the metadata next to a recording. Warns and returns the default if it cannot be read.
-pub(crate) fn facts(recording: &Path) -> Meta {
+pub(crate) fn load_meta(recording: &Path) -> Meta {
     match Meta::load(recording) {
         Ok(meta) => meta.unwrap_or_default(),
         Err(error) => {

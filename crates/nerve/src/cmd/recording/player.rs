@@ -26,7 +26,7 @@ const SEEK_STEP: Duration = Duration::from_secs(5);
 /// Maximum time between two frames at any playback speed.
 const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
 
-/// What to play and how.
+/// Options of playback.
 #[derive(Debug)]
 pub(super) struct PlaybackOptions<'a> {
     /// Time of the first record.
@@ -49,7 +49,7 @@ pub(super) fn run(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<
     Ok(end.code())
 }
 
-/// Why playback ended.
+/// Reason why playback ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndReason {
     Finished,
@@ -108,7 +108,7 @@ struct Player<'a> {
     /// Recorded time reached so far.
     clock: TsNs,
     paused: bool,
-    /// When the next record is due, ignoring a pause.
+    /// Time of the next record, ignoring a pause.
     due: Instant,
 }
 

@@ -12,7 +12,7 @@ use nerve_record::replay::TerminalReplay;
 use nerve_types::TsNs;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
-use super::{Losses, facts, find, metadata, player, size, stream, unreadable, unwritten, view};
+use super::{Losses, find, load_meta, metadata, player, size, stream, unreadable, unwritten, view};
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::full_screen;
 use crate::exit::DONE;
@@ -32,7 +32,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if args.fast {
         return fast(&recording, has_colors && to_terminal).map(|()| DONE);
     }
-    let meta = facts(&recording);
+    let meta = load_meta(&recording);
     let mut losses = Losses::of(&recording);
     let mut play = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
     let start = play.next_at().map_err(unreadable)?.unwrap_or_default();
@@ -79,7 +79,7 @@ impl Pace {
 fn fast(recording: &Path, has_colors: bool) -> Result<()> {
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let mut losses = Losses::of(recording);
-    let mut replay = TerminalReplay::new(size(&facts(recording)));
+    let mut replay = TerminalReplay::new(size(&load_meta(recording)));
     replay.read_rest(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let printed = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());

@@ -59,11 +59,11 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
             },
             signal = signals.next() => if let SignalEvent::Terminate(number) = signal {
                 // The terminal is restored before anything is printed.
-                break Err(Failure::new(128 + number, "left; it goes on").into());
+                break Err(Failure::new(128 + number, "detached: the tool continues").into());
             },
             Some(bytes) = keys.recv() => {
                 if bytes.contains(&LEAVE) {
-                    break Err(Failure::new(INTERRUPTED, "left; it goes on").into());
+                    break Err(Failure::new(INTERRUPTED, "detached: the tool continues").into());
                 }
                 link.send(&HostRequest::Input { origin: Origin::Injected, bytes }).await?;
             }

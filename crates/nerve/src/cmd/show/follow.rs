@@ -18,7 +18,7 @@ pub(crate) struct NextRuns {
 /// A started run.
 pub(crate) struct Run {
     pub(crate) mirror: TerminalMirror,
-    /// Its command, shortened.
+    /// Command of the tool, shortened.
     pub(crate) name: String,
     /// Message shown at first.
     pub(crate) notice: Option<&'static str>,

@@ -21,14 +21,14 @@ const MAX_NAMED: usize = 5;
 /// A found execution.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundExecution {
-    /// Its entry in the list.
+    /// Entry in the list.
     pub(crate) line: ExecutionLine,
     /// File of its session; `None` outside a session.
     pub(crate) session: Option<PathBuf>,
     pub(crate) location: Location,
 }
 
-/// Where an execution can be shown.
+/// Place where an execution can be shown.
 #[derive(Debug, Clone)]
 pub(crate) enum Location {
     /// A running terminal.

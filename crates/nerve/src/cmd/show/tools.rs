@@ -17,7 +17,7 @@ use nerve_vt::terminal::TerminalState;
 use super::lookup::{Location, in_session};
 use crate::cmd::attach::mirror::TerminalMirror;
 use crate::cmd::attach::size_rule::SizeRule;
-use crate::cmd::recording::{facts, size, unreadable};
+use crate::cmd::recording::{load_meta, size, unreadable};
 
 /// Terminal size of an execution without a terminal.
 pub(super) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
@@ -53,13 +53,12 @@ impl ToolFeed {
         if std::mem::take(&mut self.full) {
             return Ok(ToolFeedEvent::Full);
         }
-        let executions::UpdateBatch { was_reset: anew, first, updates: told, full } =
-            self.watch.changed().await?;
+        let executions::UpdateBatch { was_reset: anew, first, updates, full } = self.watch.changed().await?;
         self.full = full;
         Ok(ToolFeedEvent::Changed(ToolUpdates {
             reset: anew,
             first,
-            updates: told.into_iter().map(to_viewer).collect(),
+            updates: updates.into_iter().map(to_viewer).collect(),
         }))
     }
 }
@@ -86,7 +85,7 @@ pub(crate) enum OpenedTool {
     Live(Box<TerminalMirror>),
     /// A finished terminal; the recording, if only its end was read so far.
     Ended(Box<TerminalState>, Option<PathBuf>),
-    /// It runs without its own terminal; keys go to the agent's.
+    /// The tool has no terminal of its own; keys go to the agent's.
     Agent,
 }
 
@@ -117,7 +116,7 @@ fn is_long(recording: &Path) -> bool {
 
 /// Loads the end of a recorded terminal.
 fn load_end(recording: &Path) -> Result<TerminalState> {
-    let play = Playback::open_near_end(recording, size(&facts(recording)), SPACING);
+    let play = Playback::open_near_end(recording, size(&load_meta(recording)), SPACING);
     play_to_end(play.map_err(unreadable)?, || true)
 }
 
@@ -126,7 +125,7 @@ fn load_end(recording: &Path) -> Result<TerminalState> {
 /// # Errors
 /// The recording cannot be read.
 pub(crate) fn load_full(recording: &Path, wanted: impl Fn() -> bool) -> Result<TerminalState> {
-    play_to_end(Playback::open(recording, size(&facts(recording))).map_err(unreadable)?, wanted)
+    play_to_end(Playback::open(recording, size(&load_meta(recording))).map_err(unreadable)?, wanted)
 }
 
 fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState> {

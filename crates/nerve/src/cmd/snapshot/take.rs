@@ -23,7 +23,7 @@ pub(crate) struct SnapshotOutcome {
     pub(super) confirmed: Confirmation,
     /// The stored files, `None` with `--no-files`, or why storing failed.
     pub(crate) files: Result<Option<FileSnapshot>, Failure>,
-    /// Why the files could not be listed next to the recording.
+    /// Reason why the files could not be listed next to the recording.
     pub(crate) note_error: Option<String>,
 }
 

@@ -33,10 +33,10 @@ const MAX_PIECES: usize = 4;
 const ROWS: u64 = 10;
 /// Byte that a cooked terminal turns into an interrupt.
 const CTRL_C: u8 = 0x03;
-/// Output without escape sequences asks nothing; this much of its end determines the cursor position.
+/// Number of bytes at the end of the output that determine the cursor position. Output without escape sequences sends no queries.
 const TAIL: usize = 4096;
 
-/// Which standard streams are connected to the program.
+/// Standard streams that are connected to the program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Streams {
     /// Send standard input as keys.
@@ -66,7 +66,7 @@ pub(crate) enum SizeFrom {
 /// The program's end.
 pub(crate) struct Ended {
     pub(crate) exit: ExitStatus,
-    /// How this process was interrupted, if it was.
+    /// Interruption of this process, if there was one.
     pub(crate) interrupted: Option<Interrupted>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn run(
             },
             alive = link.exchange(&mut orders), if output.accepts_output() && !is_closed => if !alive? {
                 is_closed = true;
-                faults.push("the program's terminal went away before its end was told: output may be missing".into());
+                faults.push("the program's terminal closed before its end was reported: output may be missing".into());
             },
             event = stdin.next(), if orders.len() < MAX_ORDERS => match event {
                 StdinEvent::Keys(bytes) => {
@@ -131,11 +131,11 @@ pub(crate) async fn run(
                     push(&mut orders, &HostRequest::View(window));
                 },
             },
-            told = signals.next() => {
-                if told.is_termination() {
+            signal_event = signals.next() => {
+                if signal_event.is_termination() {
                     output.start_deadline();
                 }
-                match told {
+                match signal_event {
                     SignalEvent::Stop => host.stop().await,
                     SignalEvent::Signal(signal) => {
                         if signal == Signal::INT {
@@ -172,14 +172,14 @@ impl SizeFrom {
 struct OutputRelay {
     /// `None` once output is discarded.
     writer: Option<Writer>,
-    /// Why the writer failed.
+    /// Error of the writer.
     failure: Option<io::Error>,
     /// Answers the program's terminal queries.
     model: Option<TerminalState>,
     lines: Option<CrlfFilter>,
     /// A chunk waiting for room; meanwhile nothing is read from the host.
     piece: Option<Vec<u8>>,
-    /// When to give up writing after a termination request.
+    /// Time to stop writing after a termination request.
     deadline: Option<Instant>,
 }
 

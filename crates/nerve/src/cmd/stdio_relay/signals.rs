@@ -65,8 +65,8 @@ impl Signals {
                 }
             }
             Signals::Stop(stop) => {
-                if let Some(told) = stop {
-                    told.await;
+                if let Some(requested) = stop {
+                    requested.await;
                     *stop = None;
                     return SignalEvent::Stop;
                 }

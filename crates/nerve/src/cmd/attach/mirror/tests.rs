@@ -37,7 +37,7 @@ fn mirror(host: &Host, folder: &TempDir) -> TerminalMirror {
     TerminalMirror::open(host.entry.clone(), folder.path(), None, SizeRule::Smallest, Some(SIZE)).unwrap()
 }
 
-/// What is seen until something is so.
+/// Returns the events until a condition holds.
 async fn until(
     mirror: &mut TerminalMirror,
     mut is_so: impl FnMut(&TerminalMirror, &MirrorEvent) -> bool,
@@ -58,7 +58,7 @@ async fn until(
     all
 }
 
-/// Key by key; false if one was not taken.
+/// Types a text; false if a key was not accepted.
 fn types(mirror: &mut TerminalMirror, text: &str) -> bool {
     let key = |c| if c == '\r' { Key::plain(Code::Enter) } else { Key::char(c) };
     text.chars().all(|c| mirror.send(&Input::Key(key(c))))
@@ -84,9 +84,9 @@ async fn detects_shell_states_without_typing() {
     let seen = until(&mut mirror, |_, seen| matches!(seen, MirrorEvent::Ended(_))).await;
     assert_eq!(seen.last(), Some(&MirrorEvent::Ended(ExitStatus::Code(3))));
     assert_eq!(mirror.state().0, "exited");
-    assert!(!types(&mut mirror, "more"), "nobody is there");
+    assert!(!types(&mut mirror, "more"), "the program has ended");
     let more = tokio::time::timeout(Duration::from_millis(20), mirror.next()).await;
-    assert!(more.is_err(), "the end is told once");
+    assert!(more.is_err(), "the end is reported once");
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn killed_host_is_reported() {
     let mut entry = host.entry.clone();
     host.finished().await;
     entry.exit = None;
-    // As one whose process was killed.
+    // Like a host whose process was killed.
     entry.start = 1;
     entry.forget(folder.path());
     let mut mirror =

@@ -19,7 +19,7 @@ const MARKS: usize = 10_000;
 
 /// A fully read recording.
 pub(super) struct LoadedRecording {
-    /// At the end, with all lines.
+    /// Playback at the end of the recording, with all lines.
     pub(super) play: Playback,
     pub(super) marks: TimelineMarks,
 }

@@ -16,7 +16,7 @@ use nerve_vt::keys::{Input, Key};
 
 use self::recording_view::RecordingView;
 use super::player::EndReason;
-use super::{Losses, check, facts, find, format, unreadable};
+use super::{Losses, check, find, format, load_meta, unreadable};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::ViewerOptions;
 use crate::cmd::attach::background::Background;
@@ -56,7 +56,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let viewer = Viewer::new(Source::Recording, settings.bindings());
     let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
     let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
-    let view = RecordingView::open(&recording, &facts(&recording)).map_err(unreadable)?;
+    let view = RecordingView::open(&recording, &load_meta(&recording)).map_err(unreadable)?;
     let gutter: Gutter = settings.gutter(args.gutter);
     let options = ViewerOptions {
         name: name.clone(),
@@ -102,7 +102,7 @@ struct RecordingSession {
     view: RecordingView,
     name: String,
     session: ViewerSession,
-    /// Where to go next.
+    /// Next target.
     switch_to: Option<AttachTarget>,
     /// Run to show as soon as it starts.
     next_runs: Option<NextRuns>,
@@ -155,7 +155,7 @@ impl RecordingSession {
     /// Draws a frame.
     fn draw(&mut self, tty: &mut Tty) -> Result<()> {
         let view = &self.view;
-        let facts = StatusInfo {
+        let status_info = StatusInfo {
             name: self.name.clone(),
             time: view.time(),
             speed: view.speed(),
@@ -167,7 +167,7 @@ impl RecordingSession {
         };
         let timeline = view.timeline();
         let recorded = timeline.as_ref().map(|timeline| recorded(view, timeline));
-        self.session.draw(tty, view.terminal(), recorded, &facts);
+        self.session.draw(tty, view.terminal(), recorded, &status_info);
         if let Some(Effect::SeekSnapshot(snapshot)) = self.session.viewer.take_effect() {
             self.seek_snapshot(snapshot)?;
             self.session.request_draw();

@@ -23,7 +23,7 @@ use super::loader::{self, LoadedRecording, TimelineMarks};
 
 /// Longest pause during playback.
 pub(super) const MAX_IDLE: Duration = Duration::from_secs(2);
-/// How long to apply records before a frame is drawn.
+/// Maximum time for applying records before a frame is drawn.
 const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
 /// Slowest and fastest playback speed.
 const SPEEDS: (f64, f64) = (0.25, 64.0);
@@ -39,7 +39,7 @@ pub(super) struct RecordingView {
     loader: Option<oneshot::Receiver<Result<LoadedRecording, AhrError>>>,
     /// Seeking is possible.
     is_indexed: bool,
-    /// Where to seek once the index is ready.
+    /// Target of a seek that waits for the index.
     pending_seek: Option<SeekTarget>,
     marks: TimelineMarks,
     /// The moment shown, if it is not the end.

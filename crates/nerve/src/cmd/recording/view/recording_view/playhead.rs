@@ -21,7 +21,7 @@ pub(super) struct Playhead {
     pub(super) play: Playback,
     pub(super) clock: TsNs,
     pub(super) is_playing: bool,
-    /// When the next record is due.
+    /// Time of the next record.
     pub(super) due: Instant,
 }
 

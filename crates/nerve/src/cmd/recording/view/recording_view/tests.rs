@@ -1,4 +1,4 @@
-//! A long recording that nobody has opened before: its end at once, the rest when it is there.
+//! Tests with a long recording without an index: its end is shown at once, the rest when it is loaded.
 
 use std::path::PathBuf;
 
@@ -83,7 +83,7 @@ async fn seek_waits_for_index_except_to_start() {
     assert!(is_last(&last_line(&view).1), "the end is still shown");
     let fault = view.fault().unwrap();
     assert!(fault.contains("that moment"), "{fault}");
-    // What is asked last counts: from the start it plays at once.
+    // The last request counts: playback from the start begins at once.
     view.toggle_play().unwrap();
     assert_eq!((view.time().unwrap().0, view.terminal().line_count()), (Duration::ZERO, 1));
     assert!(view.speed().is_some());
