@@ -21,7 +21,7 @@ pub enum ClientError {
     /// The connection ended before the answer. A request that changes something is never resent; the content
     /// says whether it was sent at all.
     #[error(transparent)]
-    Closed(Unanswered),
+    Closed(UnansweredRequest),
     /// The server reported an error.
     #[error(transparent)]
     Server(Box<ServerError>),
@@ -49,7 +49,7 @@ impl ClientError {
 
     /// Creates the error for a connection that has ended without a request.
     pub fn closed() -> ClientError {
-        ClientError::Closed(Unanswered::new(CLOSED_BY_SERVER, false, None))
+        ClientError::Closed(UnansweredRequest::new(CLOSED_BY_SERVER, false, None))
     }
 
     /// Returns the id of the failed request, as used in the protocol and in the logs.
@@ -93,7 +93,7 @@ pub(crate) const CLOSED_BY_SERVER: &str = "the server closed the connection";
 
 /// A request whose connection ended before the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct UnansweredRequest {
     /// Some of the request was sent, so it may have been executed. If false, retrying is safe.
     pub sent: bool,
     /// Id of the request; `None` if there was no request.
@@ -101,13 +101,13 @@ pub struct Unanswered {
     reason: Cow<'static, str>,
 }
 
-impl Unanswered {
+impl UnansweredRequest {
     pub(crate) fn new(
         reason: impl Into<Cow<'static, str>>,
         sent: bool,
         request_id: Option<String>,
-    ) -> Unanswered {
-        Unanswered { sent, request_id, reason: reason.into() }
+    ) -> UnansweredRequest {
+        UnansweredRequest { sent, request_id, reason: reason.into() }
     }
 
     /// Returns how the connection ended.
@@ -116,9 +116,9 @@ impl Unanswered {
     }
 }
 
-impl std::error::Error for Unanswered {}
+impl std::error::Error for UnansweredRequest {}
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for UnansweredRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;
         if self.sent { f.write_str("; the command may still take effect") } else { Ok(()) }

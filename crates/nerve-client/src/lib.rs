@@ -58,7 +58,7 @@ mod tls;
 mod websocket;
 
 pub use client::NerveClient;
-pub use error::{ClientError, ServerError, Unanswered};
+pub use error::{ClientError, ServerError, UnansweredRequest};
 pub use events::EventStream;
 pub use execute::{ExecuteOptions, ExecuteStream, StreamItem};
 pub use graph::RunOptions;

@@ -9,7 +9,7 @@ use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, Unanswered};
+use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, UnansweredRequest};
 use crate::event_router::{EventRouter, Subscription};
 use crate::execute::ChunkSink;
 
@@ -105,11 +105,13 @@ impl Closed {
     pub(crate) fn error(&self, sent: bool, id: Option<i64>) -> ClientError {
         let id = id.map(|id| id.to_string());
         match self {
-            Closed::ByClient => ClientError::Closed(Unanswered::new("this client is closed", sent, id)),
-            Closed::ByServer => ClientError::Closed(Unanswered::new(CLOSED_BY_SERVER, sent, id)),
+            Closed::ByClient => {
+                ClientError::Closed(UnansweredRequest::new("this client is closed", sent, id))
+            }
+            Closed::ByServer => ClientError::Closed(UnansweredRequest::new(CLOSED_BY_SERVER, sent, id)),
             Closed::Broken(why) => {
                 let reason = format!("connection to the server lost: {why}");
-                ClientError::Closed(Unanswered::new(reason, sent, id))
+                ClientError::Closed(UnansweredRequest::new(reason, sent, id))
             }
             Closed::InvalidData(what) => ClientError::Protocol(what.clone()),
         }

@@ -6,7 +6,7 @@
 //! | [`StandaloneClient::standalone`] | the same, as a client only: `NerveClient::standalone(…)` |
 //! | [`create_socket_server`] | a server on its Unix socket, and on TCP and HTTP if configured |
 //! | [`create_http_server`] | a server that also listens for HTTP at an address |
-//! | [`create_mcp`], [`create_mcp_of`] | MCP over HTTP, mounted on such a server or on a separate [gate](nerve_server::front) |
+//! | [`create_mcp`], [`create_mcp_of`] | MCP over HTTP, mounted on such a server or on a separate [gate](nerve_server::gate_service) |
 //! | [`create_anthropic_proxy`], [`create_openai_proxy`] | a proxy between an agent and its model API, see [`nerve_proxy`] |
 //!
 //! ```
@@ -14,11 +14,11 @@
 //! use nerve_client::{ExecuteOptions, NerveClient};
 //! use nerve_compose::{create_standalone, engine_config};
 //! # use nerve_api::request::{CommandLine, CreateNode};
-//! # use nerve_server::paths::Places;
+//! # use nerve_server::paths::ServerPaths;
 //!
 //! # let home = tempfile::tempdir()?;
-//! let places = Places::under(home.path());
-//! let nerve = create_standalone(engine_config("mine", &places, None))?;
+//! let paths = ServerPaths::under(home.path());
+//! let nerve = create_standalone(engine_config("mine", &paths, None))?;
 //! let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
 //! let node = nerve.client().create_node(&params).await?;
 //! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
@@ -37,7 +37,7 @@ use std::path::PathBuf;
 
 use nerve_core::engine::EngineConfig;
 use nerve_core::node::factory::FactoryConfig;
-use nerve_server::paths::{Places, private_directory};
+use nerve_server::paths::{ServerPaths, private_directory};
 
 pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};
 
@@ -50,26 +50,26 @@ pub use crate::standalone::{Standalone, StandaloneClient, create_standalone};
 #[doc = include_str!("../../../docs/rust.md")]
 struct Page;
 
-/// Returns the configuration of an engine whose nodes end with this process, and which keeps its files under `places`.
+/// Returns the configuration of an engine whose nodes end with this process, and which keeps its files under `paths`.
 ///
 /// `server`: its name, 1–32 of `a-z 0-9 -`. `program`: a `nerve` program that relays agents' hooks; without one, hooks are not used.
 /// Sessions and results of asynchronous executions are not stored unless their fields are set. Folders that cannot be made private are
 /// not used.
-pub fn engine_config(server: &str, places: &Places, program: Option<PathBuf>) -> EngineConfig {
+pub fn engine_config(server: &str, paths: &ServerPaths, program: Option<PathBuf>) -> EngineConfig {
     let private = |folder: PathBuf| private_directory(&folder).is_ok().then_some(folder);
     EngineConfig {
         nodes: FactoryConfig {
             server: server.to_string(),
-            history_dir: Some(places.history.clone()),
-            profile_dir: Some(places.profiles()),
+            history_dir: Some(paths.history.clone()),
+            profile_dir: Some(paths.profiles()),
             hook_relay: program,
             hosting: None,
             panes: Default::default(),
             proxies: Default::default(),
         },
-        runs_dir: private(places.runs()),
+        runs_dir: private(paths.runs()),
         sessions_file: None,
-        conversations: Some(places.conversations()),
+        conversations: Some(paths.conversations()),
         results_dir: None,
         telemetry: Default::default(),
     }

@@ -32,7 +32,7 @@ pub fn create_socket_server(
     let server = Server::bind(config)?;
     let stop = CancellationToken::new();
     Ok(RunningServer {
-        socket: config.places.socket(&config.name)?,
+        socket: config.paths.socket(&config.name)?,
         tcp: server.tcp_address(),
         http: server.http_address(),
         token: config.token.clone(),

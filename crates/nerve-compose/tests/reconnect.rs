@@ -8,7 +8,7 @@ use nerve_api::EventType;
 use nerve_api::request::{CommandLine, CreateNode, Subscribe};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode, Tls};
 use nerve_compose::{RunningServer, StandaloneClient, create_socket_server, engine_config};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_server::server::ServerConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -20,23 +20,23 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 struct Home {
     _folder: TempDir,
-    places: Places,
+    paths: ServerPaths,
 }
 
 impl Home {
     fn new() -> Home {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::under(folder.path());
-        Home { _folder: folder, places }
+        let paths = ServerPaths::under(folder.path());
+        Home { _folder: folder, paths }
     }
 
     fn serve(&self, tcp: SocketAddr, http: SocketAddr) -> RunningServer {
         let config = ServerConfig {
             tcp: Some(tcp),
             http: Some(http),
-            ..ServerConfig::new("mine", self.places.clone())
+            ..ServerConfig::new("mine", self.paths.clone())
         };
-        create_socket_server(&config, engine_config("mine", &self.places, None)).unwrap()
+        create_socket_server(&config, engine_config("mine", &self.paths, None)).unwrap()
     }
 }
 
@@ -185,7 +185,7 @@ async fn all_clients_reconnect_to_a_restarted_server() {
 async fn standalone_server_ends_with_the_last_client_clone() {
     let home = Home::new();
     let process = {
-        let client = NerveClient::standalone(engine_config("mine", &home.places, None)).unwrap();
+        let client = NerveClient::standalone(engine_config("mine", &home.paths, None)).unwrap();
         let copy = client.clone();
         drop(client);
         let params = CreateNode {

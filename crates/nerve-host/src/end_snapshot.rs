@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nerve_record::files::{self, DEFAULT_LIMIT, FileStore, Key, SnapshotRequest};
+use nerve_record::files::{self, DEFAULT_LIMIT, FileStore, SnapshotKey, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_types::TsNs;
 use tokio::sync::oneshot;
@@ -105,7 +105,7 @@ impl PendingEndSnapshot {
         let keep = || {
             let store = FileStore::new(store);
             store.sweep();
-            let key = Key::new(&self.session, self.id)?;
+            let key = SnapshotKey::new(&self.session, self.id)?;
             let provider = files::choose(cwd, &store, DEFAULT_LIMIT)?;
             provider.take(&key, &SnapshotRequest { at: self.at, label: Some(END), stop: Some(stop) })
         };

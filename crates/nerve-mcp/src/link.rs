@@ -28,14 +28,14 @@ pub struct Link {
 
 /// Reason why a server could not be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unreached {
+pub struct ConnectError {
     /// Error message with the name of the server.
     pub message: String,
     /// Hint on how to solve the problem.
     pub hint: Option<String>,
 }
 
-type ConnectFuture = Pin<Box<dyn Future<Output = Result<NerveClient, Unreached>> + Send>>;
+type ConnectFuture = Pin<Box<dyn Future<Output = Result<NerveClient, ConnectError>> + Send>>;
 
 enum ConnectMode {
     /// A new connection per call: the server may be restarted, and calls do not receive each other's events.
@@ -63,7 +63,7 @@ impl Link {
     /// Creates a link to a server that may start later: `connect` is called for each tool call.
     pub fn by<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Link
     where
-        F: Future<Output = Result<NerveClient, Unreached>> + Send + 'static,
+        F: Future<Output = Result<NerveClient, ConnectError>> + Send + 'static,
     {
         Link::new(ConnectMode::PerCall(Box::new(move || Box::pin(connect()))))
     }
@@ -75,7 +75,7 @@ impl Link {
             let path = path.clone();
             async move {
                 let client = NerveClient::connect(&path).await;
-                client.map_err(|error| Unreached { message: error.to_string(), hint: None })
+                client.map_err(|error| ConnectError { message: error.to_string(), hint: None })
             }
         })
     }
@@ -96,7 +96,7 @@ impl Link {
             ConnectMode::PerCall(connect) => match tokio::time::timeout(CONNECT_TIMEOUT, connect()).await {
                 // A lost connection is reported to the caller; the next call connects again.
                 Ok(Ok(client)) => client.reconnect(Reconnect::Never),
-                Ok(Err(Unreached { message, hint })) => {
+                Ok(Err(ConnectError { message, hint })) => {
                     return Err(Failure { hint, ..Failure::new("not_running", message) });
                 }
                 Err(_) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nerve_types::{ExitStatus, Size, TsNs};
 
-use crate::ahr::{AhrError, Block, Body, Lost, Mark, Part, Reader};
+use crate::ahr::{AhrError, Block, Body, DamagedRange, Mark, Part, Reader};
 
 /// Totals of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,7 +64,7 @@ pub enum Finding<'a> {
     /// An intact block and the faults of its records.
     Block(&'a Block, &'a [Fault]),
     /// A stretch that is not an intact block.
-    Lost(&'a Lost),
+    Lost(&'a DamagedRange),
 }
 
 /// A fault in the records of an intact block.
@@ -72,7 +72,7 @@ pub enum Finding<'a> {
 pub enum Fault {
     /// Unparsable records, or a contradiction to the header.
     #[error("{0}")]
-    Damage(Lost),
+    Damage(DamagedRange),
     /// Output is missing, and no mark explains it.
     #[error("output bytes {}..{} are missing", .0.start, .0.end)]
     Missing(Range<u64>),

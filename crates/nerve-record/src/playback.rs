@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_types::{Size, TsNs};
 
-use crate::ahr::{AhrError, Block, Body, Lost, Part, Reader, Record};
+use crate::ahr::{AhrError, Block, Body, DamagedRange, Part, Reader, Record};
 use crate::index::{Index, Place, Position};
 use crate::replay::TerminalReplay;
 
@@ -25,7 +25,7 @@ pub struct Playback {
     /// Number of applied records of `block`, and applied bytes of the next record.
     applied: u32,
     within: usize,
-    lost: Vec<Lost>,
+    lost: Vec<DamagedRange>,
 }
 
 impl Playback {
@@ -75,7 +75,7 @@ impl Playback {
     }
 
     /// Returns the lost stretches so far, each once, at most 1000.
-    pub fn lost(&self) -> &[Lost] {
+    pub fn lost(&self) -> &[DamagedRange] {
         &self.lost
     }
 
@@ -203,7 +203,7 @@ impl Playback {
         Ok(true)
     }
 
-    fn remember(&mut self, lost: Lost) {
+    fn remember(&mut self, lost: DamagedRange) {
         let known = self.lost.iter().any(|other| other.file.start == lost.file.start);
         if !known && self.lost.len() < MAX_LOST {
             self.lost.push(lost);

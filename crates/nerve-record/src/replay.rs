@@ -3,9 +3,9 @@
 use std::io::{Read, Seek};
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::{Changes, Keyframe, Snapshot, TerminalState};
+use nerve_vt::terminal::{FeedResult, Keyframe, Snapshot, TerminalState};
 
-use crate::ahr::{AhrError, Body, Lost, Part, Reader, Record};
+use crate::ahr::{AhrError, Body, DamagedRange, Part, Reader, Record};
 
 /// Default limit of the scrollback in rows.
 pub const ROWS: u64 = 1_000_000;
@@ -52,7 +52,7 @@ impl TerminalReplay {
     /// The file cannot be read.
     pub fn read_all<R: Read + Seek>(
         reader: &mut Reader<R>,
-        on_lost: impl FnMut(&Lost),
+        on_lost: impl FnMut(&DamagedRange),
     ) -> Result<TerminalReplay, AhrError> {
         let mut replay = TerminalReplay::new(Size::default());
         replay.read_rest(reader, on_lost)?;
@@ -66,7 +66,7 @@ impl TerminalReplay {
     pub fn read_rest<R: Read + Seek>(
         &mut self,
         reader: &mut Reader<R>,
-        mut on_lost: impl FnMut(&Lost),
+        mut on_lost: impl FnMut(&DamagedRange),
     ) -> Result<(), AhrError> {
         while let Some(part) = reader.next()? {
             match part {
@@ -87,7 +87,7 @@ impl TerminalReplay {
     ///
     /// A jump in the output offset is treated as a gap, which cancels an open escape sequence. A snapshot is bound to
     /// the cursor position at its offset, or to the current one if that offset has passed.
-    pub fn apply(&mut self, record: &Record<'_>) -> Changes {
+    pub fn apply(&mut self, record: &Record<'_>) -> FeedResult {
         self.clock = self.clock.max(record.at);
         self.terminal.expire_frame(self.clock);
         match record.body {
@@ -99,7 +99,7 @@ impl TerminalReplay {
             }
             Body::Input { .. } | Body::Mark(_) => {}
         }
-        Changes::default()
+        FeedResult::default()
     }
 
     /// Returns a keyframe of the current state; `None` if the state cannot be represented. The output so far must not
@@ -134,7 +134,7 @@ impl TerminalReplay {
         self.pending.insert(at, snapshot);
     }
 
-    fn output(&mut self, off: u64, mut bytes: &[u8]) -> Changes {
+    fn output(&mut self, off: u64, mut bytes: &[u8]) -> FeedResult {
         if off > self.terminal.offset() {
             self.bind(off);
             self.terminal.skip_to(off);
@@ -142,7 +142,7 @@ impl TerminalReplay {
         if self.pending.is_empty() {
             return self.terminal.process_data(self.clock, bytes);
         }
-        let mut all = Changes::default();
+        let mut all = FeedResult::default();
         while !bytes.is_empty() {
             let until = self.pending.first().map_or(u64::MAX, |snapshot| snapshot.offset);
             let room = usize::try_from(until.saturating_sub(self.terminal.offset())).unwrap_or(usize::MAX);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nerve_host::registry::start_ticks;
 
 use crate::error::ServerError;
-use crate::paths::{Places, private_directory};
+use crate::paths::{ServerPaths, private_directory};
 
 /// Time that a starting server waits for the lock, which [`holder`] takes for a moment to test it.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
@@ -54,12 +54,12 @@ impl NameLock {
     /// # Errors
     /// Returns an error if the name is invalid or taken, the path is too long, or another file is in the
     /// socket's place.
-    pub fn take(places: &Places, name: &str) -> Result<(NameLock, UnixListener), ServerError> {
-        let socket = places.socket(name)?;
-        private_directory(&places.runtime)?;
-        let mut lock = lock_name(&places.lock(name)?, &socket, name)?;
+    pub fn take(paths: &ServerPaths, name: &str) -> Result<(NameLock, UnixListener), ServerError> {
+        let socket = paths.socket(name)?;
+        private_directory(&paths.runtime)?;
+        let mut lock = lock_name(&paths.lock(name)?, &socket, name)?;
         remove_stale(&socket)?;
-        write_identity(&mut lock).map_err(ServerError::io("write", &places.lock(name)?))?;
+        write_identity(&mut lock).map_err(ServerError::io("write", &paths.lock(name)?))?;
         let listener = UnixListener::bind(&socket).map_err(ServerError::io("listen on", &socket))?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(ServerError::io("set the mode of", &socket))?;
@@ -140,27 +140,27 @@ impl Holder {
 
 /// State of a server name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum NameStatus {
     /// No process owns the name.
     Free,
     /// A live process owns the name; `None` if its identity could not be read.
-    By(Option<Holder>),
+    Held(Option<Holder>),
 }
 
 /// Returns the state of a server name.
 ///
 /// # Errors
 /// Returns an error if the name is invalid or the lock file cannot be opened.
-pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
-    let path = places.lock(name)?;
+pub fn holder(paths: &ServerPaths, name: &str) -> Result<NameStatus, ServerError> {
+    let path = paths.lock(name)?;
     let mut file = match File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Held::Free),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(NameStatus::Free),
         Err(source) => return Err(ServerError::Io { what: "open", path, source }),
     };
     match file.try_lock_shared() {
-        Ok(()) => Ok(Held::Free),
-        Err(TryLockError::WouldBlock) => Ok(Held::By(read_identity(&mut file))),
+        Ok(()) => Ok(NameStatus::Free),
+        Err(TryLockError::WouldBlock) => Ok(NameStatus::Held(read_identity(&mut file))),
         Err(TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path, source }),
     }
 }
@@ -169,12 +169,12 @@ pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
 ///
 /// # Errors
 /// See [`holder`].
-pub fn addresses(places: &Places, name: &str) -> Result<Addresses, ServerError> {
+pub fn addresses(paths: &ServerPaths, name: &str) -> Result<Addresses, ServerError> {
     let mut addresses = Addresses::default();
-    if holder(places, name)? == Held::Free {
+    if holder(paths, name)? == NameStatus::Free {
         return Ok(addresses);
     }
-    let path = places.lock(name)?;
+    let path = paths.lock(name)?;
     let text =
         File::open(&path).and_then(|mut file| text_of(&mut file)).map_err(ServerError::io("read", &path))?;
     for line in text.lines().skip(1) {
@@ -258,57 +258,57 @@ fn text_of(file: &mut File) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
-    fn places(dir: &Path) -> Places {
+    fn paths(dir: &Path) -> ServerPaths {
         let home = dir.join("n");
-        Places::resolve(|name| (name == "NERVE_HOME").then(|| home.clone().into()), 0, dir)
+        ServerPaths::resolve(|name| (name == "NERVE_HOME").then(|| home.clone().into()), 0, dir)
     }
 
     #[test]
     fn name_is_owned_until_lock_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
-        let places = places(dir.path());
-        assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        let (mut claim, _listener) = NameLock::take(&places, "a").unwrap();
+        let paths = paths(dir.path());
+        assert_eq!(holder(&paths, "a").unwrap(), NameStatus::Free);
+        let (mut claim, _listener) = NameLock::take(&paths, "a").unwrap();
         assert_eq!(fs::metadata(&claim.socket).unwrap().mode() & 0o777, 0o600);
-        let Held::By(Some(who)) = holder(&places, "a").unwrap() else { panic!("not held") };
+        let NameStatus::Held(Some(who)) = holder(&paths, "a").unwrap() else { panic!("not held") };
         assert_eq!(who.pid, std::process::id());
         assert!(who.is_same_process());
-        let again = NameLock::take(&places, "a").unwrap_err();
+        let again = NameLock::take(&paths, "a").unwrap_err();
         assert!(matches!(again, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == who.pid));
-        assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
+        assert_eq!(addresses(&paths, "a").unwrap(), Addresses::default());
         let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: true };
         claim.announce(&listens).unwrap();
-        assert_eq!(addresses(&places, "a").unwrap(), listens);
-        assert_eq!(holder(&places, "a").unwrap(), Held::By(Some(who)));
+        assert_eq!(addresses(&paths, "a").unwrap(), listens);
+        assert_eq!(holder(&paths, "a").unwrap(), NameStatus::Held(Some(who)));
         let socket = claim.socket.clone();
         drop(claim);
-        assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
+        assert_eq!(addresses(&paths, "a").unwrap(), Addresses::default());
         assert!(!socket.exists());
-        assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        drop(NameLock::take(&places, "a").unwrap());
+        assert_eq!(holder(&paths, "a").unwrap(), NameStatus::Free);
+        drop(NameLock::take(&paths, "a").unwrap());
     }
 
     #[test]
     fn stale_socket_is_replaced_but_a_file_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let places = places(dir.path());
-        private_directory(&places.runtime).unwrap();
-        drop(UnixListener::bind(places.socket("a").unwrap()).unwrap());
-        assert!(places.socket("a").unwrap().exists());
-        drop(NameLock::take(&places, "a").unwrap());
-        let path = places.socket("b").unwrap();
+        let paths = paths(dir.path());
+        private_directory(&paths.runtime).unwrap();
+        drop(UnixListener::bind(paths.socket("a").unwrap()).unwrap());
+        assert!(paths.socket("a").unwrap().exists());
+        drop(NameLock::take(&paths, "a").unwrap());
+        let path = paths.socket("b").unwrap();
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(NameLock::take(&places, "b"), Err(ServerError::NotASocket { .. })));
+        assert!(matches!(NameLock::take(&paths, "b"), Err(ServerError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[test]
     fn listener_without_lock_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let places = places(dir.path());
-        private_directory(&places.runtime).unwrap();
-        let _other = UnixListener::bind(places.socket("a").unwrap()).unwrap();
-        assert!(matches!(NameLock::take(&places, "a"), Err(ServerError::ForeignListener { .. })));
+        let paths = paths(dir.path());
+        private_directory(&paths.runtime).unwrap();
+        let _other = UnixListener::bind(paths.socket("a").unwrap()).unwrap();
+        assert!(matches!(NameLock::take(&paths, "a"), Err(ServerError::ForeignListener { .. })));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! | [`server`] | a server's life cycle |
 //! | [`access`] | authentication, TLS, limits for unauthenticated clients |
 //! | `unix`, `tcp`, `http` | the transports |
-//! | [`front`] | the HTTP gate with mounted services and no engine |
+//! | [`gate_service`] | the HTTP gate with mounted services and no engine |
 //! | `handshake` | AUTHENTICATE over TCP |
 //! | `in_process` | a server for one client in the same process |
 //! | `clients` | the limit of clients |
@@ -27,20 +27,20 @@
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
 //! use nerve_core::engine::{Engine, EngineConfig};
 //! use nerve_core::node::factory::FactoryConfig;
-//! use nerve_server::paths::Places;
+//! use nerve_server::paths::ServerPaths;
 //! use nerve_server::server::ServerConfig;
 //!
-//! let places = Places::from_env();
+//! let paths = ServerPaths::from_env();
 //! let engine = Engine::new(EngineConfig { nodes: FactoryConfig {
 //!     server: "default".to_string(),
-//!     history_dir: Some(places.history.clone()),
-//!     profile_dir: Some(places.profiles()),
+//!     history_dir: Some(paths.history.clone()),
+//!     profile_dir: Some(paths.profiles()),
 //!     hook_relay: None,
 //!     hosting: None,
 //!     panes: Default::default(),
 //!     proxies: Default::default(),
 //! }, ..EngineConfig::default() });
-//! nerve_server::serve(&ServerConfig::new("default", places), engine).await
+//! nerve_server::serve(&ServerConfig::new("default", paths), engine).await
 //! # }
 //! ```
 
@@ -53,7 +53,7 @@ pub mod daemon;
 mod dispatch;
 pub mod error;
 mod events;
-pub mod front;
+pub mod gate_service;
 mod handshake;
 mod http;
 mod in_process;

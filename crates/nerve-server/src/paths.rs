@@ -26,7 +26,7 @@ pub const MAX_SOCKET_PATH: usize = 107;
 /// | sessions | `$NERVE_HOME/sessions.json` | `~/.nerve/sessions.json` |
 /// | history | `$NERVE_HOME/history` | `.nerve/history` under the current directory |
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct ServerPaths {
     /// Sockets and locks.
     pub runtime: PathBuf,
     /// Logs, and data that outlives a server.
@@ -39,17 +39,17 @@ pub struct Places {
     sessions: PathBuf,
 }
 
-impl Places {
+impl ServerPaths {
     /// Resolves the directories from this process's environment.
-    pub fn from_env() -> Places {
+    pub fn from_env() -> ServerPaths {
         let uid = rustix::process::getuid().as_raw();
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-        Places::resolve(|name| std::env::var_os(name), uid, &cwd)
+        ServerPaths::resolve(|name| std::env::var_os(name), uid, &cwd)
     }
 
     /// Returns the layout with everything under one directory, as with `NERVE_HOME`.
-    pub fn under(home: &Path) -> Places {
-        Places {
+    pub fn under(home: &Path) -> ServerPaths {
+        ServerPaths {
             runtime: home.join("run"),
             history: home.join("history"),
             sessions: home.join("sessions.json"),
@@ -61,10 +61,10 @@ impl Places {
     /// Resolves the directories; `get` returns the value of an environment variable. Ignores relative and
     /// empty values of XDG variables (XDG Base Directory Specification), and an `XDG_RUNTIME_DIR` of another
     /// user, as `su` leaves behind.
-    pub fn resolve(get: impl Fn(&str) -> Option<OsString>, uid: u32, cwd: &Path) -> Places {
+    pub fn resolve(get: impl Fn(&str) -> Option<OsString>, uid: u32, cwd: &Path) -> ServerPaths {
         let absolute = |name: &str| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(home) = get("NERVE_HOME").filter(|home| !home.is_empty()) {
-            return Places::under(&cwd.join(home));
+            return ServerPaths::under(&cwd.join(home));
         }
         let tmp = absolute("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
         let private = tmp.join(format!("nerve-{uid}"));
@@ -72,7 +72,7 @@ impl Places {
         let owned = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
         let under =
             |name: &str, fallback: &str| absolute(name).unwrap_or_else(|| home.join(fallback)).join("nerve");
-        Places {
+        ServerPaths {
             runtime: absolute("XDG_RUNTIME_DIR").filter(owned).map_or(private, |dir| dir.join("nerve")),
             state: under("XDG_STATE_HOME", ".local/state"),
             config: under("XDG_CONFIG_HOME", ".config"),
@@ -293,33 +293,32 @@ mod tests {
 
     use super::*;
 
-    fn places(vars: &[(&str, &str)]) -> Places {
+    fn paths(vars: &[(&str, &str)]) -> ServerPaths {
         let vars: HashMap<String, OsString> =
             vars.iter().map(|(key, value)| (key.to_string(), OsString::from(value))).collect();
-        Places::resolve(|name| vars.get(name).cloned(), 1234, Path::new("/here"))
+        ServerPaths::resolve(|name| vars.get(name).cloned(), 1234, Path::new("/here"))
     }
 
     #[test]
     fn nerve_home_moves_everything() {
-        let places = places(&[("NERVE_HOME", "/n"), ("HOME", "/home/u"), ("XDG_RUNTIME_DIR", "/run/user/1")]);
-        assert_eq!(places.socket("default").unwrap(), Path::new("/n/run/default.sock"));
-        assert_eq!(places.log("default").unwrap(), Path::new("/n/logs/default.log"));
-        assert_eq!(places.history, Path::new("/n/history"));
-        assert_eq!(places.profiles(), Path::new("/n/profiles"));
-        assert_eq!(places.runs(), Path::new("/n/runs"));
-        assert_eq!(places.sessions_file(), Path::new("/n/sessions.json"));
+        let paths = paths(&[("NERVE_HOME", "/n"), ("HOME", "/home/u"), ("XDG_RUNTIME_DIR", "/run/user/1")]);
+        assert_eq!(paths.socket("default").unwrap(), Path::new("/n/run/default.sock"));
+        assert_eq!(paths.log("default").unwrap(), Path::new("/n/logs/default.log"));
+        assert_eq!(paths.history, Path::new("/n/history"));
+        assert_eq!(paths.profiles(), Path::new("/n/profiles"));
+        assert_eq!(paths.runs(), Path::new("/n/runs"));
+        assert_eq!(paths.sessions_file(), Path::new("/n/sessions.json"));
     }
 
     #[test]
     fn xdg_directories_apply_without_nerve_home() {
-        let places =
-            places(&[("HOME", "/home/u"), ("XDG_STATE_HOME", "/s"), ("XDG_CONFIG_HOME", "relative")]);
-        assert_eq!(places.runtime, Path::new("/tmp/nerve-1234"));
-        assert_eq!(places.state, Path::new("/s/nerve"));
-        assert_eq!(places.config, Path::new("/home/u/.config/nerve"));
-        assert_eq!(places.history, Path::new("/here/.nerve/history"));
-        assert_eq!(places.runs(), Path::new("/s/nerve/runs"));
-        assert_eq!(places.sessions_file(), Path::new("/home/u/.nerve/sessions.json"));
+        let paths = paths(&[("HOME", "/home/u"), ("XDG_STATE_HOME", "/s"), ("XDG_CONFIG_HOME", "relative")]);
+        assert_eq!(paths.runtime, Path::new("/tmp/nerve-1234"));
+        assert_eq!(paths.state, Path::new("/s/nerve"));
+        assert_eq!(paths.config, Path::new("/home/u/.config/nerve"));
+        assert_eq!(paths.history, Path::new("/here/.nerve/history"));
+        assert_eq!(paths.runs(), Path::new("/s/nerve/runs"));
+        assert_eq!(paths.sessions_file(), Path::new("/home/u/.nerve/sessions.json"));
     }
 
     #[test]
@@ -328,27 +327,27 @@ mod tests {
         let path = dir.path().to_str().unwrap();
         let owner = fs::metadata(dir.path()).unwrap().uid();
         let get = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| OsString::from(path));
-        let own = Places::resolve(get, owner, Path::new("/"));
+        let own = ServerPaths::resolve(get, owner, Path::new("/"));
         assert_eq!(own.runtime, dir.path().join("nerve"));
-        let other = Places::resolve(get, owner + 1, Path::new("/"));
+        let other = ServerPaths::resolve(get, owner + 1, Path::new("/"));
         assert_eq!(other.runtime, PathBuf::from(format!("/tmp/nerve-{}", owner + 1)));
     }
 
     #[test]
     fn invalid_names_are_rejected() {
         for name in ["", "../x", "a/b", "A", "-a", "a-", "a.b", &"a".repeat(33), "ä"] {
-            assert!(matches!(places(&[]).socket(name), Err(ServerError::Name(_))), "{name}");
+            assert!(matches!(paths(&[]).socket(name), Err(ServerError::Name(_))), "{name}");
         }
-        assert!(places(&[]).socket(&"a".repeat(32)).is_ok());
+        assert!(paths(&[]).socket(&"a".repeat(32)).is_ok());
     }
 
     #[test]
     fn socket_path_may_have_107_bytes() {
         let room = MAX_SOCKET_PATH - "/run/a.sock".len();
         let home = format!("/{}", "h".repeat(room - 1));
-        assert!(places(&[("NERVE_HOME", &home)]).socket("a").is_ok());
+        assert!(paths(&[("NERVE_HOME", &home)]).socket("a").is_ok());
         assert!(matches!(
-            places(&[("NERVE_HOME", &home)]).socket("ab"),
+            paths(&[("NERVE_HOME", &home)]).socket("ab"),
             Err(ServerError::PathTooLong { max: 107, .. })
         ));
     }

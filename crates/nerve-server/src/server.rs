@@ -18,7 +18,7 @@ pub(crate) use crate::clients::Clients;
 use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
 use crate::http::mount::Mount;
-use crate::paths::Places;
+use crate::paths::ServerPaths;
 use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
@@ -38,7 +38,7 @@ pub struct ServerConfig {
     /// Name, unique for this user: 1–32 of `a-z 0-9 -`.
     pub name: String,
     /// Locations of socket, lock and other files.
-    pub places: Places,
+    pub paths: ServerPaths,
     /// Maximum number of connections over all transports. Further ones get an error and are closed.
     pub max_connections: usize,
     /// Address of the line protocol over TCP, in addition to the Unix socket. Port 0: any free port.
@@ -60,11 +60,11 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// Creates the default configuration: the Unix socket only.
-    pub fn new(name: impl Into<String>, places: Places) -> ServerConfig {
+    pub fn new(name: impl Into<String>, paths: ServerPaths) -> ServerConfig {
         ServerConfig {
             name: name.into(),
-            token: TokenFile::new(places.token()),
-            places,
+            token: TokenFile::new(paths.token()),
+            paths,
             max_connections: 1024,
             tcp: None,
             http: None,
@@ -113,7 +113,7 @@ impl Server {
         for address in config.tcp.iter().chain(&config.http) {
             address::check(*address, config.tls.is_some(), config.insecure)?;
         }
-        let (mut claim, listener) = NameLock::take(&config.places, &config.name)?;
+        let (mut claim, listener) = NameLock::take(&config.paths, &config.name)?;
         let network = Network::open(config)?;
         claim.announce(&network.as_ref().map(Network::addresses).unwrap_or_default())?;
         Ok(Server { claim, listener, network, max_connections: config.max_connections })
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn connections_are_limited_by_open_files() {
         let fitted = |open_files, tcp| {
-            let mut config = ServerConfig::new("test", Places::under(Path::new("/nowhere")));
+            let mut config = ServerConfig::new("test", ServerPaths::under(Path::new("/nowhere")));
             config.tcp = tcp;
             config.fit(open_files);
             config.max_connections as u64

@@ -51,7 +51,7 @@ impl Network {
         let http = config.http.map(|address| TcpPort::bind(config, address, http::PROTOCOLS)).transpose()?;
         let setup = http::HttpConfig {
             names: config.http_names.clone(),
-            recordings: config.places.recordings(),
+            recordings: config.paths.recordings(),
             mounts: config.mounts.clone(),
         };
         Ok(Some(Network {

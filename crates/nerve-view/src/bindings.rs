@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::keys::{Code, Context, Entry, Key, KeyError, OPERATIONS, Operation};
+use crate::keys::{Code, Context, Key, KeyError, OPERATIONS, Operation, OperationInfo};
 
 /// Key bindings per context.
 #[derive(Debug, Clone)]
 pub struct Bindings {
-    keys: HashMap<(Context, Key), &'static Entry>,
+    keys: HashMap<(Context, Key), &'static OperationInfo>,
 }
 
 /// An invalid key setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BadBinding {
+pub enum InvalidBinding {
     /// Unknown operation name.
     Unknown(String),
     /// Invalid key name.
@@ -40,19 +40,19 @@ pub enum BadBinding {
     },
 }
 
-impl fmt::Display for BadBinding {
+impl fmt::Display for InvalidBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadBinding::Unknown(name) => {
+            InvalidBinding::Unknown(name) => {
                 let names: Vec<&str> = OPERATIONS.iter().map(|entry| entry.name).collect();
                 write!(f, "unknown operation '{name}': use one of {}", names.join(", "))
             }
-            BadBinding::Key(bad) => bad.fmt(f),
-            BadBinding::Conflict { key, context, first, second } => {
+            InvalidBinding::Key(bad) => bad.fmt(f),
+            InvalidBinding::Conflict { key, context, first, second } => {
                 let place = context.words();
                 write!(f, "key '{key}' is bound to both '{first}' and '{second}' {place}: remove one of them")
             }
-            BadBinding::Typed { key, context, name } => {
+            InvalidBinding::Typed { key, context, name } => {
                 let place = context.words();
                 write!(
                     f,
@@ -63,7 +63,7 @@ impl fmt::Display for BadBinding {
     }
 }
 
-impl std::error::Error for BadBinding {}
+impl std::error::Error for InvalidBinding {}
 
 impl Default for Bindings {
     fn default() -> Bindings {
@@ -79,23 +79,23 @@ impl Bindings {
     /// # Errors
     /// Unknown operations and keys, one key for two of these operations in a context, text characters where text is
     /// typed.
-    pub fn with(settings: &[(String, Vec<String>)]) -> Result<Bindings, BadBinding> {
-        let mut keys: HashMap<(Context, Key), &'static Entry> = HashMap::new();
+    pub fn with(settings: &[(String, Vec<String>)]) -> Result<Bindings, InvalidBinding> {
+        let mut keys: HashMap<(Context, Key), &'static OperationInfo> = HashMap::new();
         for (name, names) in settings {
             let entry = OPERATIONS.iter().find(|entry| entry.name == name);
-            let entry = entry.ok_or_else(|| BadBinding::Unknown(name.chars().take(40).collect()))?;
+            let entry = entry.ok_or_else(|| InvalidBinding::Unknown(name.chars().take(40).collect()))?;
             for key in names {
-                let key = normalize(key.parse().map_err(BadBinding::Key)?);
+                let key = normalize(key.parse().map_err(InvalidBinding::Key)?);
                 for &context in entry.contexts {
                     let is_typed = context.is_typed_into() && is_text(key);
                     if is_typed || context == Context::Scroll && is_digit(key) {
-                        return Err(BadBinding::Typed { key, context, name: entry.name });
+                        return Err(InvalidBinding::Typed { key, context, name: entry.name });
                     }
                     if let Some(other) = keys.insert((context, key), entry)
                         && other.name != entry.name
                     {
                         let (first, second) = (other.name, entry.name);
-                        return Err(BadBinding::Conflict { key, context, first, second });
+                        return Err(InvalidBinding::Conflict { key, context, first, second });
                     }
                 }
             }
@@ -103,7 +103,7 @@ impl Bindings {
         let is_set = |name: &str| settings.iter().any(|(set, _)| set == name);
         for entry in OPERATIONS.iter().filter(|entry| !is_set(entry.name)) {
             for name in entry.keys {
-                let key: Key = name.parse().map_err(BadBinding::Key)?;
+                let key: Key = name.parse().map_err(InvalidBinding::Key)?;
                 for &context in entry.contexts {
                     keys.entry((context, key)).or_insert(entry);
                 }
@@ -123,11 +123,11 @@ impl Bindings {
     }
 
     /// Returns the names of an operation's keys in all its contexts, shortest first.
-    pub fn keys_of(&self, entry: &Entry) -> Vec<String> {
+    pub fn keys_of(&self, entry: &OperationInfo) -> Vec<String> {
         self.key_names(|_, bound| bound.name == entry.name)
     }
 
-    fn key_names(&self, is_wanted: impl Fn(Context, &Entry) -> bool) -> Vec<String> {
+    fn key_names(&self, is_wanted: impl Fn(Context, &OperationInfo) -> bool) -> Vec<String> {
         let bound = self.keys.iter().filter(|((context, _), entry)| is_wanted(*context, entry));
         let mut keys: Vec<(usize, usize, String)> = bound
             .map(|((_, key), entry)| {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::keys::Code;
 
-    fn set(settings: &[(&str, &[&str])]) -> Result<Bindings, BadBinding> {
+    fn set(settings: &[(&str, &[&str])]) -> Result<Bindings, InvalidBinding> {
         let owned = |(name, keys): &(&str, &[&str])| {
             (name.to_string(), keys.iter().map(ToString::to_string).collect::<Vec<_>>())
         };

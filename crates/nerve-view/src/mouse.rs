@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::document::Document;
-use crate::keys::{Button, Context, Input, Mouse, MouseAct, Wheel};
+use crate::keys::{Button, Context, Input, Mouse, MouseAction, Wheel};
 use crate::pager::Pager;
 use crate::regions::{FrameContext, within};
 use crate::task_entry::Target;
@@ -31,7 +31,7 @@ enum Owner {
 
 impl Viewer {
     pub(crate) fn handle_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
-        if !matches!(mouse.what, MouseAct::Move(_) | MouseAct::Release(_)) {
+        if !matches!(mouse.what, MouseAction::Move(_) | MouseAction::Release(_)) {
             self.clear_transient_state();
             // A click cancels the confirmation: the next key must not answer it.
             self.pending = PendingKey::None;
@@ -49,7 +49,7 @@ impl Viewer {
             };
         }
         let effect = self.handle_free_mouse(mouse, frame);
-        if let MouseAct::Press(button) = mouse.what {
+        if let MouseAction::Press(button) = mouse.what {
             let by = match &effect {
                 Some(Effect::Input(_)) => Owner::Program,
                 Some(Effect::ToolInput(_)) => Owner::Tool,
@@ -64,21 +64,21 @@ impl Viewer {
     fn owner(&mut self, mouse: Mouse) -> Option<Owner> {
         let Held { button, by } = self.held?;
         match mouse.what {
-            MouseAct::Wheel(_) => None,
-            MouseAct::Release(other) if other == button => {
+            MouseAction::Wheel(_) => None,
+            MouseAction::Release(other) if other == button => {
                 self.held = None;
                 Some(by)
             }
             // The release was not reported.
-            MouseAct::Move(None) => {
+            MouseAction::Move(None) => {
                 self.held = None;
                 None
             }
-            MouseAct::Press(other) if other == button => {
+            MouseAction::Press(other) if other == button => {
                 self.held = None;
                 None
             }
-            MouseAct::Press(_) | MouseAct::Release(_) | MouseAct::Move(Some(_)) => Some(by),
+            MouseAction::Press(_) | MouseAction::Release(_) | MouseAction::Move(Some(_)) => Some(by),
         }
     }
 
@@ -97,13 +97,13 @@ impl Viewer {
             return Some(Effect::Input(input));
         }
         match mouse.what {
-            MouseAct::Wheel(Wheel::Left) => self.pager.left = self.pager.left.saturating_sub(3),
-            MouseAct::Wheel(Wheel::Right) => {
+            MouseAction::Wheel(Wheel::Left) => self.pager.left = self.pager.left.saturating_sub(3),
+            MouseAction::Wheel(Wheel::Right) => {
                 let furthest = self.pager.max_left(frame.document);
                 self.pager.left = self.pager.left.saturating_add(3).min(furthest);
             }
-            MouseAct::Wheel(_) => self.scroll_lines(wheel(mouse)?.1),
-            MouseAct::Press(Button::Left) if self.pager.prompt.is_none() => {
+            MouseAction::Wheel(_) => self.scroll_lines(wheel(mouse)?.1),
+            MouseAction::Press(Button::Left) if self.pager.prompt.is_none() => {
                 return self.handle_click(mouse, frame);
             }
             _ => {}
@@ -140,7 +140,7 @@ impl Viewer {
             return None;
         }
         let modes = frame.document.modes();
-        let is_wheel = matches!(mouse.what, MouseAct::Wheel(_));
+        let is_wheel = matches!(mouse.what, MouseAction::Wheel(_));
         if modes.mouse.is_none() && !(is_wheel && modes.alternate) {
             return None;
         }
@@ -214,7 +214,7 @@ impl Viewer {
             self.wheel_in_modal(way, lines);
             return None;
         }
-        let is_press = mouse.what == MouseAct::Press(Button::Left);
+        let is_press = mouse.what == MouseAction::Press(Button::Left);
         if is_press
             && context == Context::List
             && let Some((_, row)) = within(frame.regions.list, mouse.col, mouse.row)
@@ -232,9 +232,9 @@ impl Viewer {
 /// Returns the direction of a wheel event and the lines to scroll down.
 fn wheel(mouse: Mouse) -> Option<(Wheel, i64)> {
     match mouse.what {
-        MouseAct::Wheel(Wheel::Up) => Some((Wheel::Up, -STEP)),
-        MouseAct::Wheel(Wheel::Down) => Some((Wheel::Down, STEP)),
-        MouseAct::Wheel(way) => Some((way, 0)),
+        MouseAction::Wheel(Wheel::Up) => Some((Wheel::Up, -STEP)),
+        MouseAction::Wheel(Wheel::Down) => Some((Wheel::Down, STEP)),
+        MouseAction::Wheel(way) => Some((way, 0)),
         _ => None,
     }
 }

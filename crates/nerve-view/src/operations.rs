@@ -4,7 +4,7 @@ use crate::keys::{Context, Operation};
 
 /// An operation in its contexts, with its name, help text and default keys.
 #[derive(Debug)]
-pub struct Entry {
+pub struct OperationInfo {
     /// The operation.
     pub operation: Operation,
     /// Name in settings.
@@ -23,8 +23,8 @@ const fn entry(
     name: &'static str,
     help: &'static str,
     keys: &'static [&'static str],
-) -> Entry {
-    Entry { operation, name, help, contexts, keys }
+) -> OperationInfo {
+    OperationInfo { operation, name, help, contexts, keys }
 }
 
 const LIVE: &[Context] = &[Context::Live];
@@ -37,7 +37,7 @@ const PREFIX: &[Context] = &[Context::Prefix];
 const ALL: &[Context] = &[Context::Live, Context::Scroll, Context::Entry, Context::List, Context::Modal];
 
 /// All operations, in the order of the help sheet. They apply to running programs and recordings.
-pub const OPERATIONS: &[Entry] = {
+pub const OPERATIONS: &[OperationInfo] = {
     use Operation as Op;
     &[
         entry(ALL, Op::Prefix, "prefix", "prefix for the viewer's keys", &["ctrl+]"]),

@@ -242,13 +242,13 @@ fn opening(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
         let size = Index::path_of(path).metadata()?.len();
         report.row(&format!("{name}: size of the index"), &Figure::one(size as f64 / 1e6, "MB"));
         let mut random = Random(bytes);
-        let places: Vec<u64> = (0..PLACES).map(|_| random.below(bytes)).collect();
-        let times = places.iter().map(|place| milliseconds(|| open_at(path, *place)));
+        let paths: Vec<u64> = (0..PLACES).map(|_| random.below(bytes)).collect();
+        let times = paths.iter().map(|place| milliseconds(|| open_at(path, *place)));
         let times = Samples::new(times.collect::<Result<_>>()?);
         report.row(&format!("{name}: opening at a random byte"), &times.median("ms"));
         let worst = Figure::one(times.quantile(0.99), "ms");
         report.goal(&format!("{name}: opening at a random byte, p99"), &worst, Goal::AtMost(100.0));
-        let without = places.iter().take(WITHOUT).map(|place| milliseconds(|| play_to(path, *place)));
+        let without = paths.iter().take(WITHOUT).map(|place| milliseconds(|| play_to(path, *place)));
         let without = Samples::new(without.collect::<Result<_>>()?);
         report.row(&format!("{name}: opening at {WITHOUT} of them without an index"), &without.median("ms"));
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use self::session::SessionForms;
+use self::session::SessionArgs;
 use crate::parse::ParserKind;
 
 /// The profile of an agent program.
@@ -81,18 +81,18 @@ pub struct Profile {
     #[serde(default)]
     pub transcript: Option<TranscriptKind>,
     /// Command line arguments that select a conversation.
-    pub session: Option<SessionForms>,
+    pub session: Option<SessionArgs>,
     /// Handling of earlier messages by the program: see [`Profile::context_kind`].
     #[serde(default)]
     pub context: Option<ContextKind>,
     /// Forms for a proxy for Anthropic's API; `None` if unsupported.
-    pub proxy: Option<ProxyForms>,
+    pub proxy: Option<ProxyVars>,
 }
 
 /// Environment variables that point a program at a proxy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProxyForms {
+pub struct ProxyVars {
     /// Variable for the address `http://127.0.0.1:PORT`.
     pub url: String,
     /// Variable for the token, if the proxy requires one.

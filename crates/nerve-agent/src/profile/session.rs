@@ -13,7 +13,7 @@ use super::registry::{file_name, program_at};
 /// Forms for naming, resuming and forking a conversation of a program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SessionForms {
+pub struct SessionArgs {
     /// File names of the programs that support these arguments, without folders. A program that merely looks like them
     /// does not.
     pub programs: Vec<String>,
@@ -22,7 +22,7 @@ pub struct SessionForms {
     pub ids: IdKind,
     /// Arguments that concern conversations.
     #[serde(default)]
-    pub words: Vec<SessionWord>,
+    pub words: Vec<SessionArg>,
     /// Arguments of non-interactive commands, which are left unchanged.
     #[serde(default)]
     pub unless: Vec<String>,
@@ -75,7 +75,7 @@ pub enum IdKind {
 /// An argument that concerns conversations.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SessionWord {
+pub struct SessionArg {
     /// The option or subcommand as typed.
     pub word: String,
     /// Effect of the argument.
@@ -145,13 +145,13 @@ pub enum ConversationRef {
     Unspecified,
 }
 
-impl SessionForms {
-    /// Returns [`SessionForms::empty_ms`].
+impl SessionArgs {
+    /// Returns [`SessionArgs::empty_ms`].
     pub fn empty_time(&self) -> Duration {
         Duration::from_millis(self.empty_ms)
     }
 
-    /// Returns the index of the program in a command if it is one of [`SessionForms::programs`]. Looks behind wrappers
+    /// Returns the index of the program in a command if it is one of [`SessionArgs::programs`]. Looks behind wrappers
     /// such as `env`, but not into the arguments of a shell or another program.
     pub fn program_at(&self, argv: &[String]) -> Option<usize> {
         program_at(argv).filter(|at| self.programs.iter().any(|program| program == file_name(&argv[*at])))
@@ -312,7 +312,7 @@ impl SessionForms {
     }
 
     /// Matches an argument that concerns conversations, and returns an attached value: `--resume=ID`, `-rID`.
-    fn match_word<'a>(&self, word: &'a str) -> Option<(&SessionWord, Option<&'a str>)> {
+    fn match_word<'a>(&self, word: &'a str) -> Option<(&SessionArg, Option<&'a str>)> {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) if name.starts_with("--") => (name, Some(value)),
             _ => (word, None),

@@ -8,7 +8,7 @@ use nerve_api::EventType;
 use nerve_api::framing::{Frame, LineReader};
 use nerve_api::request::Subscribe;
 use nerve_client::{
-    ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, Unanswered,
+    ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, UnansweredRequest,
 };
 use rustix::net::Shutdown;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-fn unanswered(error: ClientError) -> Unanswered {
+fn unanswered(error: ClientError) -> UnansweredRequest {
     match error {
         ClientError::Closed(unanswered) => unanswered,
         error => panic!("{error}"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_agent::parse::transcript::{CutError, cut, parse_turn, turns};
-use nerve_agent::profile::session::{ConversationRef, Learn, SessionForms};
+use nerve_agent::profile::session::{ConversationRef, Learn, SessionArgs};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_api::reply::NodeForked;
 use nerve_api::request::ForkNode;
@@ -273,7 +273,7 @@ impl Source {
     /// Returns the id of the current conversation. The agent itself comes first, because `/clear` begins a new one.
     fn conversation(
         &self,
-        forms: &SessionForms,
+        forms: &SessionArgs,
         records: &SessionFiles,
         argv: &[String],
         state: StateName,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::session_files::{NewSession, cut_gemini, cut_opencode};
 use nerve_agent::parse::transcript::{TranscriptCut, cut_at};
-use nerve_agent::profile::session::{ConversationRef, Learn, PastKind, SessionForms};
+use nerve_agent::profile::session::{ConversationRef, Learn, PastKind, SessionArgs};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_types::TsNs;
 
@@ -238,7 +238,7 @@ type Planned = (Conversation, Vec<String>, PlannedCopy);
 /// Plans a copy of Claude Code's transcript up to the moment, with a new id, in the folder where the agent looks for it.
 fn plan_transcript_copy(
     past: &RecordedSession<'_>,
-    forms: &SessionForms,
+    forms: &SessionArgs,
     session_files: &SessionFiles,
     (at, cwd): (Option<TsNs>, &Path),
 ) -> Result<Planned, String> {
@@ -278,7 +278,7 @@ fn plan_transcript_copy(
 /// Plans a copy of Gemini CLI's file up to the moment, with which the agent is started.
 fn plan_gemini_copy(
     past: &RecordedSession<'_>,
-    forms: &SessionForms,
+    forms: &SessionArgs,
     session_files: &SessionFiles,
     at: Option<TsNs>,
 ) -> Result<Planned, String> {
@@ -306,7 +306,7 @@ fn plan_gemini_copy(
 /// folder.
 fn plan_import(
     past: &RecordedSession<'_>,
-    forms: &SessionForms,
+    forms: &SessionArgs,
     env: &BTreeMap<String, String>,
     (at, cwd, moved): (Option<TsNs>, &Path, Option<(&Path, &Path)>),
 ) -> Result<Planned, String> {
@@ -336,7 +336,7 @@ fn plan_import(
 }
 
 /// Returns the id of the conversation, as reported by the agent or named by its command.
-fn conversation_id(past: &RecordedSession<'_>, forms: &SessionForms) -> Option<String> {
+fn conversation_id(past: &RecordedSession<'_>, forms: &SessionArgs) -> Option<String> {
     let told = || match forms.conversation(past.command) {
         ConversationRef::Id(id) => Some(id),
         _ => None,
@@ -368,7 +368,7 @@ fn folder_of(file: &Path) -> &Path {
 /// Returns the transcript of the program's last conversation.
 fn transcript(
     past: &RecordedSession<'_>,
-    forms: &SessionForms,
+    forms: &SessionArgs,
     session_files: &SessionFiles,
 ) -> Result<PathBuf, String> {
     let id = conversation_id(past, forms).ok_or("the agent's conversation is not known")?;
@@ -395,7 +395,7 @@ fn only_transcript_begun(
 /// Plans the agent's own fork of the whole conversation.
 fn plan_own_fork(
     past: &RecordedSession<'_>,
-    forms: &SessionForms,
+    forms: &SessionArgs,
     session_files: &SessionFiles,
     cwd: &Path,
 ) -> Result<Planned, String> {

@@ -10,7 +10,7 @@ mod opencode;
 pub(crate) mod session_files;
 
 use nerve_agent::profile::Profile;
-use nerve_agent::profile::session::{ConversationRef, IdKind, SessionForms};
+use nerve_agent::profile::session::{ConversationRef, IdKind, SessionArgs};
 use uuid::Uuid;
 
 use crate::command::CommandLine;
@@ -67,7 +67,7 @@ pub(crate) fn identify(
 ///
 /// # Errors
 /// InvalidRequest.
-pub(crate) fn check_id(forms: &SessionForms, id: &str) -> Result<(), EngineError> {
+pub(crate) fn check_id(forms: &SessionArgs, id: &str) -> Result<(), EngineError> {
     if forms.is_id(id) {
         return Ok(());
     }
@@ -96,7 +96,7 @@ pub(crate) fn words_of(command: &CommandLine) -> Vec<String> {
     }
 }
 
-fn insert_id(forms: &SessionForms, argv: &mut Vec<String>, id: String) -> Option<String> {
+fn insert_id(forms: &SessionArgs, argv: &mut Vec<String>, id: String) -> Option<String> {
     *argv = forms.start_command(argv, &id)?;
     Some(id)
 }

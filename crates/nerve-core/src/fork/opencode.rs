@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nerve_agent::profile::session::SessionForms;
+use nerve_agent::profile::session::SessionArgs;
 use nerve_types::TsNs;
 use serde::Deserialize;
 
@@ -40,7 +40,7 @@ impl Opencode {
     /// Creates the runner from a command. `None`: the command does not start the program directly.
     pub(super) fn of(
         command: &[String],
-        forms: &SessionForms,
+        forms: &SessionArgs,
         env: &BTreeMap<String, String>,
     ) -> Option<Opencode> {
         let program = forms.program_at(command)?;

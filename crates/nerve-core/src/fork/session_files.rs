@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use nerve_agent::profile::session::{Learn, SessionForms};
+use nerve_agent::profile::session::{Learn, SessionArgs};
 use nerve_types::TsNs;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl SessionFiles {
     }
 
     /// Returns the id of a running process's current conversation, if it can be determined.
-    pub(crate) fn learn(&self, forms: &SessionForms, pid: i32) -> Option<String> {
+    pub(crate) fn learn(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
         let id = match forms.learn? {
             Learn::Claude => {
                 // A shell may have started the agent: use the nearest process with a status file.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nerve_agent::profile::{Profile, ProxyForms};
+use nerve_agent::profile::{Profile, ProxyVars};
 use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream};
 use tokio::sync::Notify;
 
@@ -38,7 +38,7 @@ pub(super) fn proxy_forms<'p>(
     spec: &ProxySpec,
     env: &BTreeMap<String, String>,
     env_remove: &[String],
-) -> Result<&'p ProxyForms, EngineError> {
+) -> Result<&'p ProxyVars, EngineError> {
     let invalid = |message: String, hint: &str| {
         Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
     };

@@ -58,7 +58,7 @@ pub enum PaneError {
     NoPane(String),
     /// The call timed out; the command may still take effect.
     #[error("{0} timed out after {1:?}; the command may still take effect")]
-    NoAnswer(&'static str, std::time::Duration),
+    Timeout(&'static str, std::time::Duration),
     /// The multiplexer refused, with its message.
     #[error("{0}")]
     Refused(String),

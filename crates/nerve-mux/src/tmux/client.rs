@@ -58,7 +58,7 @@ impl Tmux {
     /// Returns the version, such as `3.3a`. Needs no server.
     ///
     /// # Errors
-    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`], [`PaneError::NoAnswer`].
+    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`], [`PaneError::Timeout`].
     pub async fn version(&self) -> Result<String, PaneError> {
         let mut command = self.program();
         command.arg("-V");
@@ -270,7 +270,7 @@ async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
         (output, stderr_text, status)
     };
     let (output, stderr_text, status) =
-        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| PaneError::NoAnswer(NAME, TIMEOUT))?;
+        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| PaneError::Timeout(NAME, TIMEOUT))?;
     let status = status.map_err(|error| PaneError::System { what: "wait for tmux", error })?;
     if status.success() {
         Ok(output)

@@ -109,13 +109,13 @@ impl ControlConnection {
         let deadline = tokio::time::Instant::now() + REPLY_TIMEOUT;
         loop {
             let message = tokio::time::timeout_at(deadline, self.read_message()).await;
-            match message.map_err(|_| PaneError::NoAnswer(NAME, REPLY_TIMEOUT))? {
+            match message.map_err(|_| PaneError::Timeout(NAME, REPLY_TIMEOUT))? {
                 Ok(ControlMessage::Reply { ours, text }) if ours == expect_ours => {
                     return text.map_err(|message| parse_error(&message));
                 }
                 Ok(ControlMessage::Exit(why)) => return Err(self.exit_error(&why).await),
                 Ok(message) if self.queued.len() < MAX_QUEUED => self.queued.push_back(message),
-                Ok(_) => return Err(PaneError::NoAnswer(NAME, REPLY_TIMEOUT)),
+                Ok(_) => return Err(PaneError::Timeout(NAME, REPLY_TIMEOUT)),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(self.exit_error("").await);
                 }

@@ -202,7 +202,7 @@ impl Wezterm {
     /// receive line ends as Enter. Paste markers inside are removed.
     ///
     /// # Errors
-    /// NoPane; Refused: invalid UTF-8; see [`Wezterm::list`]. After NoAnswer the text may still arrive.
+    /// NoPane; Refused: invalid UTF-8; see [`Wezterm::list`]. After Timeout the text may still arrive.
     pub async fn paste(&self, pane: &str, text: &[u8]) -> Result<(), PaneError> {
         if std::str::from_utf8(text).is_err() {
             return Err(PaneError::Refused("wezterm accepts only UTF-8 text".into()));
@@ -216,7 +216,7 @@ impl Wezterm {
     /// Types a few exact bytes after everything pasted before is read.
     ///
     /// # Errors
-    /// NoPane; Refused: the program does not read, and nothing was sent; see [`Wezterm::list`]. After NoAnswer they may still
+    /// NoPane; Refused: the program does not read, and nothing was sent; see [`Wezterm::list`]. After Timeout they may still
     /// arrive.
     pub async fn keys(&self, pane: &str, keys: &Keys) -> Result<(), PaneError> {
         parse_pane_id(pane)?;

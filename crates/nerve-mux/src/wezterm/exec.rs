@@ -17,7 +17,7 @@ const OUTPUT_LIMIT: u64 = 32 * 1024 * 1024;
 /// Runs `command` for at most `timeout` and returns its output. `what` names the action in errors.
 ///
 /// # Errors
-/// NotInstalled, NoAnswer, and errors of the program.
+/// NotInstalled, Timeout, and errors of the program.
 pub(super) async fn run(
     what: &'static str,
     mut command: Command,
@@ -31,7 +31,7 @@ pub(super) async fn run(
         _ => PaneError::System { what: "run wezterm", error },
     })?;
     let ended = tokio::time::timeout(timeout, finish(child, stdin)).await;
-    let output = ended.map_err(|_| PaneError::NoAnswer(NAME, timeout))?;
+    let output = ended.map_err(|_| PaneError::Timeout(NAME, timeout))?;
     let output = output.map_err(|error| PaneError::System { what, error })?;
     if output.status.success() { Ok(output.stdout) } else { Err(parse_error(&output.stderr)) }
 }

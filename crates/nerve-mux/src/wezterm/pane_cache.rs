@@ -62,7 +62,7 @@ impl WeztermServer {
         match &*last {
             CachedList::List(at, panes) if *at >= since => return Ok(panes.clone()),
             CachedList::NoServer(at) if *at >= since => return Err(PaneError::NoServer(NAME)),
-            CachedList::Timeout(at, limit) if *at >= since => return Err(PaneError::NoAnswer(NAME, *limit)),
+            CachedList::Timeout(at, limit) if *at >= since => return Err(PaneError::Timeout(NAME, *limit)),
             _ => {}
         }
         let at = Instant::now();
@@ -70,7 +70,7 @@ impl WeztermServer {
         *last = match &listed {
             Ok(panes) => CachedList::List(at, panes.clone()),
             Err(PaneError::NoServer(_)) => CachedList::NoServer(at),
-            Err(PaneError::NoAnswer(_, limit)) => CachedList::Timeout(at, *limit),
+            Err(PaneError::Timeout(_, limit)) => CachedList::Timeout(at, *limit),
             Err(_) => CachedList::Empty,
         };
         listed

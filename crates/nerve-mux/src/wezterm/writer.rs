@@ -60,7 +60,7 @@ impl InputWriter {
 fn fault_message(call: &InputCall, rest: usize, error: &PaneError) -> String {
     let rest = if rest > 0 { format!(", and {rest} bytes after them were not typed") } else { String::new() };
     match error {
-        PaneError::NoAnswer(..) => {
+        PaneError::Timeout(..) => {
             format!("{} bytes may or may not have been typed{rest}: {error}", call.size())
         }
         _ => format!("{} bytes were not typed{rest}: {error}", call.size()),

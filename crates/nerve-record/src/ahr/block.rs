@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::damaged_range::DamagedRange;
 use super::header::{HEADER_LEN, Header};
-use super::lost::Lost;
 use super::record::{Body, Record};
 
 /// An intact block, decompressed.
@@ -20,7 +20,7 @@ pub struct Block {
     parsed: usize,
     count: u32,
     output: Range<u64>,
-    damage: Option<Lost>,
+    damage: Option<DamagedRange>,
 }
 
 impl Block {
@@ -32,7 +32,7 @@ impl Block {
         let output = walk.output.clone().unwrap_or(header.start_off..header.start_off);
         let reason = walk.fault.take().or_else(|| disagreement(&header, count, &output));
         let mut block = Block { file_off, header, header_len, segment, parsed, count, output, damage: None };
-        block.damage = reason.map(|reason| Lost {
+        block.damage = reason.map(|reason| DamagedRange {
             file: block.file(),
             // Output may follow an unknown record; a wrong number in the header loses nothing.
             output: (block.parsed == block.segment.len()).then_some(block.output.end..block.output.end),
@@ -54,7 +54,7 @@ impl Block {
     }
 
     /// Returns what could not be parsed or contradicts the header. The records before it are intact.
-    pub fn damage(&self) -> Option<&Lost> {
+    pub fn damage(&self) -> Option<&DamagedRange> {
         self.damage.as_ref()
     }
 

@@ -16,9 +16,9 @@
 //! All numbers on disk are little-endian.
 
 mod block;
+mod damaged_range;
 mod error;
 mod header;
-mod lost;
 mod payload;
 mod reader;
 mod record;
@@ -31,9 +31,9 @@ mod writer;
 use std::time::Duration;
 
 pub use block::{Block, Records};
+pub use damaged_range::DamagedRange;
 pub use error::AhrError;
 pub use header::{HEADER_LEN, Header};
-pub use lost::Lost;
 pub use nerve_types::Origin;
 pub use reader::{Part, Reader};
 pub use record::{Body, Mark, Record, RecordError, RecordFault};

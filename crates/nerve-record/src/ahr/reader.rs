@@ -7,9 +7,9 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::block::Block;
+use super::damaged_range::DamagedRange;
 use super::error::AhrError;
 use super::header::{HEADER_LEN, Header, MAGIC};
-use super::lost::Lost;
 use super::resync::{Found, SCAN_ALLOWANCE};
 use super::{payload, writer};
 
@@ -22,7 +22,7 @@ pub enum Part {
     /// An intact block.
     Block(Block),
     /// A stretch that is not an intact block.
-    Lost(Lost),
+    Lost(DamagedRange),
 }
 
 /// Reads the blocks of a recording in order and continues after damage.
@@ -77,7 +77,7 @@ impl<R: Read + Seek> Reader<R> {
     /// Returns the next intact block or lost stretch; `None` at the end. If the file grows, the next call continues
     /// there.
     ///
-    /// An unfinished block at the end is reported once, as a [`Lost`] with `tail`. If a later call finds it complete,
+    /// An unfinished block at the end is reported once, as a [`DamagedRange`] with `tail`. If a later call finds it complete,
     /// it returns it; if other blocks have followed by then, it is reported again without `tail`.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl<R: Read + Seek> Reader<R> {
             (Found::Block(block), Some(end)) => Some(end..block.output().start.max(end)),
             _ => None,
         };
-        let lost = Lost { file: from..until, output, after: self.output_end, tail, reason };
+        let lost = DamagedRange { file: from..until, output, after: self.output_end, tail, reason };
         let reported_before = self.reported_end.take();
         match found {
             Found::Block(block) => self.pending = Some(*block),

@@ -9,8 +9,8 @@ use nerve_types::TsNs;
 
 use super::DEFAULT_QUALITY;
 use super::block::Block;
+use super::damaged_range::DamagedRange;
 use super::error::AhrError;
-use super::lost::Lost;
 use super::reader::{Part, Reader};
 use super::record::{Body, Mark, Record};
 use super::segment::Segment;
@@ -29,10 +29,10 @@ pub struct RepairReport {
     pub output: u64,
     /// Gap marks inserted where output is or may be missing.
     pub gaps: u64,
-    /// Lost stretches, including parts of blocks.
+    /// Damaged ranges, including parts of blocks.
     pub stretches: u64,
     /// The first [`RepairReport::MAX_LOST`] lost stretches.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<DamagedRange>,
 }
 
 impl RepairReport {
@@ -99,7 +99,7 @@ impl Repairer {
     }
 
     /// Records a lost stretch; returns true if output may be missing.
-    fn note(&mut self, lost: Lost) -> bool {
+    fn note(&mut self, lost: DamagedRange) -> bool {
         let missing = lost.output_missing();
         self.report.stretches += 1;
         if self.report.lost.len() < RepairReport::MAX_LOST {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::ExportError;
 use super::utf8::Utf8;
-use crate::ahr::{Body, Lost, Mark, Part, Reader, Record};
+use crate::ahr::{Body, DamagedRange, Mark, Part, Reader, Record};
 
 /// Version of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn cast<R: Read + Seek>(
     reader: &mut Reader<R>,
     options: CastOptions,
     out: impl Write,
-    mut on_lost: impl FnMut(&Lost),
+    mut on_lost: impl FnMut(&DamagedRange),
 ) -> Result<(), ExportError> {
     let mut cast = Cast::new(options, out);
     while let Some(part) = reader.next()? {

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::tree::{CopyStats, survey};
-use super::{FileSnapshot, FileStore, FilesError, Key, Provider, SnapshotRequest, empty_directory};
+use super::{FileSnapshot, FileStore, FilesError, Provider, SnapshotKey, SnapshotRequest, empty_directory};
 use crate::snapshots::FilesRef;
 
 /// Default limit of a copy: 1 GiB.
@@ -47,7 +47,7 @@ impl CopyProvider {
         CopyProvider { source: source.to_path_buf(), store: store.clone(), limit: u64::MAX }
     }
 
-    fn reference_by(&self, provider: &str, key: &Key) -> FilesRef {
+    fn reference_by(&self, provider: &str, key: &SnapshotKey) -> FilesRef {
         FilesRef { provider: provider.into(), source: self.source.clone(), reference: key.to_string() }
     }
 
@@ -68,7 +68,7 @@ impl CopyProvider {
 }
 
 impl Provider for CopyProvider {
-    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
+    fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
         let session = self.store.lock_session(key.session())?;
         let place = self.store.copy_of(key);
         if place.symlink_metadata().is_ok() {
@@ -91,7 +91,7 @@ impl Provider for CopyProvider {
         Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.into_messages() })
     }
 
-    fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
+    fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError> {
         let place = self.store.copy_of(key);
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
@@ -103,7 +103,12 @@ impl Provider for CopyProvider {
         Ok(plan.left_out.into_messages())
     }
 
-    fn changes(&self, key: &Key, to: &Path, _branch: Option<&str>) -> Result<Option<String>, FilesError> {
+    fn changes(
+        &self,
+        key: &SnapshotKey,
+        to: &Path,
+        _branch: Option<&str>,
+    ) -> Result<Option<String>, FilesError> {
         let place = self.store.copy_of(key);
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
@@ -112,11 +117,11 @@ impl Provider for CopyProvider {
         Ok(other.map(|path| format!("{} was changed since it was restored", path.display())))
     }
 
-    fn keys(&self) -> Result<Vec<Key>, FilesError> {
+    fn keys(&self) -> Result<Vec<SnapshotKey>, FilesError> {
         Ok(self.store.copies())
     }
 
-    fn reference(&self, key: &Key) -> FilesRef {
+    fn reference(&self, key: &SnapshotKey) -> FilesRef {
         self.reference_by(COPY, key)
     }
 }

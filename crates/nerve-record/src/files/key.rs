@@ -8,7 +8,7 @@ const MAX_SESSION: usize = 64;
 
 /// A session and a snapshot number in it: `0195e3-…/3`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct SnapshotKey {
     session: String,
     id: u64,
 }
@@ -22,14 +22,14 @@ pub struct KeyError {
     session: String,
 }
 
-impl Key {
+impl SnapshotKey {
     /// Creates a key after checking the session's name. The rule is wider than that of [`nerve_types::name`], because
     /// sessions are named by UUIDs and ULIDs and foreign recordings may have names of their own. Allowed is what both
     /// paths and git (`git-check-ref-format(1)`) accept.
     ///
     /// # Errors
     /// [`KeyError`].
-    pub fn new(session: &str, id: u64) -> Result<Key, KeyError> {
+    pub fn new(session: &str, id: u64) -> Result<SnapshotKey, KeyError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let fine = (1..=MAX_SESSION).contains(&session.len())
             && session.bytes().all(allowed)
@@ -38,7 +38,7 @@ impl Key {
             && !session.ends_with('.')
             && !session.ends_with(".lock");
         if fine {
-            Ok(Key { session: session.to_string(), id })
+            Ok(SnapshotKey { session: session.to_string(), id })
         } else {
             let quoted = session.chars().take(MAX_SESSION).collect();
             Err(KeyError { session: quoted })
@@ -56,20 +56,20 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for SnapshotKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.session, self.id)
     }
 }
 
-impl FromStr for Key {
+impl FromStr for SnapshotKey {
     type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<Key, KeyError> {
+    fn from_str(text: &str) -> Result<SnapshotKey, KeyError> {
         let bad = || KeyError { session: text.chars().take(MAX_SESSION).collect() };
         let (session, id) = text.split_once('/').ok_or_else(bad)?;
         let id: u64 = id.parse().map_err(|_| bad())?;
-        let key = Key::new(session, id)?;
+        let key = SnapshotKey::new(session, id)?;
         // Only the canonical form is valid, not `a/01` or `a/+1`.
         if key.to_string() == text { Ok(key) } else { Err(bad()) }
     }
@@ -84,7 +84,7 @@ mod tests {
         for session in
             ["a", "0195e3a1-77aa-7bcd-8000-0123456789ab", "01HXYZABCDEFGHJKMNPQRSTVWX", "a_b.c", "_", "-x"]
         {
-            let key = Key::new(session, 7).unwrap();
+            let key = SnapshotKey::new(session, 7).unwrap();
             assert_eq!(key.to_string(), format!("{session}/7"));
             assert_eq!(key.to_string().parse(), Ok(key));
         }
@@ -97,12 +97,12 @@ mod tests {
             "", ".", "..", "../x", "a/b", "a..b", ".a", "a.", "a.lock", "a b", "a\n", "ä", "a\0", "a~1",
             "@{", &long,
         ] {
-            let error = Key::new(session, 1).unwrap_err().to_string();
+            let error = SnapshotKey::new(session, 1).unwrap_err().to_string();
             assert!(error.contains("not allowed"), "{error}");
         }
         for key in ["a", "a/", "a/x", "a/-1", "a/+1", "a/01", "a/1/2", "../1", "/1", "a/18446744073709551616"]
         {
-            assert!(key.parse::<Key>().is_err(), "{key}");
+            assert!(key.parse::<SnapshotKey>().is_err(), "{key}");
         }
     }
 }

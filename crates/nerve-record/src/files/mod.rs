@@ -20,7 +20,7 @@ use nerve_types::TsNs;
 
 pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
-pub use key::{Key, KeyError};
+pub use key::{KeyError, SnapshotKey};
 pub use restore_dir::RestoreDir;
 pub use store::FileStore;
 
@@ -32,14 +32,14 @@ pub trait Provider {
     ///
     /// # Errors
     /// [`FilesError`]. Neither a reference nor a partial copy remains then.
-    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError>;
+    fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError>;
 
     /// Restores files into `to`, which must be empty or missing. The source directory is not touched. Returns what
     /// could not be restored and why, as in [`FileSnapshot::left_out`].
     ///
     /// # Errors
     /// [`FilesError`]. `to` may contain part of the files then.
-    fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError>;
+    fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError>;
 
     /// Restores files as a work tree: if they came from a git repository, the directory becomes a work tree of it on a
     /// new branch. The repository's current branch, index and files are not changed. Concurrent calls for the same
@@ -49,8 +49,12 @@ pub trait Provider {
     /// [`FilesError::PathExists`] and [`FilesError::BranchExists`] if another process was faster; other
     /// [`FilesError`]s. A branch and a directory created by this call are removed again; a directory that existed
     /// before may contain part of the files.
-    fn restore_work_tree(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
-        Ok(Restored { left_out: dir.fill(|| self.restore(key, dir.to))?, branch: None })
+    fn restore_work_tree(
+        &self,
+        key: &SnapshotKey,
+        dir: &RestoreDir<'_>,
+    ) -> Result<RestoreResult, FilesError> {
+        Ok(RestoreResult { left_out: dir.fill(|| self.restore(key, dir.to))?, branch: None })
     }
 
     /// Removes the result of [`Provider::restore_work_tree`].
@@ -65,7 +69,12 @@ pub trait Provider {
     ///
     /// # Errors
     /// [`FilesError`] if that cannot be determined.
-    fn changes(&self, key: &Key, to: &Path, branch: Option<&str>) -> Result<Option<String>, FilesError>;
+    fn changes(
+        &self,
+        key: &SnapshotKey,
+        to: &Path,
+        branch: Option<&str>,
+    ) -> Result<Option<String>, FilesError>;
 
     /// Removes the result of [`Provider::restore_work_tree`], changed or not. The branch is kept if it has commits on
     /// no other branch. Returns the number of those commits.
@@ -89,10 +98,10 @@ pub trait Provider {
     ///
     /// # Errors
     /// [`FilesError`].
-    fn keys(&self) -> Result<Vec<Key>, FilesError>;
+    fn keys(&self) -> Result<Vec<SnapshotKey>, FilesError>;
 
     /// Returns the reference of a snapshot, for [`provider_of`].
-    fn reference(&self, key: &Key) -> FilesRef;
+    fn reference(&self, key: &SnapshotKey) -> FilesRef;
 }
 
 /// Metadata of a snapshot to take.
@@ -127,7 +136,7 @@ pub struct FileSnapshot {
 
 /// The result of [`Provider::restore_work_tree`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreResult {
     /// Files that could not be restored, with the reason, as in [`FileSnapshot::left_out`].
     pub left_out: Vec<String>,
     /// The new branch; `None` without git.
@@ -155,7 +164,7 @@ pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provi
 ///
 /// # Errors
 /// See [`choose`].
-pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, FilesError> {
+pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(SnapshotKey, FilesRef)>, FilesError> {
     let git = GitProvider::at(dir, store, DEFAULT_LIMIT)?;
     let mut found = Vec::new();
     if let Some(git) = git {
@@ -171,7 +180,10 @@ pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRe
 ///
 /// # Errors
 /// The provider is unknown, the reference is invalid, or the source is no longer a git work tree.
-pub fn provider_of(files: &FilesRef, store: &FileStore) -> Result<(Box<dyn Provider>, Key), FilesError> {
+pub fn provider_of(
+    files: &FilesRef,
+    store: &FileStore,
+) -> Result<(Box<dyn Provider>, SnapshotKey), FilesError> {
     let unknown =
         || FilesError::Reference { provider: files.provider.clone(), reference: files.reference.clone() };
     match files.provider.as_str() {
@@ -203,13 +215,13 @@ pub enum FilesError {
     #[error("files of snapshot {key} already exist")]
     Exists {
         /// Key of the snapshot.
-        key: Key,
+        key: SnapshotKey,
     },
     /// The snapshot does not exist.
     #[error("no files of snapshot {key} in {}", place.display())]
     NotFound {
         /// Key of the snapshot.
-        key: Key,
+        key: SnapshotKey,
         /// The work tree or the store.
         place: PathBuf,
     },

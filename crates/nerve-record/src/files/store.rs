@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{FilesError, Key};
+use super::{FilesError, SnapshotKey};
 
 /// The store at `<state>/snapshots`. Created on first use, private to its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl FileStore {
     /// # Errors
     /// The session name is invalid, or the store cannot be written.
     pub fn next_id(&self, session: &str, used: impl IntoIterator<Item = u64>) -> Result<u64, FilesError> {
-        Key::new(session, 0)?;
+        SnapshotKey::new(session, 0)?;
         let mut session = self.lock_session(session)?;
         let path = session.dir.join("lock");
         let last = session.last_id().map_err(FilesError::io("read", &path))?;
@@ -55,7 +55,7 @@ impl FileStore {
     /// # Errors
     /// The session name is invalid, or the store cannot be written.
     pub fn release_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
-        Key::new(session, 0)?;
+        SnapshotKey::new(session, 0)?;
         let mut session = self.lock_session(session)?;
         let path = session.dir.join("lock");
         if session.last_id().map_err(FilesError::io("read", &path))? == id {
@@ -84,7 +84,7 @@ impl FileStore {
     }
 
     /// Returns the path of a snapshot's copy.
-    pub(super) fn copy_of(&self, key: &Key) -> PathBuf {
+    pub(super) fn copy_of(&self, key: &SnapshotKey) -> PathBuf {
         self.root.join(key.session()).join(key.id().to_string())
     }
 
@@ -109,7 +109,7 @@ impl FileStore {
     }
 
     /// Lists all copies, sorted.
-    pub(super) fn copies(&self) -> Vec<Key> {
+    pub(super) fn copies(&self) -> Vec<SnapshotKey> {
         let names = |dir: &Path| {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
@@ -117,9 +117,9 @@ impl FileStore {
         let sessions = names(&self.root).into_iter();
         let keys = sessions.flat_map(|session| {
             let ids = names(&self.root.join(&session));
-            ids.into_iter().filter_map(move |id| format!("{session}/{id}").parse::<Key>().ok())
+            ids.into_iter().filter_map(move |id| format!("{session}/{id}").parse::<SnapshotKey>().ok())
         });
-        let mut keys: Vec<Key> = keys.collect();
+        let mut keys: Vec<SnapshotKey> = keys.collect();
         keys.sort();
         keys
     }

@@ -16,7 +16,7 @@ mod writer;
 use std::io::Cursor;
 use std::path::PathBuf;
 
-use nerve_record::ahr::{Block, Body, HEADER_LEN, Lost, Part, Reader, Record, Segment};
+use nerve_record::ahr::{Block, Body, DamagedRange, HEADER_LEN, Part, Reader, Record, Segment};
 use nerve_types::TsNs;
 
 /// 2025-10-09T08:53:20Z.
@@ -112,7 +112,7 @@ fn blocks(parts: &[Part]) -> Vec<&Block> {
         .collect()
 }
 
-fn lost(parts: &[Part]) -> Vec<&Lost> {
+fn lost(parts: &[Part]) -> Vec<&DamagedRange> {
     parts
         .iter()
         .filter_map(|part| match part {

@@ -29,7 +29,7 @@ impl RepairDir {
     /// Reads the copy, which must be intact.
     fn copy(&self) -> Vec<Part> {
         let parts = read(fs::read(self.to()).unwrap());
-        assert_eq!(lost(&parts), Vec::<&nerve_record::ahr::Lost>::new());
+        assert_eq!(lost(&parts), Vec::<&nerve_record::ahr::DamagedRange>::new());
         for block in blocks(&parts) {
             assert_eq!(block.damage(), None);
         }

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use nerve_record::files::{
-    FileStore, FilesError, GitProvider, Provider, RestoreDir, Restored, SnapshotRequest, choose, provider_of,
+    FileStore, FilesError, GitProvider, Provider, RestoreDir, RestoreResult, SnapshotRequest, choose,
+    provider_of,
 };
 
 use crate::{Fixture, MEGABYTE, REQUEST, key, listing};
@@ -53,7 +54,7 @@ fn provider(fixture: &Fixture) -> GitProvider {
 }
 
 /// Restores a snapshot as a work tree in a new directory.
-fn restore_branch(fixture: &Fixture, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
+fn restore_branch(fixture: &Fixture, id: u64, to: &Path, branch: &str) -> Result<RestoreResult, FilesError> {
     provider(fixture).restore_work_tree(&key(id), &RestoreDir { to, is_new: true, branch })
 }
 

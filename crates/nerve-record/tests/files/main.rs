@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nerve_record::files::{FileStore, Key, SnapshotRequest};
+use nerve_record::files::{FileStore, SnapshotKey, SnapshotRequest};
 use nerve_types::TsNs;
 use tempfile::TempDir;
 
@@ -18,8 +18,8 @@ const REQUEST: SnapshotRequest<'static> =
     SnapshotRequest { at: TsNs(1_766_399_400_000_000_000), label: Some("before the fix"), stop: None };
 const MEGABYTE: u64 = 1 << 20;
 
-fn key(id: u64) -> Key {
-    Key::new("session-1", id).unwrap()
+fn key(id: u64) -> SnapshotKey {
+    SnapshotKey::new("session-1", id).unwrap()
 }
 
 /// A directory to take snapshots of, and a store next to it.

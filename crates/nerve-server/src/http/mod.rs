@@ -90,7 +90,7 @@ pub(crate) struct HttpConfig {
 struct Shared {
     state: Arc<ServerState>,
     recordings: Arc<Path>,
-    /// Held while the recordings are listed.
+    /// NameStatus while the recordings are listed.
     recordings_lock: Arc<Semaphore>,
     budget: Budget,
 }

@@ -9,7 +9,7 @@ use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_server::access::token::TokenFile;
 use nerve_server::error::ServerError;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_server::server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,26 +22,26 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Returns the directories below a separate NERVE_HOME.
-pub(crate) fn places(home: &Path) -> Places {
-    Places::under(home)
+pub(crate) fn paths(home: &Path) -> ServerPaths {
+    ServerPaths::under(home)
 }
 
 /// Creates an engine whose nodes run in this process.
-pub(crate) fn engine(places: &Places) -> Engine {
+pub(crate) fn engine(paths: &ServerPaths) -> Engine {
     Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: "test".to_string(),
-            history_dir: Some(places.history.clone()),
+            history_dir: Some(paths.history.clone()),
             profile_dir: None,
             hook_relay: None,
             hosting: None,
             panes: Default::default(),
             proxies: Default::default(),
         },
-        runs_dir: Some(places.runs()),
-        sessions_file: Some(places.sessions_file()),
-        conversations: Some(places.conversations()),
-        results_dir: Some(places.results()),
+        runs_dir: Some(paths.runs()),
+        sessions_file: Some(paths.sessions_file()),
+        conversations: Some(paths.conversations()),
+        results_dir: Some(paths.results()),
         telemetry: Default::default(),
     })
 }
@@ -105,17 +105,17 @@ impl<T: Transport> RunningServer<T> {
     }
 
     fn start_in(home: TempDir, change: impl FnOnce(&mut ServerConfig)) -> RunningServer<T> {
-        let places = places(home.path());
-        let mut config = ServerConfig::new("test", places.clone());
+        let paths = paths(home.path());
+        let mut config = ServerConfig::new("test", paths.clone());
         T::listen(&mut config);
         change(&mut config);
         let server = Server::bind(&config).unwrap();
         let (tcp, token) = (server.tcp_address(), config.token);
-        let engine = engine(&places);
+        let engine = engine(&paths);
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let task = tokio::spawn(async move { server.run(engine, stopping.cancelled_owned()).await });
-        let socket = places.socket("test").unwrap();
+        let socket = paths.socket("test").unwrap();
         RunningServer { socket, home, task, tcp, token, stop, transport: PhantomData }
     }
 

@@ -6,11 +6,11 @@ use nerve_client::{ClientError, ExecuteOptions, NerveClient};
 use nerve_server::{InProcess, serve_in_process};
 use tempfile::TempDir;
 
-use crate::harness::{DEADLINE, engine, places};
+use crate::harness::{DEADLINE, engine, paths};
 
 fn start_in_process() -> (NerveClient, InProcess, TempDir) {
     let home = tempfile::tempdir().unwrap();
-    let (stream, server) = serve_in_process(engine(&places(home.path()))).unwrap();
+    let (stream, server) = serve_in_process(engine(&paths(home.path()))).unwrap();
     (NerveClient::over(stream), server, home)
 }
 
@@ -31,7 +31,7 @@ async fn client_gets_nodes_answers_and_events() {
     assert_eq!(answer.response.text.trim(), "hello");
     let event = events.next().await.unwrap();
     assert_eq!((event.kind(), event.node_id.as_deref()), (Some(EventType::NodeCreated), Some("a")));
-    assert!(!places(home.path()).runtime.exists(), "socket directory was created");
+    assert!(!paths(home.path()).runtime.exists(), "socket directory was created");
     drop((client, node, events));
     wait_for_exit(server).await;
 }

@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 
-use nerve_server::daemon::{Held, holder};
+use nerve_server::daemon::{NameStatus, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::private_directory;
 use nerve_server::server::{Server, ServerConfig};
 use serde_json::json;
 
-use crate::harness::{Client, TestServer, places};
+use crate::harness::{Client, TestServer, paths};
 
 #[tokio::test]
 async fn socket_is_private() {
@@ -24,11 +24,11 @@ async fn socket_is_private() {
 #[tokio::test]
 async fn second_server_of_a_name_is_rejected() {
     let server = TestServer::start();
-    let config = ServerConfig::new("test", places(server.home.path()));
+    let config = ServerConfig::new("test", paths(server.home.path()));
     let error = Server::bind(&config).unwrap_err();
     assert!(matches!(error, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == std::process::id()));
     assert!(error.to_string().starts_with("server 'test' is already running, pid "), "{error}");
-    let other = ServerConfig::new("other", places(server.home.path()));
+    let other = ServerConfig::new("other", paths(server.home.path()));
     drop(Server::bind(&other).unwrap());
     assert_eq!(server.client().await.request_ok("PING", json!({})).await["pong"], true);
     server.stop().await;
@@ -37,21 +37,21 @@ async fn second_server_of_a_name_is_rejected() {
 #[tokio::test]
 async fn stale_socket_is_replaced() {
     let home = tempfile::tempdir().unwrap();
-    let places = places(home.path());
-    private_directory(&places.runtime).unwrap();
-    drop(UnixListener::bind(places.socket("test").unwrap()).unwrap());
-    fs::write(places.lock("test").unwrap(), "1 1\n").unwrap();
-    Server::bind(&ServerConfig::new("test", places)).unwrap();
+    let paths = paths(home.path());
+    private_directory(&paths.runtime).unwrap();
+    drop(UnixListener::bind(paths.socket("test").unwrap()).unwrap());
+    fs::write(paths.lock("test").unwrap(), "1 1\n").unwrap();
+    Server::bind(&ServerConfig::new("test", paths)).unwrap();
 }
 
 #[tokio::test]
 async fn foreign_file_at_socket_path_is_kept() {
     let home = tempfile::tempdir().unwrap();
-    let places = places(home.path());
-    private_directory(&places.runtime).unwrap();
-    let path = places.socket("test").unwrap();
+    let paths = paths(home.path());
+    private_directory(&paths.runtime).unwrap();
+    let path = paths.socket("test").unwrap();
     fs::write(&path, "precious").unwrap();
-    let error = Server::bind(&ServerConfig::new("test", places)).unwrap_err();
+    let error = Server::bind(&ServerConfig::new("test", paths)).unwrap_err();
     assert!(matches!(error, ServerError::NotASocket { .. }));
     assert_eq!(fs::read_to_string(path).unwrap(), "precious");
 }
@@ -60,7 +60,7 @@ async fn foreign_file_at_socket_path_is_kept() {
 async fn too_long_socket_path_is_rejected() {
     let home = tempfile::tempdir().unwrap();
     let deep = home.path().join("d".repeat(90));
-    let error = Server::bind(&ServerConfig::new("test", places(&deep))).unwrap_err();
+    let error = Server::bind(&ServerConfig::new("test", paths(&deep))).unwrap_err();
     assert!(matches!(error, ServerError::PathTooLong { .. }));
     assert!(error.to_string().contains("at most 107"), "{error}");
     assert!(error.hint().unwrap().contains("NERVE_HOME"));
@@ -70,7 +70,7 @@ async fn too_long_socket_path_is_rejected() {
 #[tokio::test]
 async fn shutdown_notifies_clients_and_frees_name() {
     let server = TestServer::start();
-    let places = places(server.home.path());
+    let paths = paths(server.home.path());
     let mut watcher = server.client().await;
     watcher.request_ok("PING", json!({})).await;
     let mut client = server.client().await;
@@ -80,7 +80,7 @@ async fn shutdown_notifies_clients_and_frees_name() {
     let socket = server.socket.clone();
     server.wait_for_exit().await;
     assert!(!socket.exists());
-    assert_eq!(holder(&places, "test").unwrap(), Held::Free);
+    assert_eq!(holder(&paths, "test").unwrap(), NameStatus::Free);
 }
 
 #[tokio::test]

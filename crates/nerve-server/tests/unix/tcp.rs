@@ -21,7 +21,7 @@ use nerve_testkit::wait_until;
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use crate::harness::{Client, DEADLINE, TcpServer, places};
+use crate::harness::{Client, DEADLINE, TcpServer, paths};
 
 fn one_shot(node: &str) -> CreateNode {
     CreateNode { backend: "bash".to_string(), ..CreateNode::new(node) }
@@ -85,24 +85,24 @@ async fn request_may_follow_token_at_once() {
 #[tokio::test]
 async fn addresses_are_published_and_freed() {
     let server = TcpServer::start();
-    let (address, places) = (server.tcp(), places(server.home.path()));
-    let listens = daemon::addresses(&places, "test").unwrap();
+    let (address, paths) = (server.tcp(), paths(server.home.path()));
+    let listens = daemon::addresses(&paths, "test").unwrap();
     assert_eq!((listens.tcp, listens.http, listens.tls), (Some(address), None, false));
     assert_eq!(listens.urls(), [format!("tcp://{address}")]);
-    let config = ServerConfig { tcp: Some(address), ..ServerConfig::new("other", places.clone()) };
+    let config = ServerConfig { tcp: Some(address), ..ServerConfig::new("other", paths.clone()) };
     let error = Server::bind(&config).unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     let mut client = server.client().await;
     client.request_ok("SHUTDOWN", json!({})).await;
     server.task.await.unwrap().unwrap();
-    assert_eq!(daemon::addresses(&places, "test").unwrap(), daemon::Addresses::default());
+    assert_eq!(daemon::addresses(&paths, "test").unwrap(), daemon::Addresses::default());
     Server::bind(&config).unwrap();
 }
 
 #[tokio::test]
 async fn public_address_needs_tls_or_insecure() {
     let home = tempfile::tempdir().unwrap();
-    let mut config = ServerConfig::new("test", places(home.path()));
+    let mut config = ServerConfig::new("test", paths(home.path()));
     config.tcp = Some(([0, 0, 0, 0], 0).into());
     let error = Server::bind(&config).unwrap_err();
     assert!(

@@ -22,7 +22,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::harness::{Client, DEADLINE, TcpServer, places};
+use crate::harness::{Client, DEADLINE, TcpServer, paths};
 
 /// A CA certificate, and a directory with the server's certificate and key.
 pub(crate) struct Authority {
@@ -181,7 +181,7 @@ async fn invalid_certificate_files_are_named() {
     let (one, other) = (authority(), authority());
     let home = tempfile::tempdir().unwrap();
     let assert_rejected = |cert: &Path, key: &Path, name: &Path| {
-        let mut config = ServerConfig::new("test", places(home.path()));
+        let mut config = ServerConfig::new("test", paths(home.path()));
         config.tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         config.tls = Some(TlsFiles { cert: cert.to_path_buf(), key: key.to_path_buf() });
         let error = Server::bind(&config).unwrap_err();

@@ -1,7 +1,7 @@
 //! The content of the help sheet: keys by context, and the terminal's capabilities.
 
 use crate::bindings::Bindings;
-use crate::keys::{Code, Context, Entry, Key, OPERATIONS};
+use crate::keys::{Code, Context, Key, OPERATIONS, OperationInfo};
 use crate::status_info::Capabilities;
 use crate::viewer::Source;
 
@@ -37,14 +37,14 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
         if title.is_empty() {
             continue;
         }
-        let is_first = |entry: &&Entry| {
+        let is_first = |entry: &&OperationInfo| {
             let before = &sections[..at];
             entry.contexts.contains(context)
                 && !before.iter().any(|(other, _)| entry.contexts.contains(other))
         };
         // An operation without a key is omitted if it has one after the prefix. The live section lists only bound
         // operations.
-        let has_row = |entry: &&Entry| {
+        let has_row = |entry: &&OperationInfo| {
             let is_bound = !bindings.keys_of(entry).is_empty();
             is_bound || *context != Context::Live && prefix_alternative(bindings, entry).is_none()
         };
@@ -95,7 +95,7 @@ pub(crate) fn text_row(keys: &str, help: &str) -> Line {
 }
 
 /// Returns an operation's row. Keys that the terminal cannot send are in brackets, followed by an alternative.
-fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
+fn row(bindings: &Bindings, entry: &OperationInfo, capabilities: Capabilities) -> Line {
     let names = bindings.keys_of(entry);
     let arrives = |name: &str| capabilities.kitty_keyboard || !needs_protocol(name);
     let (here, not_here): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| arrives(name));
@@ -111,7 +111,7 @@ fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
 }
 
 /// Returns the keys that do the same after the prefix.
-fn prefix_alternative(bindings: &Bindings, entry: &Entry) -> Option<String> {
+fn prefix_alternative(bindings: &Bindings, entry: &OperationInfo) -> Option<String> {
     let prefix = OPERATIONS.iter().find(|other| other.name == "prefix")?;
     let prefix = bindings.keys_of(prefix).into_iter().next()?;
     let after = bindings.keys_in(Context::Prefix, entry.operation).into_iter().next()?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_types::{Size, TsNs};
-use nerve_view::keys::{Button, Input, Mouse, MouseAct};
+use nerve_view::keys::{Button, Input, Mouse, MouseAction};
 use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
 use nerve_view::viewport::Row;
@@ -98,8 +98,8 @@ impl Session {
 
     fn click(&mut self, col: u16, row: u16) -> Option<Effect> {
         let mouse = |what| Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false });
-        let asked = self.harness.input(mouse(MouseAct::Press(Button::Left)));
-        self.harness.input(mouse(MouseAct::Release(Button::Left)));
+        let asked = self.harness.input(mouse(MouseAction::Press(Button::Left)));
+        self.harness.input(mouse(MouseAction::Release(Button::Left)));
         self.asked(asked)
     }
 

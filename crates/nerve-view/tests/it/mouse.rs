@@ -3,25 +3,25 @@
 use std::time::Duration;
 
 use nerve_view::document::Document;
-use nerve_view::keys::{Button, Input, Mouse, MouseAct, Wheel};
+use nerve_view::keys::{Button, Input, Mouse, MouseAction, Wheel};
 use nerve_view::regions::FrameContext;
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Mode, Target};
 
 use crate::{COLS, Harness};
 
-fn mouse(what: MouseAct, col: u16, row: u16) -> Input {
+fn mouse(what: MouseAction, col: u16, row: u16) -> Input {
     Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false })
 }
 
 fn click(harness: &mut Harness, col: u16, row: u16) -> Option<Effect> {
-    let asked = harness.input(mouse(MouseAct::Press(Button::Left), col, row));
-    assert_eq!(harness.input(mouse(MouseAct::Release(Button::Left), col, row)), None);
+    let asked = harness.input(mouse(MouseAction::Press(Button::Left), col, row));
+    assert_eq!(harness.input(mouse(MouseAction::Release(Button::Left), col, row)), None);
     asked
 }
 
 fn wheel(harness: &mut Harness, way: Wheel) -> Option<Effect> {
-    harness.input(mouse(MouseAct::Wheel(way), 1, 1))
+    harness.input(mouse(MouseAction::Wheel(way), 1, 1))
 }
 
 fn target(harness: &Harness) -> Option<Target> {
@@ -86,22 +86,24 @@ fn live_click_opens_entry_only_at_a_mark() {
 fn program_gets_the_mouse_it_requested() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
     harness.write("\x1b[?1002h\x1b[?1006h");
-    for what in
-        [MouseAct::Press(Button::Right), MouseAct::Wheel(Wheel::Up), MouseAct::Move(Some(Button::Left))]
-    {
+    for what in [
+        MouseAction::Press(Button::Right),
+        MouseAction::Wheel(Wheel::Up),
+        MouseAction::Move(Some(Button::Left)),
+    ] {
         assert_eq!(harness.input(mouse(what, 4, 2)), Some(Effect::Input(mouse(what, 4, 2))));
     }
-    harness.input(mouse(MouseAct::Release(Button::Right), 4, 2));
-    assert_eq!(harness.input(mouse(MouseAct::Press(Button::Left), COLS, 0)), None, "not in the gutter");
-    assert_eq!(harness.input(mouse(MouseAct::Press(Button::Left), 2, 4)), None, "not in the status");
+    harness.input(mouse(MouseAction::Release(Button::Right), 4, 2));
+    assert_eq!(harness.input(mouse(MouseAction::Press(Button::Left), COLS, 0)), None, "not in the gutter");
+    assert_eq!(harness.input(mouse(MouseAction::Press(Button::Left), 2, 4)), None, "not in the status");
     // In a window that is lower than the screen, places are those of the screen.
     harness.resize(2);
     harness.write("");
-    let press = MouseAct::Press(Button::Left);
+    let press = MouseAction::Press(Button::Left);
     assert_eq!(harness.input(mouse(press, 2, 1)), Some(Effect::Input(mouse(press, 2, 2))));
     // Not while somebody scrolls.
     harness.keys("shift+pageup");
-    assert_eq!(harness.input(mouse(MouseAct::Wheel(Wheel::Down), 1, 1)), None);
+    assert_eq!(harness.input(mouse(MouseAction::Wheel(Wheel::Down), 1, 1)), None);
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn wheel_scrolls_back_and_returns_to_live() {
 fn full_screen_program_gets_the_wheel() {
     let mut harness = Harness::live(&["1", "2"], 5);
     harness.write("\x1b[?1049h");
-    let up = mouse(MouseAct::Wheel(Wheel::Up), 1, 1);
+    let up = mouse(MouseAction::Wheel(Wheel::Up), 1, 1);
     assert_eq!(harness.input(up.clone()), Some(Effect::Input(up)));
 }
 
@@ -146,7 +148,7 @@ fn click_on_timeline_seeks() {
     let timeline = Timeline { of: Duration::from_secs(100), ..Timeline::default() };
     let frame = FrameContext { timeline: Some(&timeline), ..FrameContext::new(&document, harness.regions) };
     let seek = |viewer: &mut nerve_view::viewer::Viewer, col| {
-        viewer.input(mouse(MouseAct::Press(Button::Left), col, 5), &frame)
+        viewer.input(mouse(MouseAction::Press(Button::Left), col, 5), &frame)
     };
     assert_eq!(seek(&mut harness.viewer, COLS - 1), Some(Effect::Seek(Duration::from_secs(100))));
     let middle = timeline.time_at(9, COLS);
@@ -168,7 +170,7 @@ fn click_cancels_confirmation() {
 fn mouse_move_keeps_esc_armed() {
     let mut harness = Harness::hundred(5);
     harness.keys("esc");
-    harness.input(mouse(MouseAct::Move(None), 1, 1));
+    harness.input(mouse(MouseAction::Move(None), 1, 1));
     assert_eq!(harness.keys("esc"), [Effect::Quit]);
     harness.keys("esc");
     click(&mut harness, 1, 1);
@@ -186,8 +188,8 @@ fn dragging() -> Harness {
 fn program_gets_release_of_its_press() {
     let mut harness = dragging();
     let own = |what, col, row| Some(Effect::Input(mouse(what, col, row)));
-    let (press, drag) = (MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)));
-    let release = MouseAct::Release(Button::Left);
+    let (press, drag) = (MouseAction::Press(Button::Left), MouseAction::Move(Some(Button::Left)));
+    let release = MouseAction::Release(Button::Left);
     assert_eq!(harness.input(mouse(press, 3, 1)), own(press, 3, 1));
     assert_eq!(harness.input(mouse(drag, COLS + 4, 9)), own(drag, COLS - 1, 4));
     assert_eq!(harness.input(mouse(release, COLS + 4, 6)), own(release, COLS - 1, 4));
@@ -196,13 +198,15 @@ fn program_gets_release_of_its_press() {
 #[test]
 fn viewer_press_is_not_sent_to_program() {
     let mut harness = dragging();
-    for what in
-        [MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)), MouseAct::Release(Button::Left)]
-    {
-        let col = if what == MouseAct::Press(Button::Left) { COLS } else { 3 };
+    for what in [
+        MouseAction::Press(Button::Left),
+        MouseAction::Move(Some(Button::Left)),
+        MouseAction::Release(Button::Left),
+    ] {
+        let col = if what == MouseAction::Press(Button::Left) { COLS } else { 3 };
         assert_eq!(harness.input(mouse(what, col, 1)), None, "{what:?}");
     }
-    let press = MouseAct::Press(Button::Left);
+    let press = MouseAction::Press(Button::Left);
     assert_eq!(harness.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }
 
@@ -212,6 +216,6 @@ fn click_uses_the_row_that_was_drawn() {
     harness.write("\x1b[5;1H");
     // Not drawn yet.
     harness.terminal.process_data(nerve_types::TsNs(0), b"\r\n\r\n");
-    let press = MouseAct::Press(Button::Left);
+    let press = MouseAction::Press(Button::Left);
     assert_eq!(harness.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }

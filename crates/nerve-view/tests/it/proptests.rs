@@ -7,7 +7,7 @@ use nerve_types::{Size, TsNs};
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
 use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
-use nerve_view::keys::{Button, Input, Key, Mouse, MouseAct, Wheel};
+use nerve_view::keys::{Button, Input, Key, Mouse, MouseAction, Wheel};
 use nerve_view::regions::FrameContext;
 use nerve_view::search::{Pattern, PatternOptions};
 use nerve_view::timeline::Timeline;
@@ -104,7 +104,7 @@ enum Deed {
     Key(Key),
     Way(&'static str),
     Paste(String),
-    Mouse(MouseAct, u16, u16),
+    Mouse(MouseAction, u16, u16),
     Write(String),
     Snapshot,
     Window(u16, u16),
@@ -126,12 +126,12 @@ fn keys() -> impl Strategy<Value = Key> {
     ]
 }
 
-fn acts() -> impl Strategy<Value = MouseAct> {
-    let wheel = |way| Just(MouseAct::Wheel(way));
+fn acts() -> impl Strategy<Value = MouseAction> {
+    let wheel = |way| Just(MouseAction::Wheel(way));
     prop_oneof![
-        4 => Just(MouseAct::Press(Button::Left)),
-        1 => Just(MouseAct::Release(Button::Left)),
-        1 => Just(MouseAct::Move(None)),
+        4 => Just(MouseAction::Press(Button::Left)),
+        1 => Just(MouseAction::Release(Button::Left)),
+        1 => Just(MouseAction::Move(None)),
         2 => wheel(Wheel::Up),
         2 => wheel(Wheel::Down),
         1 => wheel(Wheel::Right),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nerve_types::{Size, TsNs};
-use nerve_view::keys::{Button, Input, Mouse, MouseAct};
+use nerve_view::keys::{Button, Input, Mouse, MouseAction};
 use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_view::viewer::{Effect, Mode};
 use nerve_view::viewport::Row;
@@ -186,7 +186,7 @@ fn click_opens_a_tool() {
     let mut harness = harness();
     harness.keys("ctrl+shift+t");
     let at = |row| {
-        let what = MouseAct::Press(Button::Left);
+        let what = MouseAction::Press(Button::Left);
         Input::Mouse(Mouse { what, col: 3, row, ctrl: false, alt: false, shift: false })
     };
     assert_eq!(harness.input(at(4)), None, "below the list");

@@ -20,13 +20,13 @@ impl Input {
     /// Encodes the input for a program that has set these modes; empty for events that the program did not request.
     ///
     /// ```
-    /// use nerve_vt::keys::{Button, Input, Mouse, MouseAct};
+    /// use nerve_vt::keys::{Button, Input, Mouse, MouseAction};
     /// use nerve_vt::screen::{Modes, MouseEncoding, MouseTracking};
     /// let key = Input::Key("ctrl+c".parse()?);
     /// assert_eq!(key.bytes(Modes::default()), b"\x03");
     /// assert_eq!(key.bytes(Modes { kitty_keyboard: 1, ..Modes::default() }), b"\x1b[99;5u");
     ///
-    /// let what = MouseAct::Press(Button::Left);
+    /// let what = MouseAction::Press(Button::Left);
     /// let click = Input::Mouse(Mouse { what, col: 4, row: 0, ctrl: false, alt: false, shift: false });
     /// assert_eq!(click.bytes(Modes::default()), b"");
     /// let (mouse, mouse_encoding) = (Some(MouseTracking::Buttons), MouseEncoding::Sgr);

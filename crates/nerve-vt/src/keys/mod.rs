@@ -8,7 +8,7 @@ mod paste;
 mod xterm;
 
 pub use self::input::Input;
-pub use self::mouse::{Button, Mouse, MouseAct, Wheel};
+pub use self::mouse::{Button, Mouse, MouseAction, Wheel};
 pub use self::names::KeyError;
 pub use self::paste::{EscapeError, paste, unescape};
 

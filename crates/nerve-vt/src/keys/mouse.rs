@@ -7,7 +7,7 @@ use crate::screen::{Modes, MouseEncoding, MouseTracking};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mouse {
     /// Kind of event.
-    pub what: MouseAct,
+    pub what: MouseAction,
     /// Column of the terminal, 0-based.
     pub col: u16,
     /// Row of the screen, 0-based.
@@ -22,7 +22,7 @@ pub struct Mouse {
 
 /// Kinds of mouse events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MouseAct {
+pub enum MouseAction {
     /// A button was pressed.
     Press(Button),
     /// A button was released.
@@ -78,21 +78,21 @@ impl Mouse {
     fn is_wanted(self, tracking: MouseTracking) -> bool {
         use MouseTracking::{Drags, Moves, Presses};
         match self.what {
-            MouseAct::Press(_) => true,
-            MouseAct::Release(_) | MouseAct::Wheel(_) => tracking != Presses,
-            MouseAct::Move(Some(_)) => matches!(tracking, Drags | Moves),
-            MouseAct::Move(None) => tracking == Moves,
+            MouseAction::Press(_) => true,
+            MouseAction::Release(_) | MouseAction::Wheel(_) => tracking != Presses,
+            MouseAction::Move(Some(_)) => matches!(tracking, Drags | Moves),
+            MouseAction::Move(None) => tracking == Moves,
         }
     }
 
     fn report(self, tracking: MouseTracking, encoding: MouseEncoding) -> Vec<u8> {
         let (col, row) = (u32::from(self.col) + 1, u32::from(self.row) + 1);
-        let is_release = matches!(self.what, MouseAct::Release(_));
+        let is_release = matches!(self.what, MouseAction::Release(_));
         let mut code = match self.what {
-            MouseAct::Release(_) if encoding != MouseEncoding::Sgr => NO_BUTTON,
-            MouseAct::Press(button) | MouseAct::Release(button) => number(button),
-            MouseAct::Move(button) => 32 + button.map_or(NO_BUTTON, number),
-            MouseAct::Wheel(wheel) => 64 + wheel as u32,
+            MouseAction::Release(_) if encoding != MouseEncoding::Sgr => NO_BUTTON,
+            MouseAction::Press(button) | MouseAction::Release(button) => number(button),
+            MouseAction::Move(button) => 32 + button.map_or(NO_BUTTON, number),
+            MouseAction::Wheel(wheel) => 64 + wheel as u32,
         };
         if tracking != MouseTracking::Presses {
             code += 4 * u32::from(self.shift) + 8 * u32::from(self.alt) + 16 * u32::from(self.ctrl);
@@ -119,8 +119,8 @@ impl Mouse {
     /// Encodes the wheel as cursor keys.
     fn scroll(self, modes: Modes) -> Vec<u8> {
         let code = match self.what {
-            MouseAct::Wheel(Wheel::Up) => Code::Up,
-            MouseAct::Wheel(Wheel::Down) => Code::Down,
+            MouseAction::Wheel(Wheel::Up) => Code::Up,
+            MouseAction::Wheel(Wheel::Down) => Code::Down,
             _ => return Vec::new(),
         };
         Key::plain(code).encode(modes).repeat(STEP)

@@ -1,6 +1,6 @@
 //! The terminal model, shared by live sessions and replay: [`TerminalState`].
 //!
-//! Bytes go in, [`Changes`] come out: replies to write to the child process and notices of events. Readers take a
+//! Bytes go in, [`FeedResult`] come out: replies to write to the child process and notices of events. Readers take a
 //! [`Screen`], lines by absolute number, or a dump.
 //!
 //! # Line numbers
@@ -64,7 +64,7 @@ use nerve_types::{Size, TsNs};
 
 pub use keyframe::{HiddenState, Keyframe, SequenceState};
 pub use line::Cell;
-pub use notice::{Changes, Clipboard, Mark, MarkKind, Notice, Notification, Selections};
+pub use notice::{Clipboard, FeedResult, Mark, MarkKind, Notice, Notification, Selections};
 pub use snapshot_index::Snapshot;
 
 use ansi::AnsiWriter;
@@ -117,7 +117,7 @@ impl TerminalState {
     ///
     /// The result does not depend on how the bytes are split into calls. If the engine panics, the screen is rebuilt
     /// and [`Notice::Rebuilt`] reports it; stored rows are kept.
-    pub fn process_data(&mut self, now: TsNs, bytes: &[u8]) -> Changes {
+    pub fn process_data(&mut self, now: TsNs, bytes: &[u8]) -> FeedResult {
         let end = self.model.offset + bytes.len() as u64;
         self.catch_panics(self.model.size, |state| state.feed(now, bytes));
         self.model.offset = end;

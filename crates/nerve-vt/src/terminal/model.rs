@@ -19,7 +19,7 @@ use super::keyboard::Keyboard;
 use super::last_alt_screen::LastAltScreen;
 use super::line::Line;
 use super::modes::ModeSet;
-use super::notice::Changes;
+use super::notice::FeedResult;
 use super::palette::Palette;
 use super::print::RUN;
 use super::replies::Replies;
@@ -39,7 +39,7 @@ pub(super) struct Model {
     pub(super) offset: u64,
     pub(super) now: TsNs,
     pub(super) frames: Frames,
-    pub(super) changes: Changes,
+    pub(super) changes: FeedResult,
     pub(super) replies: Replies,
     pub(super) modes: ModeSet,
     /// Keyboard flags of the main and the alternate screen.
@@ -109,7 +109,7 @@ impl Model {
             offset: 0,
             now: TsNs::default(),
             frames: Frames::default(),
-            changes: Changes::default(),
+            changes: FeedResult::default(),
             replies: Replies::default(),
             modes: ModeSet::default(),
             keyboards: Default::default(),

@@ -7,14 +7,14 @@ const LIMIT: usize = 4096;
 
 /// The results of one feed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct FeedResult {
     /// Replies to the child process's queries, at most 64 KiB a feed.
     pub replies: Vec<u8>,
     /// Events in order, at most 4096 a feed; consecutive bells count as one.
     pub notices: Vec<Notice>,
 }
 
-impl Changes {
+impl FeedResult {
     pub(super) fn push_notices(&mut self, notice: Option<Notice>) {
         notice.into_iter().for_each(|notice| self.notice(notice));
     }

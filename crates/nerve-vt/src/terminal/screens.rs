@@ -1,4 +1,4 @@
-//! Changes of the whole screen: alternate screen, reset, rebuild and resize.
+//! FeedResult of the whole screen: alternate screen, reset, rebuild and resize.
 
 use alacritty_terminal::grid::{Dimensions, Grid};
 use alacritty_terminal::index::{Column, Line as GridLine};
@@ -8,7 +8,7 @@ use alacritty_terminal::vte::ansi::Handler;
 use super::cells;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
-use super::notice::{Changes, Notice};
+use super::notice::{FeedResult, Notice};
 use super::reflow::Layout;
 use super::replies::Replies;
 use super::row_extents::Extents;
@@ -75,7 +75,7 @@ impl Model {
     fn restore_stream_state(
         &mut self,
         place: (u64, TsNs),
-        changes: Changes,
+        changes: FeedResult,
         replies: Replies,
         string_broken: bool,
     ) {

@@ -1,6 +1,6 @@
 //! User input and its encoding for the program.
 
-use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
+use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAction, Wheel};
 use nerve_vt::screen::{Modes, MouseEncoding, MouseTracking};
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn typed(written: &str, name: &str) -> String {
     String::from_utf8(key.bytes(modes(written))).unwrap()
 }
 
-fn mouse(what: MouseAct, col: u16, row: u16) -> Mouse {
+fn mouse(what: MouseAction, col: u16, row: u16) -> Mouse {
     Mouse { what, col, row, ctrl: false, alt: false, shift: false }
 }
 
@@ -33,10 +33,10 @@ const ALL_KEYS: &str = "\x1b[>9u";
 const ALL_WITH_TEXT: &str = "\x1b[>29u";
 const EVENT_TYPES: &str = "\x1b[>2u";
 
-const PRESS: MouseAct = MouseAct::Press(Button::Left);
-const RELEASE: MouseAct = MouseAct::Release(Button::Right);
-const DRAG: MouseAct = MouseAct::Move(Some(Button::Middle));
-const MOVE: MouseAct = MouseAct::Move(None);
+const PRESS: MouseAction = MouseAction::Press(Button::Left);
+const RELEASE: MouseAction = MouseAction::Release(Button::Right);
+const DRAG: MouseAction = MouseAction::Move(Some(Button::Middle));
+const MOVE: MouseAction = MouseAction::Move(None);
 
 /// Tests no flags, each flag and all flags: the tables of the protocol's page.
 #[test]
@@ -103,7 +103,7 @@ fn each_screen_has_its_own_flags() {
 
 #[test]
 fn only_requested_mouse_events_are_reported() {
-    let acts = [PRESS, RELEASE, MouseAct::Wheel(Wheel::Down), DRAG, MOVE];
+    let acts = [PRESS, RELEASE, MouseAction::Wheel(Wheel::Down), DRAG, MOVE];
     for (written, expected) in [
         ("", [false; 5]),
         ("\x1b[?1006h", [false; 5]),
@@ -121,7 +121,7 @@ fn only_requested_mouse_events_are_reported() {
 
 #[test]
 fn mouse_encodings() {
-    let wheel = MouseAct::Wheel(Wheel::Right);
+    let wheel = MouseAction::Wheel(Wheel::Right);
     let (bytes, utf8, sgr, urxvt) = ("", "\x1b[?1005h", "\x1b[?1006h", "\x1b[?1015h");
     for (encoding, act, expected) in [
         (bytes, PRESS, "\x1b[M +%"),
@@ -135,10 +135,10 @@ fn mouse_encodings() {
         (sgr, DRAG, "\x1b[<33;11;5M"),
         (sgr, MOVE, "\x1b[<35;11;5M"),
         (sgr, wheel, "\x1b[<67;11;5M"),
-        (sgr, MouseAct::Wheel(Wheel::Up), "\x1b[<64;11;5M"),
+        (sgr, MouseAction::Wheel(Wheel::Up), "\x1b[<64;11;5M"),
         (urxvt, PRESS, "\x1b[32;11;5M"),
         (urxvt, RELEASE, "\x1b[35;11;5M"),
-        (urxvt, MouseAct::Wheel(Wheel::Down), "\x1b[97;11;5M"),
+        (urxvt, MouseAction::Wheel(Wheel::Down), "\x1b[97;11;5M"),
     ] {
         let report = encode(&format!("\x1b[?1003h{encoding}"), mouse(act, 10, 4));
         assert_eq!(String::from_utf8(report).unwrap(), expected, "{act:?} in {encoding:?}");
@@ -175,14 +175,15 @@ fn mouse_encoding_limits() {
 /// A pager without mouse support is scrolled with cursor keys in its requested form; a shell is not.
 #[test]
 fn wheel_on_alternate_screen() {
-    let (up, down) = (mouse(MouseAct::Wheel(Wheel::Up), 3, 3), mouse(MouseAct::Wheel(Wheel::Down), 3, 3));
+    let (up, down) =
+        (mouse(MouseAction::Wheel(Wheel::Up), 3, 3), mouse(MouseAction::Wheel(Wheel::Down), 3, 3));
     assert_eq!(encode("\x1b[?1049h", up), b"\x1b[A\x1b[A\x1b[A");
     assert_eq!(encode("\x1b[?1049h\x1b[?1h", down), b"\x1bOB\x1bOB\x1bOB");
     assert_eq!(encode("", up), b"");
     assert_eq!(encode("\x1b[?1049h\x1b[?1007l", up), b"");
     assert_eq!(encode("\x1b[?1049h\x1b[?1000h", up), b"\x1b[M`$$");
     assert_eq!(encode("\x1b[?1049h\x1b[?9h", up), b"");
-    assert_eq!(encode("\x1b[?1049h", mouse(MouseAct::Wheel(Wheel::Left), 3, 3)), b"");
+    assert_eq!(encode("\x1b[?1049h", mouse(MouseAction::Wheel(Wheel::Left), 3, 3)), b"");
     assert_eq!(encode("\x1b[?1049h", mouse(PRESS, 3, 3)), b"");
 }
 
@@ -307,10 +308,10 @@ fn any_mouse() -> impl Strategy<Value = Mouse> {
     let button = || prop::sample::select(vec![Button::Left, Button::Middle, Button::Right]);
     let wheel = prop::sample::select(vec![Wheel::Up, Wheel::Down, Wheel::Left, Wheel::Right]);
     let what = prop_oneof![
-        button().prop_map(MouseAct::Press),
-        button().prop_map(MouseAct::Release),
-        prop::option::of(button()).prop_map(MouseAct::Move),
-        wheel.prop_map(MouseAct::Wheel),
+        button().prop_map(MouseAction::Press),
+        button().prop_map(MouseAction::Release),
+        prop::option::of(button()).prop_map(MouseAction::Move),
+        wheel.prop_map(MouseAction::Wheel),
     ];
     (what, any::<u16>(), any::<u16>(), any::<[bool; 3]>())
         .prop_map(|(what, col, row, [ctrl, alt, shift])| Mouse { what, col, row, ctrl, alt, shift })

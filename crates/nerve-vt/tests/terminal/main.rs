@@ -14,7 +14,7 @@ mod replies;
 mod screens;
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::{Changes, LineIndex, TerminalState};
+use nerve_vt::terminal::{FeedResult, LineIndex, TerminalState};
 
 /// Returns a terminal after `bytes`.
 fn terminal_with(cols: u16, rows: u16, bytes: impl AsRef<[u8]>) -> TerminalState {
@@ -23,7 +23,7 @@ fn terminal_with(cols: u16, rows: u16, bytes: impl AsRef<[u8]>) -> TerminalState
     terminal
 }
 
-fn feed(terminal: &mut TerminalState, bytes: impl AsRef<[u8]>) -> Changes {
+fn feed(terminal: &mut TerminalState, bytes: impl AsRef<[u8]>) -> FeedResult {
     terminal.process_data(TsNs(0), bytes.as_ref())
 }
 

@@ -8,7 +8,7 @@ use nerve_core::engine::{Engine, EngineConfig, RequestContext};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_core::telemetry::TraceContext;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use super::node::execute;
 use super::prompt;
@@ -24,13 +24,13 @@ const NAME: &str = "ask";
 /// Asks, prints the answer, and stops the agent in any case.
 pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     let trace_export = TraceExport::from_env(NAME, |problem| out::warning(problem));
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: NAME.to_string(),
-            history_dir: Some(places.history.clone()),
-            profile_dir: Some(places.profiles()),
+            history_dir: Some(paths.history.clone()),
+            profile_dir: Some(paths.profiles()),
             hook_relay: crate::current_exe::path().ok(),
             hosting: None,
             panes: Default::default(),

@@ -8,7 +8,7 @@ use nerve_api::reply::{NodeHistory, Turn};
 use nerve_api::request::{CommandLine, CreateNode, GetHistory, Subscribe};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_server::server::ServerConfig;
 use serde_json::{Value, json};
 
@@ -34,21 +34,21 @@ const PROMPTS: [&str; 3] = [
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let home =
         tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot create a directory")?;
-    let places = Places::under(home.path());
-    let mut config = engine_config("demo", &places, crate::current_exe::path().ok());
-    config.nodes.profile_dir = Some(Places::from_env().profiles());
+    let paths = ServerPaths::under(home.path());
+    let mut config = engine_config("demo", &paths, crate::current_exe::path().ok());
+    config.nodes.profile_dir = Some(ServerPaths::from_env().profiles());
     let stop = nerve_server::stop_signal();
-    let server = create_socket_server(&ServerConfig::new("demo", places.clone()), config)?;
+    let server = create_socket_server(&ServerConfig::new("demo", paths.clone()), config)?;
     let shown = tokio::select! {
-        shown = show(&args, &places) => shown,
+        shown = show(&args, &paths) => shown,
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     server.stop().await?;
     shown
 }
 
-async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
-    let socket = places.socket("demo")?;
+async fn show(args: &DemoArgs, paths: &ServerPaths) -> Result<()> {
+    let socket = paths.socket("demo")?;
     print_status(args, format_args!("server   listening on {}", socket.display()));
     let client = NerveClient::connect(&socket).await?.reconnect(Reconnect::Never);
     let events = client.subscribe(&Subscribe::default()).await?;

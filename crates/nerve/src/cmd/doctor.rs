@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Result;
 use nerve_host::backend::PaneError;
 use nerve_mux::tmux::Tmux;
-use nerve_server::paths::{MAX_SOCKET_PATH, Places, private_directory};
+use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
 use serde_json::json;
 
 use crate::cli::local::DoctorArgs;
@@ -49,11 +49,11 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     if args.agents {
         return agents::run(args.json, args.timeout.0).await;
     }
-    let places = Places::from_env();
-    let mut checks = machine(&places);
+    let paths = ServerPaths::from_env();
+    let mut checks = machine(&paths);
     checks.extend(out::progress("checking versions", programs()).await);
     checks.extend(multiplexers().await);
-    let servers = super::server::status::running(&places).await;
+    let servers = super::server::status::running(&paths).await;
     checks.push(Check {
         name: "servers".to_string(),
         ok: true,
@@ -96,7 +96,7 @@ fn as_json(check: &Check) -> serde_json::Value {
     })
 }
 
-fn machine(places: &Places) -> Vec<Check> {
+fn machine(paths: &ServerPaths) -> Vec<Check> {
     let home = std::env::var_os("NERVE_HOME").filter(|home| !home.is_empty());
     let home = home.map_or_else(|| "not set".to_string(), |home| Path::new(&home).display().to_string());
     let plain = |name: &str, found: String| Check {
@@ -106,14 +106,14 @@ fn machine(places: &Places) -> Vec<Check> {
         found,
         hint: None,
     };
-    let profiles = places.profiles();
+    let profiles = paths.profiles();
     let count = fs::read_dir(&profiles).map(|entries| entries.flatten().count()).unwrap_or(0);
     vec![
         terminals(),
-        runtime_directory(places),
-        socket_length(places),
-        writable("state directory", &places.state),
-        writable("history directory", &places.history),
+        runtime_directory(paths),
+        socket_length(paths),
+        writable("state directory", &paths.state),
+        writable("history directory", &paths.history),
         plain("profiles", format!("{count} custom profiles in {}", profiles.display())),
         plain("NERVE_HOME", home),
     ]
@@ -133,20 +133,20 @@ fn terminals() -> Check {
     }
 }
 
-fn runtime_directory(places: &Places) -> Check {
-    let made = private_directory(&places.runtime);
+fn runtime_directory(paths: &ServerPaths) -> Check {
+    let made = private_directory(&paths.runtime);
     Check {
         name: "runtime directory".to_string(),
         ok: made.is_ok(),
         essential: true,
         hint: made.as_ref().err().and_then(|error| error.hint()),
-        found: made.err().map_or_else(|| places.runtime.display().to_string(), |error| error.to_string()),
+        found: made.err().map_or_else(|| paths.runtime.display().to_string(), |error| error.to_string()),
     }
 }
 
-fn socket_length(places: &Places) -> Check {
-    let room = MAX_SOCKET_PATH.saturating_sub(places.runtime.as_os_str().len() + "/.sock".len());
-    let error = places.socket("default").err();
+fn socket_length(paths: &ServerPaths) -> Check {
+    let room = MAX_SOCKET_PATH.saturating_sub(paths.runtime.as_os_str().len() + "/.sock".len());
+    let error = paths.socket("default").err();
     Check {
         name: "socket path".to_string(),
         ok: error.is_none(),

@@ -8,7 +8,7 @@ use nerve_host::connection::Connection;
 use nerve_host::protocol::{CHUNK, HostRequest};
 use nerve_host::registry::{Entry, entries, entry};
 use nerve_host::{CONTROL, launch};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ impl HostInfo {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let hosts: Vec<HostInfo> = entries(&Places::from_env().hosts()).iter().map(HostInfo::of).collect();
+    let hosts: Vec<HostInfo> = entries(&ServerPaths::from_env().hosts()).iter().map(HostInfo::of).collect();
     if args.json {
         return out::json(&serde_json::json!({ "hosts": hosts }));
     }
@@ -105,7 +105,7 @@ fn list(args: &ListArgs) -> Result<()> {
 }
 
 async fn stop(args: StopArgs) -> Result<()> {
-    let registry = Places::from_env().hosts();
+    let registry = ServerPaths::from_env().hosts();
     let hosts = match args.all {
         true => entries(&registry),
         false => args.ids.iter().map(|id| find(id)).collect::<Result<_>>()?,
@@ -177,7 +177,7 @@ fn iso(at_ns: u64) -> String {
 
 /// Finds a host by its id, or by the id of its session.
 fn find(id: &str) -> Result<Entry> {
-    let registry = Places::from_env().hosts();
+    let registry = ServerPaths::from_env().hosts();
     if let Some(host) = entry(&registry, id) {
         return Ok(host);
     }

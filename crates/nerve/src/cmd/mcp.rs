@@ -11,13 +11,13 @@ use nerve_compose::{create_mcp, create_standalone, engine_config};
 use nerve_host::rlimit;
 use nerve_mcp::Config;
 use nerve_mcp::http::PATH;
-use nerve_mcp::link::{Link, Unreached};
+use nerve_mcp::link::{ConnectError, Link};
 use nerve_record::store::Store;
 use nerve_server::InProcess;
 use nerve_server::access::tls::TlsFiles;
 use nerve_server::access::token::TokenFile;
-use nerve_server::front::Front;
-use nerve_server::paths::Places;
+use nerve_server::gate_service::GateService;
+use nerve_server::paths::ServerPaths;
 use nerve_server::server::ServerConfig;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
@@ -52,10 +52,10 @@ pub(crate) fn run(args: &McpArgs) -> Result<()> {
 
 async fn serve(args: &McpArgs) -> Result<()> {
     let stop = nerve_server::stop_signal();
-    let places = Places::from_env();
-    let (source, here) = source(args, &places)?;
+    let paths = ServerPaths::from_env();
+    let (source, here) = source(args, &paths)?;
     let done = match args.http {
-        Some(address) => serve_http(args, places, address, source, stop).await,
+        Some(address) => serve_http(args, paths, address, source, stop).await,
         None => {
             let (reading, writing) = (tokio::io::stdin(), tokio::io::stdout());
             nerve_mcp::serve(source.config(), reading, writing, stop).await.map_err(Into::into)
@@ -72,13 +72,13 @@ async fn serve(args: &McpArgs) -> Result<()> {
 /// Serves HTTP clients until the process is stopped.
 async fn serve_http(
     args: &McpArgs,
-    places: Places,
+    paths: ServerPaths,
     address: SocketAddr,
     source: Source,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let McpListenArgs { http_name, tls_cert, tls_key, token_file, insecure, json } = &args.listen;
-    let mut config = ServerConfig::new(SERVER, places);
+    let mut config = ServerConfig::new(SERVER, paths);
     config.http = Some(address);
     config.http_names.clone_from(http_name);
     config.tls = tls_cert.clone().zip(tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
@@ -88,7 +88,7 @@ async fn serve_http(
     }
     config.mounts.push(create_mcp(move || source.config()));
     config.fit(rlimit::raise());
-    let front = Front::bind(&config, address)?;
+    let front = GateService::bind(&config, address)?;
     listen::warn(&config, &ListenArgs::default());
     let url = format!("{}{PATH}", front.url());
     if *json {
@@ -127,19 +127,19 @@ impl Source {
     }
 }
 
-fn source(args: &McpArgs, places: &Places) -> Result<(Source, Option<InProcess>)> {
+fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProcess>)> {
     if args.in_process {
-        let (client, server) = start_in_process(places)?;
-        let source = Source { nodes: NodeSource::InProcess(client), recordings: Some(places.recordings()) };
+        let (client, server) = start_in_process(paths)?;
+        let source = Source { nodes: NodeSource::InProcess(client), recordings: Some(paths.recordings()) };
         return Ok((source, Some(server)));
     }
     let elsewhere = is_remote(&args.server);
     if !elsewhere {
         // Reports an invalid name now instead of at each call.
-        places.socket(&args.server)?;
+        paths.socket(&args.server)?;
     }
     // A remote server has its recordings on its own machine.
-    let recordings = (!elsewhere).then(|| places.recordings());
+    let recordings = (!elsewhere).then(|| paths.recordings());
     Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings }, None))
 }
 
@@ -150,14 +150,14 @@ fn link_to_server(server: String) -> Link {
         async move {
             connect(&server).await.map_err(|error| {
                 let Failure { message, hint, .. } = Failure::from_error(&error);
-                Unreached { message, hint }
+                ConnectError { message, hint }
             })
         }
     })
 }
 
-fn start_in_process(places: &Places) -> Result<(NerveClient, InProcess)> {
-    let config = engine_config(SERVER, places, crate::current_exe::path().ok());
+fn start_in_process(paths: &ServerPaths) -> Result<(NerveClient, InProcess)> {
+    let config = engine_config(SERVER, paths, crate::current_exe::path().ok());
     let here = create_standalone(config).context("cannot start a server in this process")?;
     Ok(here.into_parts())
 }

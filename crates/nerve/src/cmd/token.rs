@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_server::access::token::TokenFile;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
 use crate::cli::token::{TokenArgs, TokenCommand};
@@ -10,7 +10,7 @@ use crate::out;
 
 /// Runs the command. Prints the token only to standard output.
 pub(crate) fn run(args: &TokenArgs) -> Result<()> {
-    let file = TokenFile::new(args.token_file.clone().unwrap_or_else(|| Places::from_env().token()));
+    let file = TokenFile::new(args.token_file.clone().unwrap_or_else(|| ServerPaths::from_env().token()));
     let token = match args.command {
         TokenCommand::Show => file.obtain()?,
         TokenCommand::Rotate => {

@@ -41,7 +41,7 @@ use nerve_core::engine::EngineConfig;
 use nerve_core::session::DEFAULT;
 use nerve_core::telemetry::Telemetry;
 use nerve_server::InProcess;
-use nerve_server::paths::{Places, private_directory};
+use nerve_server::paths::{ServerPaths, private_directory};
 
 use self::editor::{Editor, TerminalGuard};
 use self::name_lookup::{Lookup, SharedState, with_state};
@@ -78,9 +78,8 @@ pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
 }
 
 fn start_in_process(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
-    let places = Places::from_env();
-    let config =
-        EngineConfig { telemetry, ..engine_config(SERVER, &places, crate::current_exe::path().ok()) };
+    let paths = ServerPaths::from_env();
+    let config = EngineConfig { telemetry, ..engine_config(SERVER, &paths, crate::current_exe::path().ok()) };
     let here = create_standalone(config).context("cannot start a server in this process")?;
     Ok(here.into_parts())
 }
@@ -156,6 +155,6 @@ fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathB
 
 /// Returns the history file, if its directory is usable.
 fn history() -> Option<PathBuf> {
-    let state = Places::from_env().state;
+    let state = ServerPaths::from_env().state;
     private_directory(&state).ok().map(|()| history_file(&state))
 }

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_view::bindings::Bindings;
 use nerve_view::draw::Gutter;
 
@@ -118,7 +118,7 @@ impl Settings {
 
 /// Returns the path of the settings file, which may not exist.
 pub(crate) fn path() -> PathBuf {
-    Places::from_env().config.join("config.toml")
+    ServerPaths::from_env().config.join("config.toml")
 }
 
 fn read_text(path: &Path) -> io::Result<String> {

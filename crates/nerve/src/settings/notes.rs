@@ -1,7 +1,7 @@
 //! Notes about configured keys: default keys that other operations lose, and operations without a key.
 
 use nerve_view::bindings::Bindings;
-use nerve_view::keys::{Context, Entry, Key, OPERATIONS, Operation};
+use nerve_view::keys::{Context, Key, OPERATIONS, Operation, OperationInfo};
 
 /// A note about a configured operation.
 pub(super) struct Note {
@@ -12,7 +12,7 @@ pub(super) struct Note {
 
 /// Returns the notes for the configured operations and keys in `settings`, which `bindings` contains.
 pub(super) fn notes_for(settings: &[(String, Vec<String>)], bindings: &Bindings) -> Vec<Note> {
-    let is_set = |entry: &&Entry| settings.iter().any(|(name, _)| name == entry.name);
+    let is_set = |entry: &&OperationInfo| settings.iter().any(|(name, _)| name == entry.name);
     let set = || OPERATIONS.iter().filter(is_set);
     let unset = || OPERATIONS.iter().filter(|entry| !is_set(entry));
     let taken = set().flat_map(|by| unset().filter_map(move |from| taken_keys(by, from, bindings)));
@@ -20,7 +20,7 @@ pub(super) fn notes_for(settings: &[(String, Vec<String>)], bindings: &Bindings)
 }
 
 /// Notes the default keys of `from` that `by` takes.
-fn taken_keys(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Option<Note> {
+fn taken_keys(by: &'static OperationInfo, from: &'static OperationInfo, bindings: &Bindings) -> Option<Note> {
     if by.operation == from.operation {
         return None;
     }
@@ -56,7 +56,7 @@ fn taken_keys(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> 
 }
 
 /// Notes what no key can do in a live terminal if `prefix` has no key.
-fn missing_prefix(entry: &'static Entry, bindings: &Bindings) -> Option<Note> {
+fn missing_prefix(entry: &'static OperationInfo, bindings: &Bindings) -> Option<Note> {
     let has = |operation: Operation| !bindings.keys_in(Context::Live, operation).is_empty();
     if entry.operation != Operation::Prefix || has(Operation::Prefix) {
         return None;

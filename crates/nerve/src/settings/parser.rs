@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use nerve_view::bindings::{BadBinding, Bindings};
+use nerve_view::bindings::{Bindings, InvalidBinding};
 use nerve_view::draw::Gutter;
 use nerve_view::keys::{Key, OPERATIONS};
 use toml::Spanned;
@@ -158,7 +158,7 @@ impl Parser<'_> {
             }
             Err(bad) => {
                 let at = match &bad {
-                    BadBinding::Conflict { second: name, .. } | BadBinding::Typed { name, .. } => {
+                    InvalidBinding::Conflict { second: name, .. } | InvalidBinding::Typed { name, .. } => {
                         position(name)
                     }
                     _ => value.span(),

@@ -1,6 +1,6 @@
 //! Converts crossterm events into input events.
 
-use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
+use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAction, Wheel};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -69,14 +69,14 @@ fn key(event: KeyEvent, has_kitty_keyboard: bool) -> Option<Key> {
 
 fn mouse(event: MouseEvent) -> Mouse {
     let what = match event.kind {
-        MouseEventKind::Down(of) => MouseAct::Press(button(of)),
-        MouseEventKind::Up(of) => MouseAct::Release(button(of)),
-        MouseEventKind::Drag(of) => MouseAct::Move(Some(button(of))),
-        MouseEventKind::Moved => MouseAct::Move(None),
-        MouseEventKind::ScrollUp => MouseAct::Wheel(Wheel::Up),
-        MouseEventKind::ScrollDown => MouseAct::Wheel(Wheel::Down),
-        MouseEventKind::ScrollLeft => MouseAct::Wheel(Wheel::Left),
-        MouseEventKind::ScrollRight => MouseAct::Wheel(Wheel::Right),
+        MouseEventKind::Down(of) => MouseAction::Press(button(of)),
+        MouseEventKind::Up(of) => MouseAction::Release(button(of)),
+        MouseEventKind::Drag(of) => MouseAction::Move(Some(button(of))),
+        MouseEventKind::Moved => MouseAction::Move(None),
+        MouseEventKind::ScrollUp => MouseAction::Wheel(Wheel::Up),
+        MouseEventKind::ScrollDown => MouseAction::Wheel(Wheel::Down),
+        MouseEventKind::ScrollLeft => MouseAction::Wheel(Wheel::Left),
+        MouseEventKind::ScrollRight => MouseAction::Wheel(Wheel::Right),
     };
     let held = |modifier| event.modifiers.contains(modifier);
     Mouse {
@@ -158,7 +158,7 @@ mod tests {
             row: 2,
             modifiers: KeyModifiers::CONTROL,
         };
-        let what = MouseAct::Move(Some(Button::Right));
+        let what = MouseAction::Move(Some(Button::Right));
         let expected = Mouse { what, col: 300, row: 2, ctrl: true, alt: false, shift: false };
         assert_eq!(of(Event::Mouse(event), false), Some(Input::Mouse(expected)));
         assert_eq!(of(Event::Paste("a\nb".to_string()), false), Some(Input::Paste("a\nb".to_string())));

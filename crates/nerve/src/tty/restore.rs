@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn viewer_panic_restores_terminal_before_message() {
         let all = panic_of("viewer");
-        let places = ["\x1b[?1049h", "drawn", LEFT, "the viewer's panic\r\n"].map(|words| place(&all, words));
-        assert!(places.is_sorted(), "{all:?}");
+        let paths = ["\x1b[?1049h", "drawn", LEFT, "the viewer's panic\r\n"].map(|words| place(&all, words));
+        assert!(paths.is_sorted(), "{all:?}");
         assert!(
             !all[place(&all, LEFT) + LEFT.len()..].contains("\x1b["),
             "nothing is drawn after that: {all:?}"
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn task_panic_is_reported_on_restore() {
         let all = panic_of("task");
-        let places = ["drawn", "onward", LEFT, "a task's panic\r\n"].map(|words| place(&all, words));
-        assert!(places.is_sorted(), "{all:?}");
+        let paths = ["drawn", "onward", LEFT, "a task's panic\r\n"].map(|words| place(&all, words));
+        assert!(paths.is_sorted(), "{all:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_record::ahr::{Body, Lost, Mark, Part, Reader};
+use nerve_record::ahr::{Body, DamagedRange, Mark, Part, Reader};
 use nerve_types::{ExitStatus, Origin};
 
 /// A recording, whole.
@@ -17,7 +17,7 @@ pub(crate) struct Recording {
     /// Id and anchor.
     pub(crate) snapshots: Vec<(u64, u64)>,
     pub(crate) exits: Vec<ExitStatus>,
-    pub(crate) lost: Vec<Lost>,
+    pub(crate) lost: Vec<DamagedRange>,
     /// The last block is marked as the last.
     pub(crate) complete: bool,
 }

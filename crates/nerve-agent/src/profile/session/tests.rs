@@ -1,12 +1,12 @@
 //! Tests of all forms in which a command selects a conversation.
 
 use super::super::Profiles;
-use super::{ConversationRef, SessionForms};
+use super::{ConversationRef, SessionArgs};
 
 const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
 
-fn forms(profile: &str) -> SessionForms {
+fn forms(profile: &str) -> SessionArgs {
     Profiles::builtin().get(profile).unwrap().session.clone().unwrap()
 }
 

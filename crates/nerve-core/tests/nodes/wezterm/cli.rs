@@ -99,7 +99,7 @@ async fn hanging_call_times_out() {
     mux.fault("hang");
     let wezterm = mux.wezterm().with_limit(Duration::from_millis(300));
     let started = Instant::now();
-    assert!(matches!(wezterm.list().await, Err(PaneError::NoAnswer("wezterm", _))));
+    assert!(matches!(wezterm.list().await, Err(PaneError::Timeout("wezterm", _))));
     assert!(started.elapsed() < Duration::from_secs(3));
     mux.fault("none");
     assert!(wezterm.list().await.unwrap().is_empty());
@@ -151,7 +151,7 @@ async fn keys_are_refused_after_unread_paste() {
     let mut freezing = std::process::Command::new(program());
     freezing.args(["cli", "--no-auto-start", "send-text", "--no-paste", "--pane-id", &pane, "--", "\r"]);
     let mut freezing = freezing.env("WEZTERM_UNIX_SOCKET", mux.socket()).spawn().unwrap();
-    eventually("the fake is frozen", async || matches!(wezterm.list().await, Err(PaneError::NoAnswer(..))))
+    eventually("the fake is frozen", async || matches!(wezterm.list().await, Err(PaneError::Timeout(..))))
         .await;
     freezing.kill().unwrap();
     freezing.wait().unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::program::Git;
-use super::{FilesError, GitProvider, Key};
+use super::{FilesError, GitProvider, SnapshotKey};
 
 /// Maximum number of files named.
 const MAX_NAMED: usize = 3;
@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 3;
 /// Implements [`super::Provider::changes`].
 pub(super) fn changes(
     provider: &GitProvider,
-    key: &Key,
+    key: &SnapshotKey,
     to: &Path,
     branch: Option<&str>,
 ) -> Result<Option<String>, FilesError> {

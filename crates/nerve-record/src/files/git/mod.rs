@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use self::program::Git;
 use super::{
-    FileSnapshot, FileStore, FilesError, Key, Provider, RestoreDir, Restored, SkippedFiles, SnapshotRequest,
-    empty_directory,
+    FileSnapshot, FileStore, FilesError, Provider, RestoreDir, RestoreResult, SkippedFiles, SnapshotKey,
+    SnapshotRequest, empty_directory,
 };
 use crate::snapshots::FilesRef;
 
@@ -41,11 +41,11 @@ pub struct GitProvider {
 }
 
 /// Returns the key of a reference made by this provider.
-pub(super) fn key_of(reference: &str) -> Option<Key> {
+pub(super) fn key_of(reference: &str) -> Option<SnapshotKey> {
     reference.strip_prefix(REFS)?.parse().ok()
 }
 
-fn reference_of(key: &Key) -> String {
+fn reference_of(key: &SnapshotKey) -> String {
     format!("{REFS}{key}")
 }
 
@@ -77,7 +77,7 @@ impl GitProvider {
     }
 
     /// Returns the commit of a snapshot.
-    fn commit_of(&self, key: &Key) -> Result<Option<String>, FilesError> {
+    fn commit_of(&self, key: &SnapshotKey) -> Result<Option<String>, FilesError> {
         let reference = format!("{}^{{commit}}", reference_of(key));
         self.git
             .to("look for the snapshot")
@@ -198,7 +198,12 @@ impl GitProvider {
         Ok(left_out)
     }
 
-    fn commit(&self, tree: &str, key: &Key, request: &SnapshotRequest<'_>) -> Result<String, FilesError> {
+    fn commit(
+        &self,
+        tree: &str,
+        key: &SnapshotKey,
+        request: &SnapshotRequest<'_>,
+    ) -> Result<String, FilesError> {
         let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
         let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
         if let Some(parent) = self.git.to("find the last commit").args(head).line_if_any()? {
@@ -239,7 +244,7 @@ impl GitProvider {
 }
 
 impl Provider for GitProvider {
-    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
+    fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
         let session = self.store.lock_session(key.session())?;
         if self.commit_of(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
@@ -259,7 +264,7 @@ impl Provider for GitProvider {
         Ok(FileSnapshot { files: self.reference(key), left_out })
     }
 
-    fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
+    fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let to = empty_directory(to)?;
@@ -270,14 +275,18 @@ impl Provider for GitProvider {
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
     }
 
-    fn restore_work_tree(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
+    fn restore_work_tree(
+        &self,
+        key: &SnapshotKey,
+        dir: &RestoreDir<'_>,
+    ) -> Result<RestoreResult, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
         let Some(parent) = self.git.to("find the last commit").args(parent).line_if_any()? else {
             // Without any commit there is nothing to branch from.
             let left_out = dir.fill(|| self.restore(key, dir.to))?;
-            return Ok(Restored { left_out, branch: None });
+            return Ok(RestoreResult { left_out, branch: None });
         };
         let claim = dir.claim()?;
         let with_branch = || -> Result<PathBuf, FilesError> {
@@ -299,7 +308,7 @@ impl Provider for GitProvider {
         // If the directory existed before, its files may now belong to a faster process.
         self.add_work_tree(&to, dir.branch).inspect_err(|_| undo(claim.is_new))?;
         let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| undo(true))?;
-        Ok(Restored { left_out, branch: Some(dir.branch.to_string()) })
+        Ok(RestoreResult { left_out, branch: Some(dir.branch.to_string()) })
     }
 
     fn undo_restore(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
@@ -311,7 +320,12 @@ impl Provider for GitProvider {
         self.git.to("remove the branch").args(["branch", "-D", branch]).line().map(drop)
     }
 
-    fn changes(&self, key: &Key, to: &Path, branch: Option<&str>) -> Result<Option<String>, FilesError> {
+    fn changes(
+        &self,
+        key: &SnapshotKey,
+        to: &Path,
+        branch: Option<&str>,
+    ) -> Result<Option<String>, FilesError> {
         changes::changes(self, key, to, branch)
     }
 
@@ -342,15 +356,15 @@ impl Provider for GitProvider {
         Ok(call.line_if_any()?.is_some())
     }
 
-    fn keys(&self) -> Result<Vec<Key>, FilesError> {
+    fn keys(&self) -> Result<Vec<SnapshotKey>, FilesError> {
         let call = self.git.to("list the snapshots").args(["for-each-ref", "--format=%(refname)", REFS]);
         let list = call.line()?;
-        let mut keys: Vec<Key> = list.lines().filter_map(key_of).collect();
+        let mut keys: Vec<SnapshotKey> = list.lines().filter_map(key_of).collect();
         keys.sort();
         Ok(keys)
     }
 
-    fn reference(&self, key: &Key) -> FilesRef {
+    fn reference(&self, key: &SnapshotKey) -> FilesRef {
         FilesRef { provider: NAME.into(), source: self.top.clone(), reference: reference_of(key) }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt};
 
 use super::client::{HttpServer, read_head};
-use crate::harness::{DEADLINE, places};
+use crate::harness::{DEADLINE, paths};
 
 #[tokio::test]
 async fn agentapi_client_talks_to_a_node() {
@@ -100,7 +100,7 @@ async fn history_is_not_read_for_every_event() {
     assert_eq!(read_head(&mut events).await.0, 200);
     assert!(wait_for_line(&mut events, "\"stable\"").await.is_some());
     // From now on, reading the history fails and ends the stream.
-    let history = places(server.home.path()).history.join("test/sh.jsonl");
+    let history = paths(server.home.path()).history.join("test/sh.jsonl");
     let _ = std::fs::remove_file(&history);
     std::fs::create_dir_all(&history).unwrap();
     server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "sleep 600", "async": true })).await;

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{DEADLINE, engine, places};
+use crate::harness::{DEADLINE, engine, paths};
 
 pub(super) struct HttpServer {
     pub(super) address: SocketAddr,
@@ -29,15 +29,15 @@ impl HttpServer {
 
     pub(super) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> HttpServer {
         let home = tempfile::tempdir().unwrap();
-        let places = places(home.path());
-        let mut config = ServerConfig::new("test", places.clone());
+        let paths = paths(home.path());
+        let mut config = ServerConfig::new("test", paths.clone());
         config.http = Some("127.0.0.1:0".parse().unwrap());
         change(&mut config);
         let server = Server::bind(&config).unwrap();
         let address = server.http_address().unwrap();
-        let token = TokenFile::new(places.token()).read().unwrap().reveal().to_string();
+        let token = TokenFile::new(paths.token()).read().unwrap().reveal().to_string();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(server.run(engine(&places), stop.clone().cancelled_owned()));
+        let task = tokio::spawn(server.run(engine(&paths), stop.clone().cancelled_owned()));
         HttpServer { address, token, home, task, stop }
     }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::client::{HttpServer, read_head};
-use crate::harness::{DEADLINE, places};
+use crate::harness::{DEADLINE, paths};
 
 /// An event stream, read line by line.
 struct Events {
@@ -213,7 +213,7 @@ async fn shutdown_is_announced_and_ends_streams() {
 async fn token_change_ends_stream() {
     let server = HttpServer::start();
     let mut events = Events::open(&server, "/events", "").await;
-    TokenFile::new(places(server.home.path()).token()).rotate().unwrap();
+    TokenFile::new(paths(server.home.path()).token()).rotate().unwrap();
     let mut lines = Vec::new();
     while let Some(line) = events.line().await {
         lines.push(line);

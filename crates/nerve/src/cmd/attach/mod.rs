@@ -16,7 +16,7 @@ pub(crate) mod tool_streams;
 pub(crate) mod viewer_session;
 
 use anyhow::Result;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::ExitStatus;
 use nerve_view::bindings::Bindings;
 use nerve_view::layout::{Gutter, Layout};
@@ -95,7 +95,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         "a window in front of a program that runs",
         "'nerve server node read NODE' prints what a node shows; 'nerve replay --fast' what was recorded",
     )?;
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     let gutter = settings.gutter(args.gutter);
     let window = tty::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, gutter);
@@ -116,8 +116,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         stay: args.stay,
         notice: settings.load_error,
     };
-    let mirror =
-        TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
+    let mirror = TerminalMirror::open(entry, &paths.hosts(), Some(&paths.profiles()), args.size, Some(room))?;
     let outcome = run(mirror, options).await?;
     if let Some(switch_to) = outcome.switch_to {
         return (*switch_to).after_leaving(outcome.exit_reason, &attach_target.command()).run().await;

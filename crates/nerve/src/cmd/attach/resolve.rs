@@ -6,7 +6,7 @@ use nerve_api::request::GetNode;
 use nerve_client::ClientError;
 use nerve_host::registry::{Entry, entries};
 use nerve_record::store::suggest_ids;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::target::AttachTarget;
@@ -31,7 +31,7 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
         );
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
-    let all = entries(&Places::from_env().hosts());
+    let all = entries(&ServerPaths::from_env().hosts());
     let alive = |entry: &&Entry| entry.is_alive();
     let nodes: Vec<&Entry> = all.iter().filter(|entry| is_node(entry, args)).collect();
     if !nodes.is_empty() {

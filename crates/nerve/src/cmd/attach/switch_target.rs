@@ -1,7 +1,7 @@
 //! Switches from one program to another in the same terminal. Messages are printed when the terminal is restored.
 
 use anyhow::Result;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_view::layout::Layout;
 
 use super::background::Unfinished;
@@ -152,6 +152,6 @@ async fn open(target: &AttachTarget, options: &ViewerOptions) -> Result<Terminal
     let entry = resolve::find_host(target).await?;
     let window = tty::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, options.gutter);
-    let places = Places::from_env();
-    TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), SizeRule::default(), Some(room))
+    let paths = ServerPaths::from_env();
+    TerminalMirror::open(entry, &paths.hosts(), Some(&paths.profiles()), SizeRule::default(), Some(room))
 }

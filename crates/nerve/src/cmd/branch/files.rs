@@ -8,7 +8,7 @@ use nerve_host::end_snapshot::END;
 use nerve_record::files::{self, FileStore};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use super::plan::BranchOptions;
 use crate::cmd::snapshot;
@@ -47,7 +47,7 @@ pub(super) fn plan_files(
     snapshot: Option<&SnapshotLine>,
     meta: &Meta,
     here: &Path,
-    places: &Places,
+    paths: &ServerPaths,
     options: &BranchOptions,
 ) -> Result<FilePlan> {
     if options.in_place {
@@ -66,10 +66,10 @@ pub(super) fn plan_files(
         Some(dir) => FilesRef { source: resolve_links(dir), ..files },
         None => files,
     };
-    let store = FileStore::new(places.snapshots());
+    let store = FileStore::new(paths.snapshots());
     let (provider, key) = files::provider_of(&files, &store).map_err(|error| snapshot::failed(error, ""))?;
     let folder_name = |n: u64| format!("{}-{n}", key.session());
-    let folder = |n: u64| places.branches().join(folder_name(n));
+    let folder = |n: u64| paths.branches().join(folder_name(n));
     let mut n = 1;
     while folder(n).symlink_metadata().is_ok()
         || provider.has_branch(&git_branch(&folder_name(n))).map_err(|error| snapshot::failed(error, ""))?

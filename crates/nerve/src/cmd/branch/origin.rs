@@ -8,7 +8,7 @@ use nerve_host::registry::{entry, host_of_unrecorded};
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use crate::cmd::exec::session;
 use crate::cmd::recording;
@@ -42,7 +42,7 @@ impl Origin {
 
     /// Returns true if the session is still running.
     pub(super) fn is_running(&self) -> bool {
-        let is_alive = |id| entry(&Places::from_env().hosts(), id).is_some_and(|entry| entry.is_alive());
+        let is_alive = |id| entry(&ServerPaths::from_env().hosts(), id).is_some_and(|entry| entry.is_alive());
         self.unrecorded().map_or_else(|| is_live(&self.file), is_alive)
     }
 }
@@ -53,7 +53,7 @@ impl Origin {
 /// # Errors
 /// The recording does not exist or is empty.
 pub(super) fn resolve_file(named: Option<&str>) -> Result<PathBuf> {
-    let unrecorded = |named| session::recording(Some(named), &Places::from_env()).ok().flatten();
+    let unrecorded = |named| session::recording(Some(named), &ServerPaths::from_env()).ok().flatten();
     let file = match recording::find_named(named) {
         Ok(file) => file,
         Err(error) => return named.and_then(unrecorded).ok_or(error),

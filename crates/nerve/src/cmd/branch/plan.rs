@@ -8,7 +8,7 @@ use nerve_core::profiles;
 use nerve_host::end_snapshot::END;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::snapshots::SnapshotLine;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::{Size, TsNs};
 
 use super::environment::{NodeOverrides, RecordedNode};
@@ -124,11 +124,11 @@ pub(crate) fn plan_branch(origin: &Origin, at: At, options: BranchOptions) -> Re
             format!("cannot branch on {server}: branches are created on the machine of the recording");
         return Err(Failure::new(USAGE, message).hint("select a local server with --server").into());
     }
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     let meta = &origin.meta;
     let snapshot = snapshot_at(origin, at)?;
     let command = if meta.asked.is_empty() { &meta.cmd } else { &meta.asked };
-    let (profiles, _) = profiles::load(Some(&places.profiles()));
+    let (profiles, _) = profiles::load(Some(&paths.profiles()));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
     let profile = named.or_else(|| profiles.for_command(command)).filter(|profile| profile.session.is_some());
     let Some(profile) = profile.filter(|_| !command.is_empty()) else {
@@ -148,7 +148,7 @@ pub(crate) fn plan_branch(origin: &Origin, at: At, options: BranchOptions) -> Re
         .clone()
         .ok_or_else(|| Failure::new(FAILED, "cannot branch: the recorded directory is unknown"))?;
     let here = resolve_links(&here);
-    let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, &places, &options)?;
+    let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, &paths, &options)?;
     let past = RecordedSession {
         profile: &profile,
         command,
@@ -158,7 +158,7 @@ pub(crate) fn plan_branch(origin: &Origin, at: At, options: BranchOptions) -> Re
         cwd: &here,
         begun: meta.started_at,
         ended: meta.ended_at,
-        copies: &places.branches().join(CONVERSATIONS),
+        copies: &paths.branches().join(CONVERSATIONS),
     };
     let moment = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));

@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use nerve_core::fork::branch::Placed;
 use nerve_record::branches::Note;
-use nerve_record::files::{self, FileStore, FilesError, RestoreDir, Restored};
+use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
 use nerve_record::snapshots::FilesRef;
-use nerve_server::paths::{Places, private_directory};
+use nerve_server::paths::{ServerPaths, private_directory};
 
 use super::files::{Files, Folder};
 use super::plan::Plan;
@@ -24,7 +24,7 @@ const MAX_TRIES: usize = 100;
 ///
 /// # Errors
 /// [`crate::exit::Failure`]; nothing is left behind.
-pub(super) fn restore(mut plan: Plan) -> Result<(Plan, Restored, Undo)> {
+pub(super) fn restore(mut plan: Plan) -> Result<(Plan, RestoreResult, Undo)> {
     for _ in 1..MAX_TRIES {
         if let Some((restored, undo)) = restore_once(&plan, true)? {
             return Ok((plan, restored, undo));
@@ -37,16 +37,16 @@ pub(super) fn restore(mut plan: Plan) -> Result<(Plan, Restored, Undo)> {
 }
 
 /// Restores the files once. Returns `None` if the folder or branch has been taken and `may_retry` is set.
-fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(Restored, Undo)>> {
+fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, Undo)>> {
     let undo = |files: Files| Undo { files, copy: Placed::NOTHING, is_armed: true };
     let Files::Restored { files, to, folder, branch } = &plan.files else {
-        return Ok(Some((Restored { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
+        return Ok(Some((RestoreResult { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
     };
-    let places = Places::from_env();
-    if to.starts_with(places.branches()) {
-        private_directory(&places.branches())?;
+    let paths = ServerPaths::from_env();
+    if to.starts_with(paths.branches()) {
+        private_directory(&paths.branches())?;
     }
-    let store = FileStore::new(places.snapshots());
+    let store = FileStore::new(paths.snapshots());
     let (provider, key) = files::provider_of(files, &store).map_err(|error| snapshot::failed(error, ""))?;
     let dir = RestoreDir { to, is_new: *folder != Folder::Empty, branch };
     let restored = match provider.restore_work_tree(&key, &dir) {
@@ -56,7 +56,7 @@ fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(Restored, Undo)>
         Err(error) => return Err(restore_failure(error).into()),
     };
     let undo = undo(plan.files.clone());
-    if to.starts_with(places.branches().canonicalize().unwrap_or_default()) {
+    if to.starts_with(paths.branches().canonicalize().unwrap_or_default()) {
         write_note(plan, files, restored.branch.clone(), to)?;
     }
     // The recorded directory may have been empty, so the snapshot lacks it.
@@ -121,7 +121,8 @@ impl Undo {
     fn remove(&self) -> Result<()> {
         let copy = self.copy.remove();
         if let Files::Restored { files, to, branch, .. } = &self.files {
-            let (provider, _) = files::provider_of(files, &FileStore::new(Places::from_env().snapshots()))?;
+            let (provider, _) =
+                files::provider_of(files, &FileStore::new(ServerPaths::from_env().snapshots()))?;
             let _ = std::fs::remove_file(Note::path_of(to));
             provider.undo_restore(to, branch)?;
         }

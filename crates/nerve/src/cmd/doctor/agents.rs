@@ -10,7 +10,7 @@ use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
 use nerve_core::engine::{Engine, EngineConfig, RequestContext};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 use super::{find, version};
@@ -132,7 +132,7 @@ async fn start(
         nodes: FactoryConfig {
             server: "doctor".to_string(),
             history_dir: Some(folder.path().join("history")),
-            profile_dir: Some(Places::from_env().profiles()),
+            profile_dir: Some(ServerPaths::from_env().profiles()),
             ..FactoryConfig::default()
         },
         ..EngineConfig::default()

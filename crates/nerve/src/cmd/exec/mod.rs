@@ -17,7 +17,7 @@ use nerve_host::{EXECUTION, HostSpec, OF};
 use nerve_record::activity::Status;
 use nerve_record::executions::{self, ClaimError, ExecutionLine, NULL_INPUT, OTHER_INPUT};
 use nerve_record::store::{MAX_ID_CHARS, Store, check_id};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::{ExitStatus, Size};
 use serde_json::json;
 use tokio::net::UnixStream;
@@ -72,14 +72,14 @@ struct Execution {
 }
 
 async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     let (host_id, new_id) = HostSpec::new_ids();
     let id = args.id.clone().unwrap_or(new_id);
     check(&id)?;
-    let session = session::recording(args.session.as_deref(), &places)?;
+    let session = session::recording(args.session.as_deref(), &paths)?;
     let argv = argv(&args);
     let command = args.announced.clone().or(args.line.clone()).unwrap_or_else(|| shell_words::join(&argv));
-    let hosting = places.hosting(PathBuf::new())?;
+    let hosting = paths.hosting(PathBuf::new())?;
     forget_dead(&hosting.registry);
     let recording = match &session {
         Some(session) => executions::recording_of(session, &id)?,
@@ -100,7 +100,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
             command: Some(command.clone()),
             started_ns: Some(clock.now().0),
             status: Some(Status::Running.as_str().into()),
-            anchor_byte: session::anchor(session, &places).await,
+            anchor_byte: session::anchor(session, &paths).await,
             host: Some(host_id.clone()),
             input: stdin.as_ref().map(|stdin| kind(stdin, args.reads_nothing).to_string()),
             ..ExecutionLine::default()

@@ -8,7 +8,7 @@ use nerve_host::connection::Connection;
 use nerve_host::registry::{Entry, entries, real};
 use nerve_host::{CONTROL, UNRECORDED};
 use nerve_record::store::Store;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use crate::cmd::recording::find_by_id;
 
@@ -20,11 +20,11 @@ const GREETING: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// There is no session of this name.
-pub(crate) fn recording(named: Option<&str>, places: &Places) -> Result<Option<PathBuf>> {
+pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
     if let Some(named) = named {
         return match find_by_id(named) {
             Ok(path) => Ok(Some(real(&path))),
-            Err(error) => unrecorded(named, places).map(Some).ok_or(error),
+            Err(error) => unrecorded(named, paths).map(Some).ok_or(error),
         };
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -32,13 +32,13 @@ pub(crate) fn recording(named: Option<&str>, places: &Places) -> Result<Option<P
     // The file does not exist, but its folder does while the host is alive.
     let stands = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
     let around = around.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(stands));
-    let by_session = || Store::new(places.recordings()).find(&variable("NERVE_SESSION_ID")?).ok();
+    let by_session = || Store::new(paths.recordings()).find(&variable("NERVE_SESSION_ID")?).ok();
     Ok(around.or_else(by_session).map(|path| real(&path)))
 }
 
 /// Finds a running unrecorded session by its id or a unique prefix.
-fn unrecorded(named: &str, places: &Places) -> Option<PathBuf> {
-    let running = unrecorded_ones(&entries(&places.hosts()));
+fn unrecorded(named: &str, paths: &ServerPaths) -> Option<PathBuf> {
+    let running = unrecorded_ones(&entries(&paths.hosts()));
     let is_it = |entry: &&Entry| entry.session_id == named || entry.id == named;
     let begins = |entry: &&Entry| !named.is_empty() && entry.session_id.starts_with(named);
     let exactly = running.iter().find(is_it);
@@ -56,13 +56,13 @@ pub(crate) fn unrecorded_ones(hosts: &[Entry]) -> Vec<Entry> {
 }
 
 /// Returns the running host of the session with this file.
-pub(crate) fn host(recording: &Path, places: &Places) -> Option<Entry> {
-    entries(&places.hosts()).into_iter().find(|entry| entry.is_of(recording) && entry.is_alive())
+pub(crate) fn host(recording: &Path, paths: &ServerPaths) -> Option<Entry> {
+    entries(&paths.hosts()).into_iter().find(|entry| entry.is_of(recording) && entry.is_alive())
 }
 
 /// Returns the session's output offset in bytes.
-pub(super) async fn anchor(recording: &Path, places: &Places) -> Option<u64> {
-    let control = host(recording, places)?.runtime.join(CONTROL);
+pub(super) async fn anchor(recording: &Path, paths: &ServerPaths) -> Option<u64> {
+    let control = host(recording, paths)?.runtime.join(CONTROL);
     let greeted = tokio::time::timeout(GREETING, Connection::open(&control)).await;
     Some(greeted.ok()?.ok()?.hello.off)
 }

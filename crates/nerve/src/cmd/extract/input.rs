@@ -9,7 +9,7 @@ use nerve_agent::parse::ParserKind;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use super::text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
 use crate::cli::extract::ExtractArgs;
@@ -141,7 +141,7 @@ fn apply(replay: &mut TerminalReplay, last_alt_screen: &mut Vec<String>, record:
 
 /// Returns the parser of the recorded program's profile, if any.
 fn parser_of(meta: &Meta) -> Option<ParserKind> {
-    let (profiles, _) = nerve_core::profiles::load(Some(&Places::from_env().profiles()));
+    let (profiles, _) = nerve_core::profiles::load(Some(&ServerPaths::from_env().profiles()));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
     let of_command = || profiles.for_command(&meta.cmd).filter(|_| !meta.cmd.is_empty());
     let parser = named.or_else(of_command)?.parser;

@@ -5,7 +5,7 @@ use nerve_api::reply::NodeHistory;
 use nerve_api::request::GetHistory;
 use nerve_client::{ClientError, NerveClient};
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::{Target, entries};
@@ -20,10 +20,10 @@ pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &His
         let history = from_server(&connect(&server.server).await?, session, args).await?;
         return print(&history, args, &history.server_name, server.json);
     }
-    let places = Places::from_env();
-    let history = match NerveClient::connect(&places.socket(&server.server)?).await {
+    let paths = ServerPaths::from_env();
+    let history = match NerveClient::connect(&paths.socket(&server.server)?).await {
         Ok(client) => from_server(&client, session, args).await?,
-        Err(ClientError::NotRunning { .. }) => from_file(&places, &server.server, session, args)?,
+        Err(ClientError::NotRunning { .. }) => from_file(&paths, &server.server, session, args)?,
         Err(error) => return Err(error.into()),
     };
     print(&history, args, &server.server, server.json)
@@ -66,12 +66,12 @@ async fn from_server(client: &NerveClient, session: Option<&str>, args: &History
 }
 
 fn from_file(
-    places: &Places,
+    paths: &ServerPaths,
     server: &str,
     session: Option<&str>,
     args: &HistoryArgs,
 ) -> Result<NodeHistory> {
-    let base = &places.history;
+    let base = &paths.history;
     let filter = Filter {
         last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
         op: args.op.map(name_of),

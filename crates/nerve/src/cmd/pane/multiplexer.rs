@@ -126,7 +126,7 @@ impl Multiplexer {
     fn failure(&self, error: &PaneError) -> Failure {
         let code = match error {
             PaneError::NoPane(_) | PaneError::NoServer(_) => NOT_FOUND,
-            PaneError::NoAnswer(..) => TIMED_OUT,
+            PaneError::Timeout(..) => TIMED_OUT,
             PaneError::NotInstalled(_)
             | PaneError::TooOld { .. }
             | PaneError::Refused(_)
@@ -185,7 +185,7 @@ mod tests {
         let missing = tmux.failure(&PaneError::NoPane("%9".to_string()));
         assert_eq!((missing.code, missing.message.as_str()), (NOT_FOUND, "no such pane: %9"));
         assert!(missing.hint.is_some_and(|hint| hint.contains("nerve tmux list")));
-        let late = tmux.failure(&PaneError::NoAnswer("tmux", Duration::from_secs(1)));
+        let late = tmux.failure(&PaneError::Timeout("tmux", Duration::from_secs(1)));
         assert_eq!(late.code, TIMED_OUT);
         let none = Multiplexer::wezterm(None).failure(&PaneError::NoServer("wezterm"));
         assert!(none.hint.is_some_and(|hint| hint.contains("wezterm-mux-server")));

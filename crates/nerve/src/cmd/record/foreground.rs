@@ -1,7 +1,7 @@
 //! `nerve record` in a terminal: a viewer in front of a recorder process.
 
 use anyhow::Result;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
 use nerve_view::draw::{Gutter, Layout};
 
@@ -43,12 +43,11 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         stay: args.stay,
         notice: settings.load_error,
     };
-    let (places, entry) = (Places::from_env(), recorder.entry.clone());
+    let (paths, entry) = (ServerPaths::from_env(), recorder.entry.clone());
     // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();
     let shown = async {
-        let mirror =
-            TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
+        let mirror = TerminalMirror::open(entry, &paths.hosts(), Some(&paths.profiles()), rule, Some(size))?;
         let mirror = mirror.for_owner();
         attach::run(mirror, options).await
     };

@@ -23,7 +23,7 @@ use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
 use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, check_id};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use rustix::fs::{Access, access};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -61,13 +61,13 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
         None => tty::wanted_size(args.cols, args.rows).await,
     };
     args.out_branch_points.as_deref().map_or(Ok(()), can_be_written)?;
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     // Branch points are read from a recording; without --out-file a temporary one is used.
     let scratch = match (&args.out_file, &args.out_branch_points) {
         (None, Some(_)) => Some(tempfile::Builder::new().prefix("nerve-record-").tempdir()?),
         _ => None,
     };
-    let mut spec = spec(&args, &places, scratch.as_ref().map(tempfile::TempDir::path))?;
+    let mut spec = spec(&args, &paths, scratch.as_ref().map(tempfile::TempDir::path))?;
     (spec.cols, spec.rows) = (size.cols, size.rows);
     // Signals are handled before there is anything to clean up.
     let signals = Signals::stop_requests();
@@ -76,7 +76,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let relay = crate::current_exe::path().ok();
     // The watch also records tools and the conversation, which branches need.
     let wanted = unseen || pipe.is_some() || args.trace_tools;
-    let watch = Observer::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
+    let watch = Observer::prepare(&mut spec, Some(&paths.profiles()), relay.as_deref(), unseen)
         .filter(|watch| wanted || watch.knows_conversations());
     let untraced = match &watch {
         Some(watch) => watch.untraced(),
@@ -128,11 +128,11 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
-fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<HostSpec> {
+fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Result<HostSpec> {
     let (id, new_session) = HostSpec::new_ids();
     let session_id = args.session_id.clone().unwrap_or(new_session);
     check_id(&session_id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
-    let hosting = places.hosting(PathBuf::new())?;
+    let hosting = paths.hosting(PathBuf::new())?;
     // Removes the entries of killed recorders.
     let left = entries(&hosting.registry)
         .into_iter()
@@ -162,7 +162,7 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
             Ipc::Tcp(addr) => Some(addr),
         },
         label: label(),
-        end: Some(EndSnapshot { files: args.out_file.is_some().then(|| places.snapshots()) }),
+        end: Some(EndSnapshot { files: args.out_file.is_some().then(|| paths.snapshots()) }),
         viewed: args.behind.is_some(),
     })
 }

@@ -13,7 +13,7 @@ use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 use super::format;
@@ -25,7 +25,7 @@ const MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// The branch folders and everything that may need them.
 pub(super) struct BranchFolders {
-    places: Places,
+    paths: ServerPaths,
     store: FileStore,
     folders: Vec<Folder>,
     /// Working directories and their users (`node 'x'`).
@@ -59,10 +59,10 @@ pub(super) struct PruneOutcome {
 
 impl BranchFolders {
     pub(super) fn scan() -> BranchFolders {
-        let places = Places::from_env();
+        let paths = ServerPaths::from_env();
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let mut users: Vec<(PathBuf, String)> = Vec::new();
-        for entry in entries(&places.hosts()).iter().filter(|entry| entry.is_alive()) {
+        for entry in entries(&paths.hosts()).iter().filter(|entry| entry.is_alive()) {
             let node = entry.label.get("node").and_then(Value::as_str);
             let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
             let moved = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
@@ -70,7 +70,7 @@ impl BranchFolders {
         }
         // Defined nodes can be restarted in their directories.
         let mut commands = Vec::new();
-        let unknown = match sessions(&places.sessions_file()) {
+        let unknown = match sessions(&paths.sessions_file()) {
             Ok(sessions) => {
                 for node in sessions.list().iter().flat_map(|session| &session.nodes) {
                     users.extend(node.cwd.iter().map(|cwd| (real(cwd), format!("node '{}'", node.name))));
@@ -84,7 +84,7 @@ impl BranchFolders {
             }
             Err(error) => Some(format!("{error:#}")),
         };
-        let recordings = Store::new(places.recordings()).all();
+        let recordings = Store::new(paths.recordings()).all();
         let recordings = recordings.into_iter().map(|path| {
             let (meta, unknown) = match Meta::load(&path) {
                 Ok(meta) => (meta.unwrap_or_default(), None),
@@ -93,13 +93,13 @@ impl BranchFolders {
             RecordingInfo { cwd: meta.cwd.as_deref().map(real), command: meta.cmd, path, unknown }
         });
         BranchFolders {
-            store: FileStore::new(places.snapshots()),
-            folders: branches::list(&real(&places.branches())),
+            store: FileStore::new(paths.snapshots()),
+            folders: branches::list(&real(&paths.branches())),
             users,
             recordings: recordings.collect(),
             commands,
             unknown,
-            places,
+            paths,
         }
     }
 
@@ -213,11 +213,11 @@ impl BranchFolders {
         }
         let named: BTreeSet<&str> =
             kept.iter().flat_map(|recorded| &recorded.command).map(String::as_str).collect();
-        let copies = std::fs::read_dir(self.places.branches().join(CONVERSATIONS)).into_iter().flatten();
+        let copies = std::fs::read_dir(self.paths.branches().join(CONVERSATIONS)).into_iter().flatten();
         for copy in copies.flatten().map(|copy| copy.path()) {
             let name = copy.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let is_live = || {
-                let hosts = entries(&self.places.hosts());
+                let hosts = entries(&self.paths.hosts());
                 hosts
                     .iter()
                     .filter(|host| host.is_alive())
@@ -323,7 +323,7 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
         })
         .collect();
     if rows.is_empty() {
-        out::note(format_args!("no branches in {}", folders.places.branches().display()));
+        out::note(format_args!("no branches in {}", folders.paths.branches().display()));
     }
     out::table(&["folder", "created", "source", "used by", "recordings", "changes"], &rows)
 }

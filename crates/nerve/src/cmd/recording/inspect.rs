@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
-use nerve_record::ahr::{AhrError, Block, Body, Lost, Mark, Reader, Record};
+use nerve_record::ahr::{AhrError, Block, Body, DamagedRange, Mark, Reader, Record};
 use nerve_record::export::ExportError;
 use nerve_record::inspect::{Fault, Finding, Summary, inspect as visit_parts};
 use nerve_types::TsNs;
@@ -66,7 +66,7 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
     match damaged {
         0 => writeln!(out, "intact")?,
         1 => writeln!(out, "1 damaged place")?,
-        count => writeln!(out, "{count} damaged places")?,
+        count => writeln!(out, "{count} damaged paths")?,
     }
     Ok(summary)
 }
@@ -167,7 +167,7 @@ fn as_json(
     Ok(summary)
 }
 
-fn lost_json(lost: &Lost) -> Value {
+fn lost_json(lost: &DamagedRange) -> Value {
     json!({
         "kind": "lost", "file": [lost.file.start, lost.file.end], "tail": lost.tail, "reason": lost.reason,
         "output": lost.output.as_ref().map(|output| [output.start, output.end]),
@@ -236,7 +236,10 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// Summarizes a recording without printing it.
-pub(super) fn summary(reader: &mut Recording, mut lost: impl FnMut(&Lost)) -> Result<Summary, AhrError> {
+pub(super) fn summary(
+    reader: &mut Recording,
+    mut lost: impl FnMut(&DamagedRange),
+) -> Result<Summary, AhrError> {
     visit_parts(reader, |found| {
         match found {
             Finding::Lost(stretch) => lost(stretch),

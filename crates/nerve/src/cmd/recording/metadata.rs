@@ -67,7 +67,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ),
         (
             "damage",
-            if summary.is_intact() { "none".to_string() } else { format!("{} places", summary.damaged) },
+            if summary.is_intact() { "none".to_string() } else { format!("{} paths", summary.damaged) },
         ),
     ])
 }

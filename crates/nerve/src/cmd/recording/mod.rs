@@ -18,12 +18,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_record::ahr::{AhrError, Lost, Part, Reader};
+use nerve_record::ahr::{AhrError, DamagedRange, Part, Reader};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, StoreError, id_of, suggest_ids};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
 
 use crate::cli::recording::RecordingArg;
@@ -41,7 +41,7 @@ pub(crate) use view::{view, view_tool};
 const MAX_REPORTED: usize = 5;
 
 fn store() -> Store {
-    Store::new(Places::from_env().recordings())
+    Store::new(ServerPaths::from_env().recordings())
 }
 
 /// Finds the selected recording: a file, an id or an id prefix; the newest by default.
@@ -144,7 +144,7 @@ pub(crate) fn size(meta: &Meta) -> Size {
 /// Collects the unreadable stretches of a recording, to be reported at the end.
 pub(crate) struct Losses {
     live: bool,
-    lost: Vec<Lost>,
+    lost: Vec<DamagedRange>,
     more: usize,
 }
 
@@ -154,7 +154,7 @@ impl Losses {
         Losses { live: begun && is_live(recording), lost: Vec::new(), more: 0 }
     }
 
-    pub(crate) fn note(&mut self, lost: &Lost) {
+    pub(crate) fn note(&mut self, lost: &DamagedRange) {
         // A recording in progress always has an incomplete end.
         if lost.tail && self.live {
             return;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use nerve_server::access::address;
 use nerve_server::access::tls::TlsFiles;
 use nerve_server::access::token::TokenFile;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_server::server::ServerConfig;
 
 use crate::cli::listen::{self, ListenArgs};
@@ -18,8 +18,8 @@ use crate::out;
 ///
 /// # Errors
 /// Exit code 2 if an address is invalid or requires TLS.
-pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<ServerConfig> {
-    let mut config = ServerConfig::new(name, places);
+pub(crate) fn config(name: String, paths: ServerPaths, args: &ListenArgs) -> Result<ServerConfig> {
+    let mut config = ServerConfig::new(name, paths);
     config.tcp = tcp(args)?;
     config.http = args.http;
     config.http_names.clone_from(&args.http_name);

@@ -8,7 +8,7 @@ pub(crate) mod stop;
 
 use anyhow::Result;
 use nerve_client::{ClientError, NerveClient, Reconnect};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use crate::exit::{Failure, NOT_FOUND};
 
@@ -20,7 +20,7 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     if let Some((address, with_tls)) = remote::address(server) {
         return remote::connect(address, with_tls).await;
     }
-    let socket = Places::from_env().socket(server)?;
+    let socket = ServerPaths::from_env().socket(server)?;
     match NerveClient::connect(&socket).await {
         Ok(client) => Ok(client.reconnect(Reconnect::Never)),
         Err(ClientError::NotRunning { .. }) => Err(not_running(server).into()),

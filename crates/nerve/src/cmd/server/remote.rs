@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::{ClientError, NerveClient, Reconnect, Tls};
 use nerve_server::access::token::TokenFile;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 
@@ -73,7 +73,7 @@ fn token(address: &str, is_local: bool) -> Result<String> {
             .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it there"))
             .into());
     }
-    match TokenFile::new(Places::from_env().token()).read() {
+    match TokenFile::new(ServerPaths::from_env().token()).read() {
         Ok(token) => Ok(token.reveal().to_string()),
         Err(error) => Err(Failure::new(FAILED, error.to_string())
             .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it there"))

@@ -19,7 +19,7 @@ use nerve_core::proxy::Proxies;
 use nerve_core::telemetry::{TRACEPARENT, TRACESTATE};
 use nerve_host::rlimit;
 use nerve_server::daemon::addresses;
-use nerve_server::paths::{Places, private_directory};
+use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
@@ -40,11 +40,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Starts a server in the background and waits until it responds.
 pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let name = args.name.get();
-    let places = Places::from_env();
-    let socket = places.socket(&name)?;
-    let config = listen::config(name.clone(), places.clone(), &args.listen)?;
+    let paths = ServerPaths::from_env();
+    let socket = paths.socket(&name)?;
+    let config = listen::config(name.clone(), paths.clone(), &args.listen)?;
     listen::warn(&config, &args.listen);
-    let log_path = places.log(&name)?;
+    let log_path = paths.log(&name)?;
     let (log, log_start) = open_log(&log_path)?;
     let program = crate::current_exe::path()?;
     let mut child = Command::new(program)
@@ -81,7 +81,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     warnings_in(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
     super::connect(&name).await?.ping().await.context("the server does not respond")?;
     out::line(format_args!("server '{name}' started, pid {}: {}", child.id(), socket.display()))?;
-    for url in addresses(&places, &name)?.urls() {
+    for url in addresses(&paths, &name)?.urls() {
         out::line(format_args!("listening on {url}"))?;
     }
     Ok(())
@@ -90,9 +90,9 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
 /// Serves in this process until a stop signal or request.
 pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     remove_token_from_env()?;
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     log_to_stderr(!args.daemon);
-    let mut config = listen::config(args.name.get(), places.clone(), &args.listen)?;
+    let mut config = listen::config(args.name.get(), paths.clone(), &args.listen)?;
     if !args.daemon {
         listen::warn(&config, &args.listen);
     }
@@ -113,7 +113,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     };
     let trace_export = TraceExport::from_env(&config.name, |problem| tracing::warn!("{problem}"));
     let program = crate::current_exe::path()?;
-    let claimed = places.claim_hosts(&config.name);
+    let claimed = paths.claim_hosts(&config.name);
     let hosts = match claimed {
         Ok(hosts) => hosts,
         Err(error) if args.daemon => {
@@ -125,17 +125,17 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: config.name.clone(),
-            history_dir: Some(places.history.clone()),
-            profile_dir: Some(places.profiles()),
+            history_dir: Some(paths.history.clone()),
+            profile_dir: Some(paths.profiles()),
             hook_relay: crate::current_exe::path().ok(),
-            hosting: Some(places.hosting(program)?),
-            panes: places.panes()?,
-            proxies: Proxies { folder: Some(places.proxies()), ..Proxies::default() },
+            hosting: Some(paths.hosting(program)?),
+            panes: paths.panes()?,
+            proxies: Proxies { folder: Some(paths.proxies()), ..Proxies::default() },
         },
-        runs_dir: Some(places.runs()),
-        sessions_file: Some(places.sessions_file()),
-        conversations: Some(places.conversations()),
-        results_dir: Some(places.results()),
+        runs_dir: Some(paths.runs()),
+        sessions_file: Some(paths.sessions_file()),
+        conversations: Some(paths.conversations()),
+        results_dir: Some(paths.results()),
         telemetry: trace_export.telemetry.clone(),
     });
     engine.adopt();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use nerve_api::reply::Pong;
 use nerve_client::NerveClient;
-use nerve_server::daemon::{Addresses, Held, addresses, holder};
-use nerve_server::paths::Places;
+use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
+use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 use crate::cli::server::{ListArgs, StatusArgs};
@@ -30,12 +30,12 @@ struct Status {
 
 /// Shows the status of a server or of all servers.
 pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
-    let places = Places::from_env();
+    let paths = ServerPaths::from_env();
     if args.all {
-        return print_all(&places, args.json).await;
+        return print_all(&paths, args.json).await;
     }
     let name = args.name.get();
-    let status = query(&places, &name).await?;
+    let status = query(&paths, &name).await?;
     if args.json {
         out::json(&status.as_json())?;
     } else if status.held || status.pong.is_some() {
@@ -54,16 +54,16 @@ pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
 
 /// Lists the running servers.
 pub(crate) async fn list(args: &ListArgs) -> Result<()> {
-    print_all(&Places::from_env(), args.json).await
+    print_all(&ServerPaths::from_env(), args.json).await
 }
 
 /// Returns the names of the running servers, sorted.
-pub(crate) async fn running(places: &Places) -> Vec<String> {
-    all(places).await.into_iter().map(|status| status.name).collect()
+pub(crate) async fn running(paths: &ServerPaths) -> Vec<String> {
+    all(paths).await.into_iter().map(|status| status.name).collect()
 }
 
-async fn print_all(places: &Places, as_json: bool) -> Result<()> {
-    let all = all(places).await;
+async fn print_all(paths: &ServerPaths, as_json: bool) -> Result<()> {
+    let all = all(paths).await;
     if as_json {
         let list: Vec<Value> = all.iter().map(Status::as_json).collect();
         return out::json(&json!({ "servers": list }));
@@ -84,11 +84,11 @@ async fn print_all(places: &Places, as_json: bool) -> Result<()> {
 }
 
 /// Queries all running servers concurrently.
-async fn all(places: &Places) -> Vec<Status> {
+async fn all(paths: &ServerPaths) -> Vec<Status> {
     let mut queries = tokio::task::JoinSet::new();
-    for name in places.servers() {
-        let places = places.clone();
-        queries.spawn(async move { query(&places, &name).await });
+    for name in paths.servers() {
+        let paths = paths.clone();
+        queries.spawn(async move { query(&paths, &name).await });
     }
     let mut all: Vec<Status> = queries
         .join_all()
@@ -101,15 +101,15 @@ async fn all(places: &Places) -> Vec<Status> {
     all
 }
 
-async fn query(places: &Places, name: &str) -> Result<Status> {
-    let socket = places.socket(name)?;
-    let (held, pid) = match holder(places, name)? {
-        Held::Free => (false, None),
-        Held::By(holder) => (true, holder.map(|holder| holder.pid)),
+async fn query(paths: &ServerPaths, name: &str) -> Result<Status> {
+    let socket = paths.socket(name)?;
+    let (held, pid) = match holder(paths, name)? {
+        NameStatus::Free => (false, None),
+        NameStatus::Held(holder) => (true, holder.map(|holder| holder.pid)),
     };
     let ping = async { NerveClient::connect(&socket).await?.ping().await };
     let pong = tokio::time::timeout(PING_TIMEOUT, ping).await.ok().and_then(Result::ok);
-    let addresses = addresses(places, name)?;
+    let addresses = addresses(paths, name)?;
     Ok(Status { name: name.to_string(), socket, pid, addresses, held, pong })
 }
 

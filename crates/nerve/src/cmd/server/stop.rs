@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_server::daemon::{Held, Holder, holder};
-use nerve_server::paths::Places;
+use nerve_server::daemon::{Holder, NameStatus, holder};
+use nerve_server::paths::ServerPaths;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -20,13 +20,13 @@ const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Stops one server, or all concurrently.
 pub(crate) async fn run(args: &StopArgs) -> Result<()> {
-    let places = Places::from_env();
-    let names = if args.all { super::status::running(&places).await } else { vec![args.name.get()] };
+    let paths = ServerPaths::from_env();
+    let names = if args.all { super::status::running(&paths).await } else { vec![args.name.get()] };
     let mut stops = tokio::task::JoinSet::new();
     for name in names.clone() {
-        let (places, timeout) = (places.clone(), args.timeout.0);
+        let (paths, timeout) = (paths.clone(), args.timeout.0);
         let (force, keep_nodes) = (args.force, args.keep_nodes);
-        stops.spawn(async move { stop(&places, &name, timeout, force, keep_nodes).await });
+        stops.spawn(async move { stop(&paths, &name, timeout, force, keep_nodes).await });
     }
     let stopped = out::progress("stopping", stops.join_all()).await;
     let failed = stopped.into_iter().find_map(Result::err);
@@ -45,14 +45,14 @@ pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     Ok(())
 }
 
-async fn stop(places: &Places, name: &str, limit: Duration, force: bool, keep_nodes: bool) -> Result<()> {
+async fn stop(paths: &ServerPaths, name: &str, limit: Duration, force: bool, keep_nodes: bool) -> Result<()> {
     let deadline = Instant::now() + limit;
-    let held = holder(places, name)?;
+    let held = holder(paths, name)?;
     let request = timeout_at(deadline, request_shutdown(name, keep_nodes)).await;
     match (request, held) {
-        (Ok(Err(error)), Held::Free) => return Err(error),
-        (Ok(Ok(())), _) if wait_until_free(places, name, deadline).await? => return Ok(()),
-        (_, Held::By(Some(holder))) if force => return kill(places, name, holder).await,
+        (Ok(Err(error)), NameStatus::Free) => return Err(error),
+        (Ok(Ok(())), _) if wait_until_free(paths, name, deadline).await? => return Ok(()),
+        (_, NameStatus::Held(Some(holder))) if force => return kill(paths, name, holder).await,
         (Ok(Err(error)), _) => {
             return Err(error).context(format!("cannot stop server '{name}'"));
         }
@@ -67,20 +67,20 @@ async fn request_shutdown(name: &str, keep_nodes: bool) -> Result<()> {
 }
 
 /// Kills the process that holds the lock, and no other process if its pid was reused.
-async fn kill(places: &Places, name: &str, holder: Holder) -> Result<()> {
+async fn kill(paths: &ServerPaths, name: &str, holder: Holder) -> Result<()> {
     for signal in [Signal::TERM, Signal::KILL] {
         // Fails if the process has just ended; the lock decides.
         let _ = holder.signal(signal);
-        if wait_until_free(places, name, Instant::now() + SIGNAL_TIMEOUT).await? {
+        if wait_until_free(paths, name, Instant::now() + SIGNAL_TIMEOUT).await? {
             return Ok(());
         }
     }
     Err(Failure::new(FAILED, format!("cannot kill server '{name}', pid {}", holder.pid)).into())
 }
 
-async fn wait_until_free(places: &Places, name: &str, deadline: Instant) -> Result<bool> {
+async fn wait_until_free(paths: &ServerPaths, name: &str, deadline: Instant) -> Result<bool> {
     loop {
-        if holder(places, name)? == Held::Free {
+        if holder(paths, name)? == NameStatus::Free {
             return Ok(true);
         }
         if Instant::now() >= deadline {

@@ -9,7 +9,7 @@ use nerve_host::CONTROL;
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{HostEvent, HostRequest};
 use nerve_record::executions::ExecutionLine;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
 use tokio::sync::mpsc;
 
@@ -24,10 +24,14 @@ use crate::tty::stdin_reader::read_keys;
 const LEAVE: u8 = 0x1d;
 
 /// Waits for the execution's end and returns its output; `None` if the agent ended first.
-pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) -> Result<Option<String>> {
+pub(super) async fn wait(
+    session: &Path,
+    line: &ExecutionLine,
+    paths: &ServerPaths,
+) -> Result<Option<String>> {
     let mut follow = Follow::new(session)?;
     let ended = |follow: &Follow| follow.known().get(&line.id).filter(|line| line.has_ended()).cloned();
-    let Some(host) = session::host(session, places) else {
+    let Some(host) = session::host(session, paths) else {
         return Ok(ended(&follow).and_then(|line| line.output));
     };
     let mut link = Connection::open(&host.runtime.join(CONTROL)).await?;

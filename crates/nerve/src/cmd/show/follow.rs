@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use nerve_core::executions::runs::Runs;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::{NAME, tools};
@@ -12,7 +12,7 @@ use crate::out;
 /// The next runs of an id, in any session.
 pub(crate) struct NextRuns {
     runs: Runs,
-    places: Places,
+    paths: ServerPaths,
 }
 
 /// A started run.
@@ -29,9 +29,9 @@ impl NextRuns {
     ///
     /// # Errors
     /// Runs cannot be watched.
-    pub(crate) fn of(id: &str, places: &Places) -> Result<NextRuns> {
-        let runs = Runs::of(id, places.hosts()).context("cannot wait for the next run")?;
-        Ok(NextRuns { runs, places: places.clone() })
+    pub(crate) fn of(id: &str, paths: &ServerPaths) -> Result<NextRuns> {
+        let runs = Runs::of(id, paths.hosts()).context("cannot wait for the next run")?;
+        Ok(NextRuns { runs, paths: paths.clone() })
     }
 
     /// Returns the next run. Cancel-safe.
@@ -43,7 +43,7 @@ impl NextRuns {
         let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
         let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), NAME);
         let notice = Some("the tool was started again: showing the next run");
-        Ok(Run { mirror: tools::open_mirror(entry, &self.places)?, name, notice })
+        Ok(Run { mirror: tools::open_mirror(entry, &self.paths)?, name, notice })
     }
 }
 

@@ -8,7 +8,7 @@ use nerve_host::{EXECUTION, OF};
 use nerve_record::executions::{self, ExecutionLine, Executions};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use crate::cmd::exec::{self, session};
@@ -87,10 +87,10 @@ pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<
 ///
 /// # Errors
 /// The id is invalid, or there is no such session or execution.
-pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<FoundExecution> {
+pub(crate) fn find(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result<FoundExecution> {
     exec::check(id)?;
-    let hosts = entries(&places.hosts());
-    if let Some(recording) = session::recording(named, places)? {
+    let hosts = entries(&paths.hosts());
+    if let Some(recording) = session::recording(named, paths)? {
         let found = in_session(id, &recording, &hosts);
         if found.is_ok() || named.is_some() {
             return found;
@@ -100,7 +100,7 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
         return Ok(found);
     }
     let unrecorded = session::unrecorded_ones(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
-    let mut recordings = unrecorded.chain(Store::new(places.recordings()).all());
+    let mut recordings = unrecorded.chain(Store::new(paths.recordings()).all());
     let Some(found) = recordings.find_map(|recording| recorded(id, recording, &hosts)) else {
         return Err(not_found(id, None).into());
     };

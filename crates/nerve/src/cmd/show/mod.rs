@@ -14,7 +14,7 @@ use nerve_host::backend::{Backend, BackendEvent, HostedBackend};
 use nerve_host::protocol::Window;
 use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::ExitStatus;
 use nerve_view::layout::Gutter;
 
@@ -35,15 +35,15 @@ const NAME: usize = 200;
 
 /// Shows the execution and returns the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
-    let places = Places::from_env();
-    let found = find(&args.id, args.session.as_deref(), &places)?;
+    let paths = ServerPaths::from_env();
+    let found = find(&args.id, args.session.as_deref(), &paths)?;
     warn_if_different(args.command.as_deref(), &found);
     let to_terminal = io::stdout().is_terminal();
     let FoundExecution { line, session, location } = found;
     let name = out::preview(line.command.as_deref().unwrap_or(&args.id), NAME);
     match location {
-        Location::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &places, name, args)),
-        Location::Host(entry) => on_one_core(stream(*entry, &places)),
+        Location::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &paths, name, args)),
+        Location::Host(entry) => on_one_core(stream(*entry, &paths)),
         Location::Recording(recording) => {
             if session.is_some() && !line.has_ended() {
                 out::warning("its end is not known: it was killed, and what it had written is shown");
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
         }
         Location::Agent { running } => {
             let output = match (running, &session) {
-                (true, Some(session)) => on_one_core(agent_output::wait(session, &line, &places))?,
+                (true, Some(session)) => on_one_core(agent_output::wait(session, &line, &paths))?,
                 _ => line.output,
             };
             match output {
@@ -95,11 +95,11 @@ fn shell_line(command: &str) -> String {
 }
 
 /// Shows a running execution in the viewer; with `--follow`, until the user leaves.
-async fn live(entry: Entry, places: &Places, name: String, args: &ShowArgs) -> Result<u8> {
+async fn live(entry: Entry, paths: &ServerPaths, name: String, args: &ShowArgs) -> Result<u8> {
     // Ids are unique within a session.
     let next_runs =
-        (args.follow && args.session.is_none()).then(|| NextRuns::of(&args.id, places)).transpose()?;
-    let mirror = tools::open_mirror(entry, places)?;
+        (args.follow && args.session.is_none()).then(|| NextRuns::of(&args.id, paths)).transpose()?;
+    let mirror = tools::open_mirror(entry, paths)?;
     shown(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?).await
 }
 
@@ -138,8 +138,8 @@ fn coloured() -> bool {
 }
 
 /// Prints the output of a running execution until its end.
-async fn stream(entry: Entry, places: &Places) -> Result<u8> {
-    let mut host = HostedBackend::view(entry, places.hosts(), Window::Keep);
+async fn stream(entry: Entry, paths: &ServerPaths) -> Result<u8> {
+    let mut host = HostedBackend::view(entry, paths.hosts(), Window::Keep);
     loop {
         match host.next().await {
             BackendEvent::Output => out::bytes(host.output())?,

@@ -9,7 +9,7 @@ use nerve_core::executions::watch::Watch;
 use nerve_host::registry::{Entry, entries};
 use nerve_record::index::SPACING;
 use nerve_record::playback::Playback;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
 use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_vt::terminal::TerminalState;
@@ -42,7 +42,7 @@ pub(crate) enum ToolFeedEvent {
 impl ToolFeed {
     /// Follows the session with this recording, running or not.
     pub(crate) fn of(recording: &Path) -> ToolFeed {
-        ToolFeed { watch: Watch::start(recording, &Places::from_env().hosts()), full: false }
+        ToolFeed { watch: Watch::start(recording, &ServerPaths::from_env().hosts()), full: false }
     }
 
     /// Waits for a change. Cancel-safe.
@@ -94,10 +94,10 @@ pub(crate) enum OpenedTool {
 /// # Errors
 /// The id is unknown, or the recording cannot be read.
 pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
-    let places = Places::from_env();
-    let found = in_session(id, recording, &entries(&places.hosts()))?;
+    let paths = ServerPaths::from_env();
+    let found = in_session(id, recording, &entries(&paths.hosts()))?;
     Ok(match found.location {
-        Location::Host(entry) => OpenedTool::Live(Box::new(open_mirror(*entry, &places)?)),
+        Location::Host(entry) => OpenedTool::Live(Box::new(open_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
             OpenedTool::Ended(Box::new(load_end(&path)?), Some(path))
         }
@@ -134,9 +134,9 @@ fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<Terminal
 }
 
 /// Opens a running execution's terminal, keeping its size.
-pub(super) fn open_mirror(entry: Entry, places: &Places) -> Result<TerminalMirror> {
-    let profiles = places.profiles();
-    Ok(TerminalMirror::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?
+pub(super) fn open_mirror(entry: Entry, paths: &ServerPaths) -> Result<TerminalMirror> {
+    let profiles = paths.profiles();
+    Ok(TerminalMirror::open(entry, &paths.hosts(), Some(&profiles), SizeRule::Keep, None)?
         .with_injected_input()
         .latest())
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_record::activity::TsMs;
-use nerve_record::files::{self, FileStore, Key};
+use nerve_record::files::{self, FileStore, SnapshotKey};
 use nerve_record::snapshots::{self, FilesRef};
 use nerve_record::store::{self, Store, StoreError};
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ fn load_entries(source: &SnapshotSource, store: &FileStore) -> Result<Vec<Snapsh
     Ok(entries)
 }
 
-fn entry_from_files(key: &Key, files: FilesRef) -> SnapshotEntry {
+fn entry_from_files(key: &SnapshotKey, files: FilesRef) -> SnapshotEntry {
     SnapshotEntry { session: key.session().to_string(), id: key.id(), mark: None, files: Some(files) }
 }
 
@@ -155,7 +155,7 @@ fn find_recording(source: &SnapshotSource) -> Result<Option<PathBuf>> {
         return Ok(None);
     };
     let is_path = wanted.contains('/') || Path::new(&wanted).extension().is_some();
-    match Store::new(Places::from_env().state.join("recordings")).find(&wanted) {
+    match Store::new(ServerPaths::from_env().state.join("recordings")).find(&wanted) {
         Ok(path) => Ok(Some(path)),
         // A session need not have a recording file.
         Err(StoreError::NotFound { .. } | StoreError::Id { .. }) if !is_path || source.session.is_none() => {

@@ -8,10 +8,10 @@ mod target;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nerve_record::files::{FileSnapshot, FileStore, FilesError, Key};
+use nerve_record::files::{FileSnapshot, FileStore, FilesError, SnapshotKey};
 use nerve_record::snapshots::FilesRef;
 use nerve_record::store;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
 use self::recorder::Confirmation;
@@ -56,10 +56,15 @@ fn this_session() -> Option<String> {
 }
 
 fn file_store() -> FileStore {
-    FileStore::new(Places::from_env().state.join("snapshots"))
+    FileStore::new(ServerPaths::from_env().state.join("snapshots"))
 }
 
-fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmation, taken: Option<&FileSnapshot>) -> Result<()> {
+fn print(
+    args: &TakeArgs,
+    key: &SnapshotKey,
+    confirmed: &Confirmation,
+    taken: Option<&FileSnapshot>,
+) -> Result<()> {
     let left_out = taken.map(|taken| taken.left_out.clone()).unwrap_or_default();
     if args.json {
         return out::json(&json!({

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use nerve_record::files::{self, FileSnapshot, FilesError, Key, SnapshotRequest};
+use nerve_record::files::{self, FileSnapshot, FilesError, SnapshotKey, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
 use nerve_types::TsNs;
@@ -19,7 +19,7 @@ use crate::exit::{Failure, USAGE};
 #[derive(Debug)]
 pub(crate) struct SnapshotOutcome {
     /// Session and number.
-    pub(crate) key: Key,
+    pub(crate) key: SnapshotKey,
     pub(super) confirmed: Confirmation,
     /// The stored files, `None` with `--no-files`, or why storing failed.
     pub(crate) files: Result<Option<FileSnapshot>, Failure>,
@@ -34,7 +34,7 @@ pub(crate) struct SnapshotOutcome {
 pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Result<SnapshotOutcome> {
     let SnapshotTarget { recorder, session, file: recording, dir } = SnapshotTarget::find(args)?;
     check_label(args.label.as_deref())?;
-    Key::new(&session, 0).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    SnapshotKey::new(&session, 0).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let store = file_store();
     // Checks the directory before anything is written to the recording.
     let dir = args.dir.as_deref().or(dir.as_deref()).unwrap_or(Path::new("."));
@@ -46,7 +46,7 @@ pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Resul
         Some(id) => id,
         None => store.next_id(&session, used).map_err(|error| failed(error, "give a number with --id"))?,
     };
-    let key = Key::new(&session, id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    let key = SnapshotKey::new(&session, id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let confirmed =
         recorder.request_snapshot(id, args.label.as_deref(), args.timeout.0).map_err(|error| {
             if let (ConfirmError::NotRecorded(_), None) = (&error, args.id) {

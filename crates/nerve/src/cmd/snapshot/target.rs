@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nerve_host::registry::{Entry, entries};
 use nerve_host::{OF, UNRECORDED};
 use nerve_record::store::suggest_ids;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::recorder::Recorder;
@@ -34,7 +34,7 @@ impl SnapshotTarget {
     /// # Errors
     /// No session or more than one has that name, or there is no enclosing session.
     pub(super) fn find(args: &TakeArgs) -> Result<SnapshotTarget, Failure> {
-        let hosts = || entries(&Places::from_env().hosts());
+        let hosts = || entries(&ServerPaths::from_env().hosts());
         if let Some(wanted) = &args.session {
             let hosts = hosts();
             let entry = find_host(&hosts, wanted)?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use nerve_record::library::is_live;
-use nerve_server::paths::Places;
+use nerve_server::paths::ServerPaths;
 use nerve_view::draw::{Gutter, StatusInfo};
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Source, Viewer};
@@ -71,7 +71,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let (code, view) = runtime.block_on(async {
         let background = Background::for_recording(Some(&recording));
         let session = ViewerSession::new(viewer, background, gutter, coloured);
-        let next_runs = next_runs.map(|id| NextRuns::of(id, &Places::from_env())).transpose()?;
+        let next_runs = next_runs.map(|id| NextRuns::of(id, &ServerPaths::from_env())).transpose()?;
         let mut show =
             RecordingSession { recording, view, name, session, switch_to: None, next_runs, run: None };
         let mut user_terminal = UserTerminal::take()?;

@@ -5,7 +5,7 @@ mod playhead;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_record::ahr::{AhrError, Lost};
+use nerve_record::ahr::{AhrError, DamagedRange};
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
@@ -123,7 +123,7 @@ impl RecordingView {
     }
 
     /// Returns the unreadable parts.
-    pub(super) fn lost(&self) -> &[Lost] {
+    pub(super) fn lost(&self) -> &[DamagedRange] {
         self.end_playback.lost()
     }
 

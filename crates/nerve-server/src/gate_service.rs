@@ -14,7 +14,7 @@ use crate::tcp::TcpPort;
 
 /// A bound port that is not served yet: clients that connect wait.
 #[derive(Debug)]
-pub struct Front {
+pub struct GateService {
     port: TcpPort,
     tls: bool,
     authenticator: Authenticator,
@@ -23,16 +23,16 @@ pub struct Front {
     max_connections: usize,
 }
 
-impl Front {
+impl GateService {
     /// Binds `address` with the HTTP settings of `config`: names, token, TLS, connection limit and mounts.
     /// Creates the token if there is none.
     ///
     /// # Errors
     /// Returns an error if the address is taken or needs TLS, or the token or certificate cannot be used.
-    pub fn bind(config: &ServerConfig, address: SocketAddr) -> Result<Front, ServerError> {
+    pub fn bind(config: &ServerConfig, address: SocketAddr) -> Result<GateService, ServerError> {
         address::check(address, config.tls.is_some(), config.insecure)?;
         config.token.obtain()?;
-        Ok(Front {
+        Ok(GateService {
             port: TcpPort::bind(config, address, http::PROTOCOLS)?,
             tls: config.tls.is_some(),
             authenticator: Authenticator::new(config.token.clone()),
@@ -59,7 +59,7 @@ impl Front {
     /// # Errors
     /// Returns an error if the port cannot be used.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Front { port, authenticator, names, mounts, max_connections, .. } = self;
+        let GateService { port, authenticator, names, mounts, max_connections, .. } = self;
         let clients = Clients::new(max_connections);
         let closing = CancellationToken::new();
         let authenticator = Arc::new(authenticator);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A stretch of the file without readable records, and its effect on the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct DamagedRange {
     /// Range of file offsets.
     pub file: Range<u64>,
     /// Range of missing output offsets, computed from the intact neighbours; empty if the stretch held no output.
@@ -20,14 +20,14 @@ pub struct Lost {
     pub reason: String,
 }
 
-impl Lost {
+impl DamagedRange {
     /// Returns true if output is or may be missing.
     pub fn output_missing(&self) -> bool {
         self.output.as_ref().is_none_or(|output| !output.is_empty())
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for DamagedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "file bytes {}..{} are lost ({}): ", self.file.start, self.file.end, self.reason)?;
         match (&self.output, self.after) {
