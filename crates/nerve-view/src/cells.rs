@@ -194,7 +194,7 @@ fn style(style: &TermStyle) -> Style {
 }
 
 /// Converts a colour.
-pub(crate) fn color(color: TermColor) -> Color {
+fn color(color: TermColor) -> Color {
     match color {
         TermColor::Default => Color::Reset,
         TermColor::Indexed(index) => Color::Indexed(index),

@@ -53,8 +53,8 @@ impl Decorations {
         self.all.get_index(number(cell.underline_color)?)
     }
 
-    /// Returns the tag to store in a cell.
-    pub(crate) fn register(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
+    /// Registers a decoration of the row. Returns the tag for its cells, stored as their underline colour.
+    pub fn register(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
         let screen::Decoration { underline, underline_color: color, .. } = *decoration;
         let wanted = Wanted { underline, color, link: row.link(decoration) };
         match self.all.get_index_of(&wanted) {

@@ -8,7 +8,7 @@
 //! | [`regions`] | the frame that an input event refers to |
 //! | [`draw`], [`layout`], [`status_info`], [`timeline`] | rendering into cells |
 //! | [`decorations`] | cell attributes that ratatui cannot hold |
-//! | [`ansi_writer`], [`svg`] | encodes cells for a terminal, or as a picture |
+//! | [`ansi_writer`] | encodes cells for a terminal |
 //! | [`document`] | the lines to show |
 //! | [`keys`], [`bindings`] | operations and their key bindings |
 //! | [`viewport`] | which rows of a document are in the window |
@@ -43,7 +43,6 @@ mod search_prompt;
 mod snapshots;
 mod status;
 pub mod status_info;
-pub mod svg;
 pub mod task_entry;
 pub mod timeline;
 pub mod tools;

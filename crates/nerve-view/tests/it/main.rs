@@ -13,6 +13,7 @@ mod mouse;
 mod pictures;
 mod proptests;
 mod search;
+mod svg;
 mod task_entry;
 mod tools;
 mod viewport;

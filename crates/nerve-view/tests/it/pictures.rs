@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use nerve_types::TsNs;
 use nerve_view::draw::{Capabilities, StatusInfo};
-use nerve_view::svg::svg;
 use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::Source;
 use nerve_vt::terminal::Snapshot;
 
+use crate::svg::svg;
 use crate::window::Window;
 
 /// When snapshots were taken, in seconds, and their names.

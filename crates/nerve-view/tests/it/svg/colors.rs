@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nerve_vt::screen::Color as TermColor;
 use ratatui::style::Color;
 
 /// A colour as red, green and blue.
@@ -42,6 +43,15 @@ impl Rgb {
 impl fmt::Display for Rgb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
+    }
+}
+
+/// Returns a colour of the terminal model; `None` for the default.
+pub(super) fn of_terminal(color: TermColor) -> Option<Rgb> {
+    match color {
+        TermColor::Default => None,
+        TermColor::Indexed(index) => of(Color::Indexed(index)),
+        TermColor::Rgb(red, green, blue) => Some(Rgb(red, green, blue)),
     }
 }
 

@@ -12,8 +12,7 @@ use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
 
 use self::colors::{BACKGROUND, FOREGROUND, Rgb};
-use crate::cells::color;
-use crate::decorations::Decorations;
+use nerve_view::decorations::Decorations;
 
 /// Cell width in pixels: 0.6 of the font size, as in most monospaced fonts.
 const WIDTH: f64 = 8.4;
@@ -36,7 +35,12 @@ struct Look {
 }
 
 /// Renders a window with this title and a cursor at this column and row.
-pub fn svg(buffer: &Buffer, decorations: &Decorations, cursor: Option<(u16, u16)>, title: &str) -> String {
+pub(crate) fn svg(
+    buffer: &Buffer,
+    decorations: &Decorations,
+    cursor: Option<(u16, u16)>,
+    title: &str,
+) -> String {
     let (cols, rows) = (buffer.area.width, buffer.area.height);
     let width = f64::from(cols) * WIDTH + 2.0 * MARGIN;
     let height = f64::from(rows) * HEIGHT + 2.0 * MARGIN;
@@ -82,7 +86,7 @@ fn look(cell: &Cell, decorations: &Decorations, is_cursor: bool) -> Look {
         | Modifier::DIM;
     let mut modifier = cell.modifier.intersection(seen);
     let decoration = decorations.of(cell).filter(|_| modifier.contains(Modifier::UNDERLINED));
-    let underline = decoration.map(|of| (of.underline, colors::of(color(of.color)).unwrap_or(fg)));
+    let underline = decoration.map(|of| (of.underline, colors::of_terminal(of.color).unwrap_or(fg)));
     let underline = underline.filter(|underline| *underline != (Underline::Single, fg));
     if underline.is_some() {
         modifier.remove(Modifier::UNDERLINED);
