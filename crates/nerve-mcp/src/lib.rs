@@ -18,7 +18,7 @@
 //! use nerve_mcp::{Config, link::Link};
 //!
 //! let link = Link::to_socket("/run/user/1000/nerve/default.sock");
-//! let config = Config { link, recordings: None };
+//! let config = Config { link, recordings: None, legacy_tools: false };
 //! nerve_mcp::serve(config, tokio::io::stdin(), tokio::io::stdout(), std::future::pending()).await
 //! # }
 //! ```
@@ -58,6 +58,8 @@ pub struct Config {
     pub link: Link,
     /// The recordings to offer as resources, if any.
     pub recordings: Option<Store>,
+    /// Offers the deprecated tools too.
+    pub legacy_tools: bool,
 }
 
 /// Serves one client until it closes `reading` or `stop` completes. Running calls then get a few seconds to finish. Nodes are

@@ -57,6 +57,7 @@ pub(crate) struct McpServer {
 pub(crate) struct ServerContext {
     pub(crate) link: Arc<Link>,
     pub(crate) recordings: Option<Store>,
+    legacy_tools: bool,
     /// Limits concurrent reads of recordings.
     pub(crate) read_permits: Semaphore,
     pub(crate) updates: ResourceUpdates,
@@ -70,11 +71,11 @@ pub(crate) struct DisconnectToken(pub(crate) CancellationToken);
 impl ServerContext {
     /// Creates the state. `disconnected`: cancelled when no client is served any more.
     pub(crate) fn new(config: Config, disconnected: CancellationToken) -> ServerContext {
-        let Config { link, recordings } = config;
+        let Config { link, recordings, legacy_tools } = config;
         let link = Arc::new(link);
         let updates = ResourceUpdates::new(Arc::clone(&link), disconnected);
         let (read_permits, calls) = (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ALL_CALLS));
-        ServerContext { link, recordings, read_permits, updates, calls }
+        ServerContext { link, recordings, legacy_tools, read_permits, updates, calls }
     }
 }
 
@@ -116,11 +117,13 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::TOOLS.iter().map(tools::ToolSpec::tool).collect()))
+        Ok(ListToolsResult::with_all_items(
+            tools::all(self.context.legacy_tools).map(tools::ToolSpec::tool).collect(),
+        ))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).map(tools::ToolSpec::tool)
+        tools::find(name, self.context.legacy_tools).map(tools::ToolSpec::tool)
     }
 
     async fn call_tool(
@@ -128,9 +131,10 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::find(&request.name) else {
+        let Some(tool) = tools::find(&request.name, self.context.legacy_tools) else {
             let name: String = request.name.chars().take(64).collect();
-            let names: Vec<String> = tools::TOOLS.iter().map(|tool| tool.tool().name.to_string()).collect();
+            let names: Vec<String> =
+                tools::all(self.context.legacy_tools).map(|tool| tool.tool().name.to_string()).collect();
             return Err(ErrorData::invalid_params(
                 format!("unknown tool {name:?}"),
                 Some(json!({ "tools": names })),

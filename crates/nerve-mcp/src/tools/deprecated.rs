@@ -1,10 +1,47 @@
-//! The deprecated tools, which call today's and add a warning.
+//! The deprecated tools, which call today's and add a warning. They are listed and callable only on request.
 
-use super::{args, nodes, turns};
+use rmcp::handler::server::tool::schema_for_input;
+
+use super::{Effect, ToolSpec, args, nodes, turns};
 use crate::call::Call;
 use crate::tool_result::{Failure, Success};
 
-pub(super) async fn create_channel(call: Call) -> Result<Success, Failure> {
+pub(super) static TOOLS: &[ToolSpec] = &[
+    ToolSpec {
+        name: "nerve_create_channel",
+        title: "Start a node (older name)",
+        description: "Deprecated: use nerve_create_node.",
+        effect: Effect::Additive,
+        schema: schema_for_input::<args::CreateChannel>,
+        run: |call| Box::pin(create_channel(call)),
+    },
+    ToolSpec {
+        name: "nerve_send",
+        title: "Send a prompt and wait (older name)",
+        description: "Deprecated: use nerve_execute.",
+        effect: Effect::Destructive,
+        schema: schema_for_input::<args::Send>,
+        run: |call| Box::pin(send(call)),
+    },
+    ToolSpec {
+        name: "nerve_list_channels",
+        title: "List nodes (older name)",
+        description: "Deprecated: use nerve_list_nodes.",
+        effect: Effect::ReadOnly,
+        schema: schema_for_input::<args::ListNodes>,
+        run: |call| Box::pin(list_channels(call)),
+    },
+    ToolSpec {
+        name: "nerve_close_channel",
+        title: "Stop a node (older name)",
+        description: "Deprecated: use nerve_stop_node.",
+        effect: Effect::Destructive,
+        schema: schema_for_input::<args::CloseChannel>,
+        run: |call| Box::pin(close_channel(call)),
+    },
+];
+
+async fn create_channel(call: Call) -> Result<Success, Failure> {
     let args::CreateChannel { channel_id, command, cwd } = call.arguments()?;
     let given = args::CreateNode {
         node_id: channel_id,
@@ -23,7 +60,7 @@ pub(super) async fn create_channel(call: Call) -> Result<Success, Failure> {
     Ok(with_deprecation(nodes::create_node(&call, given).await?, "nerve_create_channel", "nerve_create_node"))
 }
 
-pub(super) async fn send(call: Call) -> Result<Success, Failure> {
+async fn send(call: Call) -> Result<Success, Failure> {
     let args::Send { channel_id, input, timeout } = call.arguments()?;
     let given = args::Execute {
         node_id: channel_id,
@@ -37,11 +74,11 @@ pub(super) async fn send(call: Call) -> Result<Success, Failure> {
     Ok(with_deprecation(turns::run_turn(&call, given).await?, "nerve_send", "nerve_execute"))
 }
 
-pub(super) async fn list_channels(call: Call) -> Result<Success, Failure> {
+async fn list_channels(call: Call) -> Result<Success, Failure> {
     Ok(with_deprecation(nodes::list(call).await?, "nerve_list_channels", "nerve_list_nodes"))
 }
 
-pub(super) async fn close_channel(call: Call) -> Result<Success, Failure> {
+async fn close_channel(call: Call) -> Result<Success, Failure> {
     let args::CloseChannel { channel_id } = call.arguments()?;
     let given = args::Node { node_id: channel_id, session: None };
     Ok(with_deprecation(nodes::stop_node(&call, given).await?, "nerve_close_channel", "nerve_stop_node"))

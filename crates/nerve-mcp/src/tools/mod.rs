@@ -41,8 +41,8 @@ enum Effect {
     Destructive,
 }
 
-/// All tools, in the order in which they are listed.
-pub(crate) static TOOLS: &[ToolSpec] = &[
+/// The tools, in the order in which they are listed.
+static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_list_nodes",
         title: "List nodes",
@@ -146,43 +146,16 @@ pub(crate) static TOOLS: &[ToolSpec] = &[
         schema: schema_for_input::<args::History>,
         run: |call| Box::pin(nodes::history(call)),
     },
-    ToolSpec {
-        name: "nerve_create_channel",
-        title: "Start a node (older name)",
-        description: "Deprecated: use nerve_create_node.",
-        effect: Effect::Additive,
-        schema: schema_for_input::<args::CreateChannel>,
-        run: |call| Box::pin(deprecated::create_channel(call)),
-    },
-    ToolSpec {
-        name: "nerve_send",
-        title: "Send a prompt and wait (older name)",
-        description: "Deprecated: use nerve_execute.",
-        effect: Effect::Destructive,
-        schema: schema_for_input::<args::Send>,
-        run: |call| Box::pin(deprecated::send(call)),
-    },
-    ToolSpec {
-        name: "nerve_list_channels",
-        title: "List nodes (older name)",
-        description: "Deprecated: use nerve_list_nodes.",
-        effect: Effect::ReadOnly,
-        schema: schema_for_input::<args::ListNodes>,
-        run: |call| Box::pin(deprecated::list_channels(call)),
-    },
-    ToolSpec {
-        name: "nerve_close_channel",
-        title: "Stop a node (older name)",
-        description: "Deprecated: use nerve_stop_node.",
-        effect: Effect::Destructive,
-        schema: schema_for_input::<args::CloseChannel>,
-        run: |call| Box::pin(deprecated::close_channel(call)),
-    },
 ];
 
-/// Finds a tool by its name.
-pub(crate) fn find(name: &str) -> Option<&'static ToolSpec> {
-    TOOLS.iter().find(|tool| tool.name == name)
+/// Returns the tools in their order. `legacy`: includes those with older names.
+pub(crate) fn all(legacy: bool) -> impl Iterator<Item = &'static ToolSpec> {
+    TOOLS.iter().chain(if legacy { deprecated::TOOLS } else { &[] })
+}
+
+/// Finds a tool by its name. `legacy`: see [`all`].
+pub(crate) fn find(name: &str, legacy: bool) -> Option<&'static ToolSpec> {
+    all(legacy).find(|tool| tool.name == name)
 }
 
 impl ToolSpec {
@@ -217,7 +190,7 @@ mod tests {
 
     #[test]
     fn schemas_are_objects_with_described_arguments() {
-        for entry in TOOLS {
+        for entry in all(true) {
             let schema = (entry.schema)().unwrap();
             assert_eq!(schema["type"], "object", "{}", entry.name);
             assert_eq!(schema["additionalProperties"], false, "{}", entry.name);
@@ -231,9 +204,11 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_old_ones_deprecated() {
-        for (at, entry) in TOOLS.iter().enumerate() {
-            assert!(TOOLS[at + 1..].iter().all(|other| other.name != entry.name), "{} twice", entry.name);
-            assert_eq!(entry.title.contains("older"), entry.description.starts_with("Deprecated: use "));
+        let mut names = std::collections::BTreeSet::new();
+        for entry in all(true) {
+            assert!(names.insert(entry.name), "{} twice", entry.name);
+            let is_legacy = find(entry.name, false).is_none();
+            assert_eq!(is_legacy, entry.description.starts_with("Deprecated: use "), "{}", entry.name);
         }
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct McpArgs {
     /// Serve many clients over HTTP instead: PORT or IP:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
+    /// Also offer the tools of the first nerve (nerve_create_channel, nerve_send, …)
+    #[arg(long)]
+    pub(crate) legacy_tools: bool,
     #[command(flatten)]
     pub(crate) listen: McpListenArgs,
 }

@@ -108,6 +108,7 @@ async fn serve_http(
 struct Source {
     nodes: NodeSource,
     recordings: Option<PathBuf>,
+    legacy_tools: bool,
 }
 
 enum NodeSource {
@@ -123,14 +124,20 @@ impl Source {
             NodeSource::Server(name) => link_to_server(name.clone()),
             NodeSource::InProcess(client) => Link::over(client.clone()),
         };
-        Config { link, recordings: self.recordings.as_deref().map(Store::new) }
+        Config {
+            link,
+            recordings: self.recordings.as_deref().map(Store::new),
+            legacy_tools: self.legacy_tools,
+        }
     }
 }
 
 fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProcess>)> {
+    let legacy_tools = args.legacy_tools;
     if args.in_process {
         let (client, server) = start_in_process(paths)?;
-        let source = Source { nodes: NodeSource::InProcess(client), recordings: Some(paths.recordings()) };
+        let nodes = NodeSource::InProcess(client);
+        let source = Source { nodes, recordings: Some(paths.recordings()), legacy_tools };
         return Ok((source, Some(server)));
     }
     let elsewhere = is_remote(&args.server);
@@ -140,7 +147,7 @@ fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProce
     }
     // A remote server has its recordings on its own machine.
     let recordings = (!elsewhere).then(|| paths.recordings());
-    Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings }, None))
+    Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings, legacy_tools }, None))
 }
 
 /// Connects on demand, because the server may be restarted at any time.

@@ -95,10 +95,15 @@ fn tools_find_a_server_started_later() {
 }
 
 #[test]
-fn old_tools_work_and_name_replacements() {
+fn legacy_tools_need_a_flag_and_name_replacements() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = StdioClient::ready(&home, &[]);
+    let unknown = mcp.request("tools/call", json!({"name": "nerve_list_channels", "arguments": {}}));
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool"), "{unknown}");
+    let mut mcp = StdioClient::ready(&home, &["--legacy-tools"]);
+    let listed = mcp.request("tools/list", json!({}));
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 15, "{listed}");
     let warned = |result: &Value, instead: &str| {
         assert_ne!(result["isError"], true, "{result}");
         assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
@@ -161,8 +166,7 @@ fn tools_have_descriptions_and_hints() {
     }
     assert_eq!(named("nerve_read")["annotations"]["readOnlyHint"], true);
     assert_eq!(named("nerve_stop_node")["annotations"]["destructiveHint"], true);
-    assert!(named("nerve_send")["description"].as_str().unwrap().starts_with("Deprecated"));
-    assert_eq!(tools.len(), 15);
+    assert_eq!(tools.len(), 11);
 }
 
 #[test]
