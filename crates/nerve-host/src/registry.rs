@@ -121,7 +121,7 @@ impl Entry {
     }
 
     /// Returns the command as requested, without arguments added for hooks.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn requested_command(&self) -> Vec<String> {
         let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
         asked.filter(|asked| !asked.is_empty()).unwrap_or_else(|| self.argv.clone())
     }
@@ -138,8 +138,9 @@ impl Entry {
     }
 
     /// Returns true if `session` is this host's session file, also through symbolic links.
-    pub fn is_of(&self, session: &Path) -> bool {
-        self.session_file().is_some_and(|own| own == session || real(own) == real(session))
+    pub fn belongs_to(&self, session: &Path) -> bool {
+        self.session_file()
+            .is_some_and(|own| own == session || canonical_path(own) == canonical_path(session))
     }
 
     /// Returns true if the host process is alive and belongs to this user.
@@ -217,7 +218,7 @@ pub fn entry(registry: &Path, id: &str) -> Option<Entry> {
 }
 
 /// Resolves symbolic links. The file itself need not exist.
-pub fn real(path: &Path) -> PathBuf {
+pub fn canonical_path(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     if let Ok(real) = fs::canonicalize(&path) {
         return real;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::follow::Follow;
 use super::states::{States, UpdateBatch};
 use nerve_host::backend;
-use nerve_host::registry::{Entry, entries, entry, real};
+use nerve_host::registry::{Entry, canonical_path, entries, entry};
 
 /// Maximum number of hosts whose ends are awaited, with a descriptor each. For other hosts, only a listed end is noticed.
 const MAX_WATCHED: usize = 256;
@@ -32,7 +32,7 @@ impl Watch {
         // At most one batch is queued: changes in the meantime are merged into the next.
         let (sender, changes) = mpsc::channel(1);
         // Resolve links: the list is next to the recording itself.
-        let (recording, registry) = (real(recording), registry.to_path_buf());
+        let (recording, registry) = (canonical_path(recording), registry.to_path_buf());
         let failed = sender.clone();
         let watching = move || {
             let done = runtime::Builder::new_current_thread()
@@ -136,7 +136,7 @@ impl Hosts {
 
     /// Like [`Hosts::watch`], for the host that writes this recording.
     fn watch_agent(&mut self, recording: &Path) -> bool {
-        let writes = |entry: &Entry| entry.is_of(recording) && entry.is_alive();
+        let writes = |entry: &Entry| entry.belongs_to(recording) && entry.is_alive();
         let found = entries(&self.registry).into_iter().find(writes);
         found.is_some_and(|entry| self.await_end(&entry, End::OfAgent))
     }

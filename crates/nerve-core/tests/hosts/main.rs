@@ -462,10 +462,10 @@ async fn unrecorded_session_has_temporary_stand_in() {
     let file = entry.unrecorded.clone().unwrap();
     harness.client().await.wait_output(file.to_str().unwrap()).await;
     let folder = file.parent().unwrap().to_path_buf();
-    assert!(folder.is_dir() && !file.exists() && entry.is_of(&file));
+    assert!(folder.is_dir() && !file.exists() && entry.belongs_to(&file));
     let linked = harness.folder.path().join("link");
     std::os::unix::fs::symlink(&folder, &linked).unwrap();
-    assert!(entry.is_of(&linked.join("session.ahr")) && !entry.is_of(&linked.join("other.ahr")));
+    assert!(entry.belongs_to(&linked.join("session.ahr")) && !entry.belongs_to(&linked.join("other.ahr")));
     harness.host.stop().await;
     harness.host.forget();
     assert!(!folder.exists());

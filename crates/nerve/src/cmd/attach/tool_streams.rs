@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use nerve_host::registry::real;
+use nerve_host::registry::canonical_path;
 use nerve_view::tools::ToolUpdates;
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;
@@ -81,7 +81,7 @@ pub(crate) enum SendResult {
 impl ToolStreams {
     /// Follows the session with this recording. The list is read in the background.
     pub(crate) fn new(recording: Option<&Path>) -> ToolStreams {
-        let recording = recording.map(real);
+        let recording = recording.map(canonical_path);
         let list = recording.as_deref().map(ToolFeed::of);
         ToolStreams { recording, list, ..ToolStreams::default() }
     }

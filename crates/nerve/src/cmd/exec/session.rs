@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_host::connection::Connection;
-use nerve_host::registry::{Entry, entries, real};
+use nerve_host::registry::{Entry, canonical_path, entries};
 use nerve_host::{CONTROL, UNRECORDED};
 use nerve_record::store::Store;
 use nerve_server::paths::ServerPaths;
@@ -23,7 +23,7 @@ const GREETING: Duration = Duration::from_secs(2);
 pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
     if let Some(named) = named {
         return match find_by_id(named) {
-            Ok(path) => Ok(Some(real(&path))),
+            Ok(path) => Ok(Some(canonical_path(&path))),
             Err(error) => unrecorded(named, paths).map(Some).ok_or(error),
         };
     }
@@ -33,7 +33,7 @@ pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Opti
     let stands = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
     let around = around.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(stands));
     let by_session = || Store::new(paths.recordings()).find(&variable("NERVE_SESSION_ID")?).ok();
-    Ok(around.or_else(by_session).map(|path| real(&path)))
+    Ok(around.or_else(by_session).map(|path| canonical_path(&path)))
 }
 
 /// Finds a running unrecorded session by its id or a unique prefix.
@@ -57,7 +57,7 @@ pub(crate) fn unrecorded_ones(hosts: &[Entry]) -> Vec<Entry> {
 
 /// Returns the running host of the session with this file.
 pub(crate) fn host(recording: &Path, paths: &ServerPaths) -> Option<Entry> {
-    entries(&paths.hosts()).into_iter().find(|entry| entry.is_of(recording) && entry.is_alive())
+    entries(&paths.hosts()).into_iter().find(|entry| entry.belongs_to(recording) && entry.is_alive())
 }
 
 /// Returns the session's output offset in bytes.

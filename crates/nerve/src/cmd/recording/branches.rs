@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 use nerve_core::command::CommandLine;
 use nerve_core::session::store::SessionStore;
-use nerve_host::registry::entries;
+use nerve_host::registry::{canonical_path, entries};
 use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;
@@ -60,20 +60,21 @@ pub(super) struct PruneOutcome {
 impl BranchFolders {
     pub(super) fn scan() -> BranchFolders {
         let paths = ServerPaths::from_env();
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let mut users: Vec<(PathBuf, String)> = Vec::new();
         for entry in entries(&paths.hosts()).iter().filter(|entry| entry.is_alive()) {
             let node = entry.label.get("node").and_then(Value::as_str);
             let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
             let moved = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
-            users.extend(entry.cwd.iter().chain(&moved).map(|cwd| (real(cwd), who.clone())));
+            users.extend(entry.cwd.iter().chain(&moved).map(|cwd| (canonical_path(cwd), who.clone())));
         }
         // Defined nodes can be restarted in their directories.
         let mut commands = Vec::new();
         let unknown = match sessions(&paths.sessions_file()) {
             Ok(sessions) => {
                 for node in sessions.list().iter().flat_map(|session| &session.nodes) {
-                    users.extend(node.cwd.iter().map(|cwd| (real(cwd), format!("node '{}'", node.name))));
+                    users.extend(
+                        node.cwd.iter().map(|cwd| (canonical_path(cwd), format!("node '{}'", node.name))),
+                    );
                     match &node.command {
                         Some(CommandLine::Text(text)) => commands.push(text.clone()),
                         Some(CommandLine::Argv(words)) => commands.extend(words.iter().cloned()),
@@ -90,11 +91,11 @@ impl BranchFolders {
                 Ok(meta) => (meta.unwrap_or_default(), None),
                 Err(error) => (Meta::default(), Some(error.to_string())),
             };
-            RecordingInfo { cwd: meta.cwd.as_deref().map(real), command: meta.cmd, path, unknown }
+            RecordingInfo { cwd: meta.cwd.as_deref().map(canonical_path), command: meta.cmd, path, unknown }
         });
         BranchFolders {
             store: FileStore::new(paths.snapshots()),
-            folders: branches::list(&real(&paths.branches())),
+            folders: branches::list(&canonical_path(&paths.branches())),
             users,
             recordings: recordings.collect(),
             commands,

@@ -68,7 +68,7 @@ fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
 
 /// Returns true if the session's host is alive.
 fn is_session_running(session: &Path, hosts: &[Entry]) -> bool {
-    hosts.iter().any(|host| host.is_of(session) && host.is_alive())
+    hosts.iter().any(|host| host.belongs_to(session) && host.is_alive())
 }
 
 /// Finds the execution in a session.
