@@ -189,7 +189,7 @@ pub struct TooLarge {
 /// # Errors
 /// [`TooLarge`] if the line would exceed [`MAX_LINE_BYTES`]; no more memory than that is allocated.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, TooLarge> {
-    let mut line = Capped { kept: Vec::with_capacity(FIRST_LINE_BYTES), bytes: 0 };
+    let mut line = LimitedBuffer { kept: Vec::with_capacity(FIRST_LINE_BYTES), bytes: 0 };
     // Cannot fail: neither the types of this crate nor `Capped` return errors.
     let complete = serde_json::to_writer(&mut line, message).is_ok();
     if !complete || line.bytes > MAX_LINE_BYTES as u64 {
@@ -200,12 +200,12 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, TooLarge> {
 }
 
 /// Keeps the bytes that fit into a line and counts the rest.
-struct Capped {
+struct LimitedBuffer {
     kept: Vec<u8>,
     bytes: u64,
 }
 
-impl io::Write for Capped {
+impl io::Write for LimitedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes += bytes.len() as u64;
         if self.bytes <= MAX_LINE_BYTES as u64 {

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
-use crate::pending::{Closed, ReplyHooks};
+use crate::pending::{CloseReason, ReplyHooks};
 use crate::reconnect::{Backoff, Reconnect, jitter};
 
 /// Makes connections. Shared by a link and its reconnect task.
@@ -115,7 +115,7 @@ impl Connector {
     /// Returns the error if there is no connection and none will be opened.
     fn terminal_error(&self) -> Option<ClientError> {
         if *self.closed.borrow() {
-            return Some(Closed::ByClient.error(false, None));
+            return Some(CloseReason::ByClient.error(false, None));
         }
         let closed =
             lock(&self.state).connection.as_ref().and_then(|connection| connection.shared().closed());
@@ -138,7 +138,7 @@ impl Connector {
         let mut closed = self.closed.subscribe();
         tokio::select! {
             connected = self.connect(endpoint, deadline) => connected,
-            _ = closed.wait_for(|closed| *closed) => Err(Closed::ByClient.error(false, None)),
+            _ = closed.wait_for(|closed| *closed) => Err(CloseReason::ByClient.error(false, None)),
         }
     }
 
@@ -224,7 +224,7 @@ impl Connector {
         let connection = Arc::new(connection);
         let mut state = lock(&self.state);
         if *self.closed.borrow() {
-            return Err(Closed::ByClient.error(false, None));
+            return Err(CloseReason::ByClient.error(false, None));
         }
         state.connection = Some(Arc::clone(&connection));
         self.reconnected.store(true, Ordering::Relaxed);

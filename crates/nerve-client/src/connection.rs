@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
-use crate::pending::{Closed, PendingReply, ReplyHooks, Shared};
+use crate::pending::{CloseReason, PendingReply, ReplyHooks, Shared};
 
 /// Capacity of the queue of unsent requests.
 const WRITE_QUEUE: usize = 64;
@@ -19,7 +19,7 @@ const WRITE_QUEUE: usize = 64;
 /// A source of the server's lines.
 pub(crate) trait LineSource: Send + 'static {
     /// Returns the next line, or why the connection has ended. Need not be cancel-safe.
-    fn next(&mut self) -> impl Future<Output = Result<Vec<u8>, Closed>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Vec<u8>, CloseReason>> + Send;
 }
 
 /// A sink for lines to the server.
@@ -124,7 +124,7 @@ async fn run_connection(
     shared.close(why);
 }
 
-async fn read_all(mut source: impl LineSource, shared: &Shared) -> Closed {
+async fn read_all(mut source: impl LineSource, shared: &Shared) -> CloseReason {
     loop {
         match source.next().await {
             Ok(line) => {
@@ -137,27 +137,27 @@ async fn read_all(mut source: impl LineSource, shared: &Shared) -> Closed {
     }
 }
 
-async fn write_all(mut sink: impl LineSink, mut queue: mpsc::Receiver<Line>, shared: &Shared) -> Closed {
+async fn write_all(mut sink: impl LineSink, mut queue: mpsc::Receiver<Line>, shared: &Shared) -> CloseReason {
     while let Some(line) = queue.recv().await {
         if !shared.mark_sent(line.id) {
             break;
         }
         if let Err(error) = sink.send(&line.bytes).await {
-            return Closed::broken(&error);
+            return CloseReason::broken(&error);
         }
     }
-    Closed::ByClient
+    CloseReason::ByClient
 }
 
 impl<R: AsyncRead + Unpin + Send + 'static> LineSource for LineReader<R> {
-    async fn next(&mut self) -> Result<Vec<u8>, Closed> {
+    async fn next(&mut self) -> Result<Vec<u8>, CloseReason> {
         match LineReader::next(self).await {
             Ok(Frame::Line(line)) => Ok(line),
             Ok(Frame::TooLong { bytes }) => {
-                Err(Closed::InvalidData(format!("the server sent a line of {bytes} bytes")))
+                Err(CloseReason::InvalidData(format!("the server sent a line of {bytes} bytes")))
             }
-            Ok(Frame::Eof { .. }) => Err(Closed::ByServer),
-            Err(error) => Err(Closed::broken(&error)),
+            Ok(Frame::Eof { .. }) => Err(CloseReason::ByServer),
+            Err(error) => Err(CloseReason::broken(&error)),
         }
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct State {
     pending: HashMap<i64, PendingRequest>,
-    closed: Option<Closed>,
+    closed: Option<CloseReason>,
     /// Writing has failed; input is still read.
     writes_closed: bool,
     /// Events are discarded until the subscription is restored.
@@ -94,42 +94,42 @@ struct State {
 
 /// Reason why a connection has ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Closed {
+pub(crate) enum CloseReason {
     ByClient,
     ByServer,
     Broken(String),
     InvalidData(String),
 }
 
-impl Closed {
+impl CloseReason {
     pub(crate) fn error(&self, sent: bool, id: Option<i64>) -> ClientError {
         let id = id.map(|id| id.to_string());
         match self {
-            Closed::ByClient => {
+            CloseReason::ByClient => {
                 ClientError::Closed(UnansweredRequest::new("this client is closed", sent, id))
             }
-            Closed::ByServer => ClientError::Closed(UnansweredRequest::new(CLOSED_BY_SERVER, sent, id)),
-            Closed::Broken(why) => {
+            CloseReason::ByServer => ClientError::Closed(UnansweredRequest::new(CLOSED_BY_SERVER, sent, id)),
+            CloseReason::Broken(why) => {
                 let reason = format!("connection to the server lost: {why}");
                 ClientError::Closed(UnansweredRequest::new(reason, sent, id))
             }
-            Closed::InvalidData(what) => ClientError::Protocol(what.clone()),
+            CloseReason::InvalidData(what) => ClientError::Protocol(what.clone()),
         }
     }
 
     /// Returns true if reconnecting would not help: the peer is no nerve server, or the client is closed.
     pub(crate) fn is_permanent(&self) -> bool {
-        matches!(self, Closed::ByClient | Closed::InvalidData(_))
+        matches!(self, CloseReason::ByClient | CloseReason::InvalidData(_))
     }
 
-    pub(crate) fn broken(error: &io::Error) -> Closed {
+    pub(crate) fn broken(error: &io::Error) -> CloseReason {
         match error.kind() {
             // The peer is gone, whichever call fails first. TLS reports an end without close_notify as
             // unexpected.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
-                Closed::ByServer
+                CloseReason::ByServer
             }
-            _ => Closed::Broken(error.to_string()),
+            _ => CloseReason::Broken(error.to_string()),
         }
     }
 }
@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// Returns why the connection has ended, if it has.
-    pub(crate) fn closed(&self) -> Option<Closed> {
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.state().closed.clone()
     }
 
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     pub(crate) fn why_closed(&self, sent: bool, id: Option<i64>) -> ClientError {
-        self.state().closed.as_ref().unwrap_or(&Closed::ByServer).error(sent, id)
+        self.state().closed.as_ref().unwrap_or(&CloseReason::ByServer).error(sent, id)
     }
 
     pub(crate) fn register(
@@ -201,7 +201,7 @@ impl Shared {
             return Err(closed.error(false, Some(id)));
         }
         if state.writes_closed {
-            return Err(Closed::ByServer.error(false, Some(id)));
+            return Err(CloseReason::ByServer.error(false, Some(id)));
         }
         let (sender, reply) = oneshot::channel();
         state.pending.insert(id, PendingRequest { reply: sender, hooks, sent: false });
@@ -219,7 +219,7 @@ impl Shared {
     }
 
     /// Ends the connection and fails all pending requests. The first reason is kept.
-    pub(crate) fn close(&self, why: Closed) {
+    pub(crate) fn close(&self, why: CloseReason) {
         let permanent = why.is_permanent();
         if self.end(why) {
             self.router.connection_ended(permanent);
@@ -228,10 +228,10 @@ impl Shared {
 
     /// Like [`Shared::close`] when the client is closed: no other connection is needed.
     pub(crate) fn abandon(&self) {
-        self.end(Closed::ByClient);
+        self.end(CloseReason::ByClient);
     }
 
-    fn end(&self, why: Closed) -> bool {
+    fn end(&self, why: CloseReason) -> bool {
         let mut state = self.state();
         if state.closed.is_some() {
             return false;
@@ -246,18 +246,19 @@ impl Shared {
     }
 
     /// Dispatches the message in a line.
-    pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), Closed> {
+    pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), CloseReason> {
         let message: Value = serde_json::from_slice(line)
-            .map_err(|error| Closed::InvalidData(format!("the server sent invalid JSON: {error}")))?;
+            .map_err(|error| CloseReason::InvalidData(format!("the server sent invalid JSON: {error}")))?;
         // Newer servers may send further kinds of messages; these are ignored.
         if !matches!(message.get("type").and_then(Value::as_str), Some("result" | "error" | "event")) {
             return match message {
                 Value::Object(_) => Ok(()),
-                _ => Err(Closed::InvalidData("the server sent JSON that is not a message".to_string())),
+                _ => Err(CloseReason::InvalidData("the server sent JSON that is not a message".to_string())),
             };
         }
-        let message = serde_json::from_value(message)
-            .map_err(|error| Closed::InvalidData(format!("the server sent an invalid message: {error}")))?;
+        let message = serde_json::from_value(message).map_err(|error| {
+            CloseReason::InvalidData(format!("the server sent an invalid message: {error}"))
+        })?;
         match message {
             Message::Result(result) => self.answer(result),
             Message::Error(error) => self.reject(error.request_id, error.error),

@@ -22,7 +22,7 @@ use crate::connection::{Connection, LineSink, LineSource};
 use crate::endpoint::connect_tcp;
 use crate::error::{ClientError, ServerError};
 use crate::event_router::EventRouter;
-use crate::pending::Closed;
+use crate::pending::CloseReason;
 use crate::tls::Tls;
 
 /// Path of the WebSocket.
@@ -174,31 +174,32 @@ fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
 struct MessageSource<S>(SplitStream<WebSocketStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> LineSource for MessageSource<S> {
-    async fn next(&mut self) -> Result<Vec<u8>, Closed> {
+    async fn next(&mut self) -> Result<Vec<u8>, CloseReason> {
         loop {
-            let silent = |_| Closed::Broken(format!("no data received for {} s", SILENCE_TIMEOUT.as_secs()));
+            let silent =
+                |_| CloseReason::Broken(format!("no data received for {} s", SILENCE_TIMEOUT.as_secs()));
             // This also answers the server's pings.
             match tokio::time::timeout(SILENCE_TIMEOUT, self.0.next()).await.map_err(silent)? {
                 Some(Ok(Message::Text(text))) => return Ok(Bytes::from(text).into()),
                 Some(Ok(Message::Binary(bytes))) => return Ok(bytes.into()),
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return Err(Closed::ByServer),
+                Some(Ok(Message::Close(_))) | None => return Err(CloseReason::ByServer),
                 Some(Err(error)) => return Err(close_reason(error)),
             }
         }
     }
 }
 
-fn close_reason(error: Error) -> Closed {
+fn close_reason(error: Error) -> CloseReason {
     match error {
-        Error::Io(error) => Closed::broken(&error),
+        Error::Io(error) => CloseReason::broken(&error),
         Error::Capacity(_) => {
-            Closed::InvalidData(format!("the server sent a message of over {MAX_LINE_BYTES} bytes"))
+            CloseReason::InvalidData(format!("the server sent a message of over {MAX_LINE_BYTES} bytes"))
         }
         // A server that was killed sends no close frame.
-        Error::ConnectionClosed | Error::AlreadyClosed => Closed::ByServer,
-        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Closed::ByServer,
-        error => Closed::InvalidData(format!("the server violated the WebSocket protocol: {error}")),
+        Error::ConnectionClosed | Error::AlreadyClosed => CloseReason::ByServer,
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => CloseReason::ByServer,
+        error => CloseReason::InvalidData(format!("the server violated the WebSocket protocol: {error}")),
     }
 }
 

@@ -6,11 +6,11 @@ use nerve_mcp::link::Link;
 use nerve_record::store::Store;
 use nerve_server::error::ServerError;
 use nerve_server::server::ServerConfig;
-use nerve_server::{Closing, Mount};
+use nerve_server::{Mount, ShutdownSignal};
 
 /// Returns a mount for MCP at the path `/mcp`. `make` creates the configuration, once per server.
 pub fn create_mcp(make: impl Fn() -> Config + Send + Sync + 'static) -> Mount {
-    Mount::new(PATH, move |closing: Closing| {
+    Mount::new(PATH, move |closing: ShutdownSignal| {
         let service = HttpService::new(make(), closing.begun());
         closing.wait_for(service.clone().ended());
         move |request| {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Authenticator, address};
 use crate::error::ServerError;
-use crate::http::{self, Closing, Gate, Mount, Site};
+use crate::http::{self, Gate, Mount, ShutdownSignal, Site};
 use crate::server::{CLOSE_TIMEOUT, Clients, ServerConfig};
 use crate::tcp::TcpPort;
 
@@ -64,7 +64,7 @@ impl GateService {
         let closing = CancellationToken::new();
         let authenticator = Arc::new(authenticator);
         let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
-        let end = Closing::new(closing.clone(), clients.tracker.clone());
+        let end = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
         let site = Site::of_mounts(gate, &mounts, &end);
         let outcome = tokio::select! {
             outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,

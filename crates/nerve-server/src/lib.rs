@@ -72,7 +72,7 @@ use std::future::Future;
 use nerve_core::engine::Engine;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use crate::http::mount::{Closing, Mount, WholeRequest};
+pub use crate::http::mount::{Mount, ShutdownSignal, WholeRequest};
 pub use crate::in_process::{InProcess, serve_in_process};
 
 use crate::error::ServerError;

@@ -35,13 +35,13 @@ pub struct Decorations {
 
 /// A borrowed decoration, for lookups.
 #[derive(Hash)]
-struct Wanted<'a> {
+struct DecorationKey<'a> {
     underline: Underline,
     color: TermColor,
     link: Option<&'a Link>,
 }
 
-impl Equivalent<Decoration> for Wanted<'_> {
+impl Equivalent<Decoration> for DecorationKey<'_> {
     fn equivalent(&self, known: &Decoration) -> bool {
         (self.underline, self.color, self.link) == (known.underline, known.color, known.link.as_ref())
     }
@@ -56,7 +56,7 @@ impl Decorations {
     /// Registers a decoration of the row. Returns the tag for its cells, stored as their underline colour.
     pub fn register(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
         let screen::Decoration { underline, underline_color: color, .. } = *decoration;
-        let wanted = Wanted { underline, color, link: row.link(decoration) };
+        let wanted = DecorationKey { underline, color, link: row.link(decoration) };
         match self.all.get_index_of(&wanted) {
             Some(index) => tag(index),
             None => self.add(Decoration { underline, color, link: wanted.link.cloned() }),

@@ -21,7 +21,7 @@ pub use crate::status_info::{Capabilities, StatusInfo};
 
 /// Actions for the caller after drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Drawn {
+pub struct DrawResult {
     /// Window column and row of the cursor; `None` while it is hidden.
     pub cursor: Option<(u16, u16)>,
 }
@@ -35,7 +35,7 @@ pub fn draw(
     layout: &Layout,
     buffer: &mut Buffer,
     decorations: &mut Decorations,
-) -> Drawn {
+) -> DrawResult {
     let Layout { lines, gutter, .. } = *layout;
     let pager = &viewer.pager;
     let mut cursor = None;
@@ -71,7 +71,7 @@ pub fn draw(
     status::draw(viewer, frame, info, layout, buffer);
     let covered = message::draw(viewer, layout, buffer);
     // A message hides the cursor below it.
-    Drawn { cursor: cursor.filter(|at| !covered.contains((*at).into())) }
+    DrawResult { cursor: cursor.filter(|at| !covered.contains((*at).into())) }
 }
 
 /// Draws the task entry and returns its cursor position.

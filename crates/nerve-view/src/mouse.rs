@@ -16,7 +16,7 @@ const STEP: i64 = 3;
 
 /// A held button and the owner of its press, who receives all events until the release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct PressedButton {
     button: Button,
     by: Owner,
 }
@@ -55,14 +55,14 @@ impl Viewer {
                 Some(Effect::ToolInput(_)) => Owner::Tool,
                 _ => Owner::Viewer,
             };
-            self.held = Some(Held { button, by });
+            self.held = Some(PressedButton { button, by });
         }
         effect
     }
 
     /// Returns the owner of an event while a button is held.
     fn owner(&mut self, mouse: Mouse) -> Option<Owner> {
-        let Held { button, by } = self.held?;
+        let PressedButton { button, by } = self.held?;
         match mouse.what {
             MouseAction::Wheel(_) => None,
             MouseAction::Release(other) if other == button => {

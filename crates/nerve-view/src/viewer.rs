@@ -4,7 +4,7 @@
 use crate::bindings::Bindings;
 pub use crate::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
 use crate::keys::{Context, Input, Operation};
-use crate::mouse::Held;
+use crate::mouse::PressedButton;
 use crate::pager::Pager;
 use crate::regions::FrameContext;
 use crate::search::Pattern;
@@ -74,7 +74,7 @@ pub struct Viewer {
     /// Esc was pressed in scroll mode and gives the next key Alt.
     pub(crate) is_escaped: bool,
     /// The mouse button that is held.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<PressedButton>,
     pub(crate) message: Option<String>,
     mode: Mode,
 }

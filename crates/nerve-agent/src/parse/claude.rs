@@ -10,7 +10,7 @@ mod turn;
 use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::rows::{compact, is_blank, is_right_aligned, is_rule};
-use super::{Parsed, Parser, TurnText};
+use super::{ParsedTurn, Parser, TurnText};
 use live_region::Composer;
 use nerve_vt::screen::Screen;
 use row_kind::RowKind;
@@ -30,7 +30,7 @@ impl Parser for ClaudeParser {
             && !screen.title.starts_with(live_region::BUSY_TITLES)
     }
 
-    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
         let composer = Composer::find(&rows);
         if let Some(composer) = &composer
@@ -38,7 +38,7 @@ impl Parser for ClaudeParser {
             && compact(&composer.draft(&rows)) == compact(turn.prompt)
         {
             // Not submitted, or returned by an interrupt before the first byte: the rows above answer another prompt.
-            return Parsed::default();
+            return ParsedTurn::default();
         }
         let start = answer_start(turn, composer.as_ref());
         turn::parse(&rows, start, composer.as_ref())

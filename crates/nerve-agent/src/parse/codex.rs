@@ -6,7 +6,7 @@
 use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join};
-use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
 use nerve_vt::screen::Screen;
 
 /// Parser for Codex 0.1xx.
@@ -27,7 +27,7 @@ impl Parser for CodexParser {
             && !has_status_above(&rows[..composer])
     }
 
-    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
         let live = LiveRegion::find(&rows);
         let end = match &live {
@@ -35,7 +35,7 @@ impl Parser for CodexParser {
                 if compact(&draft(&rows[*at..])) == compact(turn.prompt) && !turn.prompt.is_empty() =>
             {
                 // Still in the composer: the rows above answer another prompt.
-                return Parsed::default();
+                return ParsedTurn::default();
             }
             Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
             None => rows.len(),
@@ -48,7 +48,7 @@ impl Parser for CodexParser {
         builder.is_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
         builder.run();
         let is_complete = !builder.is_dialog && builder.has_ended;
-        Parsed { sections: builder.sections, tokens: None, is_complete }
+        ParsedTurn { sections: builder.sections, tokens: None, is_complete }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::rows::{compact, indent, is_blank, join};
-use super::{Parsed, ParserKind, TurnText, claude, codex, gemini};
+use super::{ParsedTurn, ParserKind, TurnText, claude, codex, gemini};
 
 /// A prompt and its answer within a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Turn {
     /// Rows in the text, 0-based. The last turn extends to the end.
     pub rows: Range<usize>,
     /// The answer.
-    pub parsed: Parsed,
+    pub parsed: ParsedTurn,
 }
 
 /// Layout of a conversation on an agent's screen.

@@ -7,7 +7,7 @@
 use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_right_aligned, is_rule, join};
-use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
 use nerve_vt::screen::Screen;
 
 /// Parser for Gemini CLI 0.6x.
@@ -25,7 +25,7 @@ impl Parser for GeminiParser {
             && !title.starts_with(['✦', '✋'])
     }
 
-    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
         let composer = Composer::find(&rows);
         let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
@@ -34,7 +34,7 @@ impl Parser for GeminiParser {
             && compact(&composer.draft(&rows)) == compact(turn.prompt)
         {
             // Still in the composer: the rows above answer another prompt.
-            return Parsed::default();
+            return ParsedTurn::default();
         }
         let start = answer_start(&turn.lines[..end], turn.prompt);
         let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
@@ -46,7 +46,7 @@ impl Parser for GeminiParser {
         let is_idle =
             composer.is_some_and(|composer| !composer.is_busy(&rows)) && !builder.sections.is_empty();
         let is_complete = !builder.has_dialog && (is_idle || is_last_word || builder.has_ended);
-        Parsed { sections: builder.sections, tokens: None, is_complete }
+        ParsedTurn { sections: builder.sections, tokens: None, is_complete }
     }
 }
 

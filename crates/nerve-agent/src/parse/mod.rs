@@ -29,7 +29,7 @@ pub trait Parser: Send + Sync {
     /// rows.
     fn is_ready(&self, screen: &Screen) -> bool;
     /// Parses a turn.
-    fn parse(&self, turn: &TurnText<'_>) -> Parsed;
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn;
 }
 
 /// The text of one turn.
@@ -44,7 +44,7 @@ pub struct TurnText<'a> {
 
 /// The result of parsing a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Parsed {
+pub struct ParsedTurn {
     /// The sections in order.
     pub sections: Vec<Section>,
     /// Token counts, if the agent showed them.
@@ -53,7 +53,7 @@ pub struct Parsed {
     pub is_complete: bool,
 }
 
-impl Parsed {
+impl ParsedTurn {
     /// Returns the text sections joined by blank lines.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self

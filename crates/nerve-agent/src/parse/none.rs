@@ -1,7 +1,7 @@
 //! Parser for programs without a known structure.
 
 use super::rows::join;
-use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
 use nerve_vt::screen::Screen;
 
 /// Returns the whole text as one section.
@@ -14,10 +14,10 @@ impl Parser for NoneParser {
         true
     }
 
-    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
         let text = join(&rows);
         let sections = if text.is_empty() { Vec::new() } else { vec![Section::new(SectionKind::Text, text)] };
-        Parsed { sections, tokens: None, is_complete: true }
+        ParsedTurn { sections, tokens: None, is_complete: true }
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
-use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
 use nerve_vt::screen::Screen;
 
 /// Parser for opencode 1.1x.
@@ -31,7 +31,7 @@ impl Parser for OpencodeParser {
         composer.contains(&usize::from(screen.cursor.row)) && screen.cursor.visible && !works
     }
 
-    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+    fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows: Vec<&str> = turn.lines.iter().map(|row| without_toast(row)).collect();
         let wanted = compact(turn.prompt);
         let live = composer(&rows);
@@ -40,11 +40,11 @@ impl Parser for OpencodeParser {
             .is_some_and(|live| !wanted.is_empty() && compact(&draft(&rows[live.clone()])) == wanted)
         {
             // Still in the composer: the rows above answer another prompt.
-            return Parsed::default();
+            return ParsedTurn::default();
         }
         if live.as_ref().is_some_and(|live| indent(rows[live.start]) > TEXT) {
             // Before the first prompt the composer is in the middle of the screen, under the program's name.
-            return Parsed::default();
+            return ParsedTurn::default();
         }
         let end = live.map_or(rows.len(), |live| live.start);
         let blocks = blocks(&rows[..end]);
@@ -52,7 +52,7 @@ impl Parser for OpencodeParser {
         let start = echo(&rows, &blocks, &wanted).map_or(0, |echo| echo.end);
         builder.run(start, &blocks);
         let is_complete = !builder.has_dialog && builder.has_ended;
-        Parsed { sections: builder.sections, tokens: None, is_complete }
+        ParsedTurn { sections: builder.sections, tokens: None, is_complete }
     }
 }
 

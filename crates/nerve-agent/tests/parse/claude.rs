@@ -1,26 +1,26 @@
 //! Claude Code: saved screens, and hand-made ones for other cases.
 
 use nerve_agent::parse::ParserKind::Claude;
-use nerve_agent::parse::{Parsed, SectionKind};
+use nerve_agent::parse::{ParsedTurn, SectionKind};
 
 use crate::screens::{expect, lines, parse};
 
-fn classic(state: &str, prompt: &str) -> Parsed {
+fn classic(state: &str, prompt: &str) -> ParsedTurn {
     parse(Claude, prompt, &lines("claude-classic", state))
 }
 
-fn fullscreen(state: &str, prompt: &str) -> Parsed {
+fn fullscreen(state: &str, prompt: &str) -> ParsedTurn {
     parse(Claude, prompt, &lines("claude-fullscreen", state))
 }
 
 /// Parses these rows with the composer and an idle footer below.
-fn drawn(prompt: &str, rows: &str) -> Parsed {
+fn drawn(prompt: &str, rows: &str) -> ParsedTurn {
     let rule = "─".repeat(60);
     let rows = format!("{rows}\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · ? for shortcuts");
     bare(prompt, &rows)
 }
 
-fn bare(prompt: &str, rows: &str) -> Parsed {
+fn bare(prompt: &str, rows: &str) -> ParsedTurn {
     let lines: Vec<String> = rows.lines().map(String::from).collect();
     parse(Claude, prompt, &lines)
 }

@@ -1,15 +1,15 @@
 //! Codex: saved screens, inline and on the alternate screen.
 
-use nerve_agent::parse::Parsed;
+use nerve_agent::parse::ParsedTurn;
 use nerve_agent::parse::ParserKind::Codex;
 
 use crate::screens::{expect, lines, parse};
 
-fn inline(state: &str, prompt: &str) -> Parsed {
+fn inline(state: &str, prompt: &str) -> ParsedTurn {
     parse(Codex, prompt, &lines("codex-inline", state))
 }
 
-fn drawn(prompt: &str, rows: &str) -> Parsed {
+fn drawn(prompt: &str, rows: &str) -> ParsedTurn {
     let rows = format!(
         "{rows}\n\n\n› Ask Codex to do anything\n\n  fake-model default · /srv/work\n  ? for shortcuts"
     );

@@ -1,15 +1,15 @@
 //! Gemini CLI: saved screens, with and without true colour.
 
-use nerve_agent::parse::Parsed;
+use nerve_agent::parse::ParsedTurn;
 use nerve_agent::parse::ParserKind::Gemini;
 
 use crate::screens::{expect, lines, parse};
 
-fn plain(state: &str, prompt: &str) -> Parsed {
+fn plain(state: &str, prompt: &str) -> ParsedTurn {
     parse(Gemini, prompt, &lines("gemini", state))
 }
 
-fn colour(state: &str, prompt: &str) -> Parsed {
+fn colour(state: &str, prompt: &str) -> ParsedTurn {
     parse(Gemini, prompt, &lines("gemini-colour", state))
 }
 

@@ -1,11 +1,11 @@
 //! opencode: saved screens. Rows scrolled off the alternate screen are not in them.
 
-use nerve_agent::parse::Parsed;
+use nerve_agent::parse::ParsedTurn;
 use nerve_agent::parse::ParserKind::Opencode;
 
 use crate::screens::{all, expect, lines, parse};
 
-fn saved(state: &str, prompt: &str) -> Parsed {
+fn saved(state: &str, prompt: &str) -> ParsedTurn {
     parse(Opencode, prompt, &lines("opencode", state))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nerve_agent::parse::{Parsed, ParserKind, Section, TurnText};
+use nerve_agent::parse::{ParsedTurn, ParserKind, Section, TurnText};
 use nerve_types::Size;
 use nerve_vt::screen::{Cursor, Screen};
 
@@ -41,13 +41,13 @@ pub(crate) fn all(agent: &str) -> Vec<(String, Screen)> {
 }
 
 /// Parses rows as the answer to `prompt`.
-pub(crate) fn parse(kind: ParserKind, prompt: &str, lines: &[String]) -> Parsed {
+pub(crate) fn parse(kind: ParserKind, prompt: &str, lines: &[String]) -> ParsedTurn {
     nerve_agent::parse::parser(kind).parse(&TurnText { prompt, lines })
 }
 
 /// Formats sections as text: a header row each (`tool_call tool=Bash`), the content indented by two, and the
 /// completeness.
-pub(crate) fn dump(parsed: &Parsed) -> String {
+pub(crate) fn dump(parsed: &ParsedTurn) -> String {
     let mut text = dump_sections(&parsed.sections);
     if let Some(tokens) = parsed.tokens {
         let _ = writeln!(text, "tokens {:?} {:?} {:?}", tokens.input, tokens.output, tokens.total);
@@ -73,7 +73,7 @@ pub(crate) fn dump_sections(sections: &[Section]) -> String {
 
 /// Compares a dump with the expected text, without its common indentation and first newline.
 #[track_caller]
-pub(crate) fn expect(parsed: &Parsed, expected: &str) {
+pub(crate) fn expect(parsed: &ParsedTurn, expected: &str) {
     expect_text(&dump(parsed), expected);
 }
 

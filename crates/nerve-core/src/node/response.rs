@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
-use nerve_agent::parse::{Parsed, Section};
+use nerve_agent::parse::{ParsedTurn, Section};
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use crate::command::Response;
@@ -120,7 +120,7 @@ fn truncate_sections(sections: &mut Vec<Section>) -> usize {
 /// Builds the response of a turn from the screen.
 pub(super) fn response_from_screen(
     node: &str,
-    parsed: Parsed,
+    parsed: ParsedTurn,
     end: &TurnEnd,
     lines: &[String],
     ready: bool,

@@ -8,7 +8,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_agent::parse::Parsed;
+use nerve_agent::parse::ParsedTurn;
 use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
 use nerve_types::TsNs;
 use tokio::time::Instant;
@@ -46,7 +46,7 @@ struct Reading {
 impl TranscriptSource {
     /// Returns the turn that answered `prompt`, sent at `since`, if the transcript contains its end. Waits shortly for it to be
     /// written if the session files exist. Call it after the screen has shown the end of the turn.
-    pub(super) async fn turn(self, prompt: String, since: TsNs) -> Option<Parsed> {
+    pub(super) async fn turn(self, prompt: String, since: TsNs) -> Option<ParsedTurn> {
         let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
         let mut interval = tokio::time::interval(POLL_INTERVAL);
         let mut seen: Option<Reading> = None;
@@ -69,7 +69,7 @@ impl TranscriptSource {
             });
             if is_over || has_passed(deadline) {
                 let turn = seen.filter(|_| is_over)?.turn;
-                return Some(Parsed { sections: turn.sections, tokens: turn.tokens, is_complete: true });
+                return Some(ParsedTurn { sections: turn.sections, tokens: turn.tokens, is_complete: true });
             }
         }
     }

@@ -31,7 +31,7 @@ pub use client::{Range, Tmux};
 pub use pane::TmuxPane;
 
 use self::attach::{NewPaneSpec, PaneDetails, attach_pane, create_pane};
-use self::pane::{AttachError, Attached, PaneParts, Resources, reattach};
+use self::pane::{AttachError, AttachedConnection, PaneParts, Resources, reattach};
 use crate::pane::{PaneContext, PaneEntry, Panes, TerminalKind};
 use nerve_host::HostSpec;
 use nerve_host::backend::SpawnError;
@@ -144,7 +144,7 @@ pub fn adopt(panes: &Panes, entry: PaneEntry) -> TmuxPane {
     TmuxPane::adopted(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
 }
 
-async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attached, AttachError> {
+async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<AttachedConnection, AttachError> {
     let attachment = reattach(&tmux, &entry).await?;
     let claim =
         retry(|| claim(&panes, &attachment.details, &entry.label).map_err(|error| error.to_string())).await;
@@ -164,7 +164,7 @@ async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attache
         }
         None => (None, Pump::default()),
     };
-    Ok(Attached { attachment, resources: Some(Resources { claim, pump, flusher, faults }) })
+    Ok(AttachedConnection { attachment, resources: Some(Resources { claim, pump, flusher, faults }) })
 }
 
 /// Continues a recording. Blocking, because it reads the end of the file.

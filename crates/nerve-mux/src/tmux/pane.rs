@@ -80,7 +80,7 @@ pub struct TmuxPane {
 /// How the pane is reached.
 #[derive(Debug)]
 enum LinkState {
-    Connecting(AbortOnDropHandle<Result<Attached, AttachError>>),
+    Connecting(AbortOnDropHandle<Result<AttachedConnection, AttachError>>),
     Live(Box<ControlConnection>),
     /// The recording is being completed; then the last event is reported.
     Closing(JoinHandle<Option<String>>, Option<BackendEvent>),
@@ -102,7 +102,7 @@ struct PaneTarget {
 
 /// A new connection to the pane.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct AttachedConnection {
     pub(super) attachment: Attachment,
     /// Set when a server attaches for the first time.
     pub(super) resources: Option<Resources>,
@@ -160,14 +160,14 @@ impl TmuxPane {
     /// Creates the backend over an open connection.
     pub(super) fn live(parts: PaneParts, attachment: Attachment, resources: Resources) -> TmuxPane {
         let mut pane = TmuxPane::new(parts, LinkState::Closed);
-        pane.on_attached(Attached { attachment, resources: Some(resources) }, false);
+        pane.on_attached(AttachedConnection { attachment, resources: Some(resources) }, false);
         pane
     }
 
     /// Creates the backend for the pane of a server that is gone.
     pub(super) fn adopted(
         parts: PaneParts,
-        connecting: impl Future<Output = Result<Attached, AttachError>> + Send + 'static,
+        connecting: impl Future<Output = Result<AttachedConnection, AttachError>> + Send + 'static,
     ) -> TmuxPane {
         let task = AbortOnDropHandle::new(tokio::spawn(connecting));
         TmuxPane::new(parts, LinkState::Connecting(task))
@@ -200,7 +200,7 @@ impl TmuxPane {
     }
 
     /// Continues with a new connection. `missed`: output before it is lost; the screen is reported as output.
-    fn on_attached(&mut self, attached: Attached, missed: bool) {
+    fn on_attached(&mut self, attached: AttachedConnection, missed: bool) {
         let Attachment { control, details, screen } = attached.attachment;
         let now = self.clock.now();
         let first = attached.resources.is_some();
@@ -468,7 +468,7 @@ impl TmuxPane {
                 let why = "the connection breaks repeatedly".to_string();
                 return Err(AttachError { reason: why, gone: false });
             }
-            Ok(Attached { attachment: reattach(&tmux, &entry).await?, resources: None })
+            Ok(AttachedConnection { attachment: reattach(&tmux, &entry).await?, resources: None })
         })));
     }
 

@@ -10,7 +10,7 @@ use super::block::Block;
 use super::damaged_range::DamagedRange;
 use super::error::AhrError;
 use super::header::{HEADER_LEN, Header, MAGIC};
-use super::resync::{Found, SCAN_ALLOWANCE};
+use super::resync::{SCAN_ALLOWANCE, SearchResult};
 use super::{payload, writer};
 
 /// Header length written by an older recorder and possibly meant literally by others.
@@ -111,26 +111,26 @@ impl<R: Read + Seek> Reader<R> {
             return Ok(Some(self.give(block)));
         }
         let (until, tail) = match &found {
-            Found::Block(block) => (block.file_off, false),
-            Found::Unfinished { end, .. } => (*end, true),
-            Found::Nothing { end } => (*end, false),
+            SearchResult::Block(block) => (block.file_off, false),
+            SearchResult::Unfinished { end, .. } => (*end, true),
+            SearchResult::Nothing { end } => (*end, false),
         };
         let output = match (&found, self.output_end) {
-            (Found::Block(block), Some(end)) => Some(end..block.output().start.max(end)),
+            (SearchResult::Block(block), Some(end)) => Some(end..block.output().start.max(end)),
             _ => None,
         };
         let lost = DamagedRange { file: from..until, output, after: self.output_end, tail, reason };
         let reported_before = self.reported_end.take();
         match found {
-            Found::Block(block) => self.pending = Some(*block),
-            Found::Unfinished { at, end } => {
+            SearchResult::Block(block) => self.pending = Some(*block),
+            SearchResult::Unfinished { at, end } => {
                 self.at = at;
                 self.reported_end = Some(end);
                 if reported_before.is_some() && at == from {
                     return Ok(None);
                 }
             }
-            Found::Nothing { end } => self.at = end,
+            SearchResult::Nothing { end } => self.at = end,
         }
         Ok(Some(Part::Lost(lost)))
     }

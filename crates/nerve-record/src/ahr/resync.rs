@@ -23,7 +23,7 @@ const ALLOWANCE_PER_BYTE: u64 = 4;
 const CHUNK: usize = 64 * 1024;
 
 /// The result of a search.
-pub(super) enum Found {
+pub(super) enum SearchResult {
     Block(Box<Block>),
     /// A possibly incomplete block begins at `at`; the file ends within it, at `end`.
     Unfinished {
@@ -37,7 +37,7 @@ pub(super) enum Found {
 }
 
 /// Conditions that a candidate must meet to belong to this recording.
-struct Expected {
+struct Criteria {
     /// Minimum output offset. `None`: unknown.
     off: Option<u64>,
     /// Within the damaged block's claimed bytes, a candidate must not be older than that block: it would be a recording
@@ -47,7 +47,7 @@ struct Expected {
     leads_to: Option<u64>,
 }
 
-impl Expected {
+impl Criteria {
     fn takes(&self, block: &Block) -> bool {
         self.continues(block.file_off, block.output().start, &block.header) && block.is_plausible()
     }
@@ -60,8 +60,8 @@ impl Expected {
 
 impl<R: Read + Seek> Reader<R> {
     /// Finds the next intact block after the fault at `self.at`; also returns the kind of damage.
-    pub(super) fn resync(&mut self, fault: Fault) -> io::Result<(String, Found)> {
-        let mut expected = Expected {
+    pub(super) fn resync(&mut self, fault: Fault) -> io::Result<(String, SearchResult)> {
+        let mut expected = Criteria {
             off: self.output_end,
             within: fault
                 .header
@@ -72,14 +72,14 @@ impl<R: Read + Seek> Reader<R> {
         if let Some((landed, found)) = self.walk(&fault)? {
             expected.leads_to = Some(landed);
             let overlooked = self.search(&expected)?.found;
-            let found = if matches!(overlooked, Found::Block(_)) { overlooked } else { found };
+            let found = if matches!(overlooked, SearchResult::Block(_)) { overlooked } else { found };
             return Ok((fault.reason, found));
         }
         let search = self.search(&expected)?;
         let found = match search.found {
             // An incomplete block with nothing after it is the file's tail.
-            Found::Unfinished { end, .. } | Found::Nothing { end } if fault.unfinished => {
-                Found::Unfinished { at: self.at, end }
+            SearchResult::Unfinished { end, .. } | SearchResult::Nothing { end } if fault.unfinished => {
+                SearchResult::Unfinished { at: self.at, end }
             }
             found => found,
         };
@@ -95,12 +95,12 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Follows the lengths of damaged blocks from header to header, to an intact block or the end of the file, and
     /// returns its place. `None` if a length leads nowhere.
-    fn walk(&mut self, fault: &Fault) -> io::Result<Option<(u64, Found)>> {
+    fn walk(&mut self, fault: &Fault) -> io::Result<Option<(u64, SearchResult)>> {
         let mut next = fault.header.filter(|_| !fault.unfinished).map(|(_, end)| end);
         while let Some(at) = next {
             next = match self.attempt(at)? {
-                Attempt::Block(block) => return Ok(Some((at, Found::Block(Box::new(block))))),
-                Attempt::End => return Ok(Some((at, Found::Nothing { end: at }))),
+                Attempt::Block(block) => return Ok(Some((at, SearchResult::Block(Box::new(block))))),
+                Attempt::End => return Ok(Some((at, SearchResult::Nothing { end: at }))),
                 Attempt::Fault(Fault { unfinished: true, .. }) => None,
                 Attempt::Fault(fault) => fault.header.map(|(_, end)| end),
             };
@@ -109,8 +109,8 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// Searches for the magic after `self.at`, up to the end of the file or the required offset.
-    fn search(&mut self, expected: &Expected) -> io::Result<Search> {
-        let mut search = Search { found: Found::Nothing { end: 0 }, zeroes: true, gave_up: false };
+    fn search(&mut self, expected: &Criteria) -> io::Result<Search> {
+        let mut search = Search { found: SearchResult::Nothing { end: 0 }, zeroes: true, gave_up: false };
         let mut unfinished = None;
         let mut chunk = vec![0; CHUNK];
         let from = self.at;
@@ -123,7 +123,7 @@ impl<R: Read + Seek> Reader<R> {
             for hit in magics(bytes).map(|hit| at + hit as u64).filter(|&hit| hit > from) {
                 match self.candidate(hit, expected)? {
                     Candidate::Block(block) => {
-                        search.found = Found::Block(block);
+                        search.found = SearchResult::Block(block);
                         return Ok(search);
                     }
                     Candidate::Unfinished => unfinished = unfinished.or(Some(hit)),
@@ -135,8 +135,8 @@ impl<R: Read + Seek> Reader<R> {
                 let end = at + got as u64;
                 let beginning = beginning_at_end(bytes).map(|len| end - len as u64).filter(|&hit| hit > from);
                 search.found = match unfinished.or(beginning) {
-                    Some(at) => Found::Unfinished { at, end },
-                    None => Found::Nothing { end },
+                    Some(at) => SearchResult::Unfinished { at, end },
+                    None => SearchResult::Nothing { end },
                 };
                 return Ok(search);
             }
@@ -145,7 +145,7 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    fn candidate(&mut self, at: u64, expected: &Expected) -> io::Result<Candidate> {
+    fn candidate(&mut self, at: u64, expected: &Criteria) -> io::Result<Candidate> {
         if self.allowance == 0 {
             return Ok(Candidate::NoMore);
         }
@@ -164,7 +164,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// Returns true if contiguous intact blocks lead from `block` to the required offset.
-    fn leads(&mut self, block: &Block, expected: &Expected) -> io::Result<bool> {
+    fn leads(&mut self, block: &Block, expected: &Criteria) -> io::Result<bool> {
         let Some(limit) = expected.leads_to else { return Ok(true) };
         let mut at = block.file().end;
         while at < limit && self.allowance > 0 {
@@ -177,7 +177,7 @@ impl<R: Read + Seek> Reader<R> {
 }
 
 struct Search {
-    found: Found,
+    found: SearchResult,
     zeroes: bool,
     gave_up: bool,
 }

@@ -82,7 +82,7 @@ impl Operation<'_> {
     /// Appends the entry's line with a newline to `line`.
     pub(super) fn encode(&self, seq: u64, line: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Record { seq, operation: self }
-            .serialize(&mut serde_json::Serializer::with_formatter(&mut *line, Spaced))?;
+            .serialize(&mut serde_json::Serializer::with_formatter(&mut *line, SpacedFormatter))?;
         line.push(b'\n');
         Ok(())
     }
@@ -203,9 +203,9 @@ impl TokensJson {
 }
 
 /// Writes a blank after each colon and comma, as older versions did, so that `grep '"op": "send"'` finds all entries.
-struct Spaced;
+struct SpacedFormatter;
 
-impl serde_json::ser::Formatter for Spaced {
+impl serde_json::ser::Formatter for SpacedFormatter {
     fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }
     }

@@ -62,7 +62,7 @@ pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
 pub(crate) use self::document::document;
 pub(crate) use self::gate::Gate;
-pub(crate) use self::mount::{Closing, Mount};
+pub(crate) use self::mount::{Mount, ShutdownSignal};
 use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
 use self::resource::PathParams;
@@ -113,7 +113,7 @@ impl Site {
         setup: &HttpConfig,
     ) -> Site {
         let (closing, metrics) = (state.closing.clone(), Some(state.hub.metrics.clone()));
-        let closing_handle = Closing::new(closing.clone(), clients.tracker.clone());
+        let closing_handle = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
         let gate_state = Gate::new(clients, authenticator, &setup.names, address.ip());
         let recordings = setup.recordings.as_path().into();
         let budget = Budget::new();
@@ -132,7 +132,7 @@ impl Site {
     }
 
     /// Creates a site with mounts only.
-    pub(crate) fn of_mounts(gate_state: Gate, mounts: &[Mount], closing_handle: &Closing) -> Site {
+    pub(crate) fn of_mounts(gate_state: Gate, mounts: &[Mount], closing_handle: &ShutdownSignal) -> Site {
         let router = mount::all(Router::new(), mounts, closing_handle, &Budget::new());
         Site { router: behind_gate(router, gate_state), closing: closing_handle.begun(), metrics: None }
     }

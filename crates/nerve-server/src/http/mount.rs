@@ -30,19 +30,19 @@ type Service = Arc<dyn Fn(WholeRequest) -> Answering + Send + Sync>;
 #[derive(Clone)]
 pub struct Mount {
     path: &'static str,
-    make: Arc<dyn Fn(Closing) -> Service + Send + Sync>,
+    make: Arc<dyn Fn(ShutdownSignal) -> Service + Send + Sync>,
 }
 
 /// The shutdown of a server, as its services see it.
 #[derive(Debug, Clone)]
-pub struct Closing {
+pub struct ShutdownSignal {
     begun: CancellationToken,
     waited_for: TaskTracker,
 }
 
-impl Closing {
-    pub(crate) fn new(begun: CancellationToken, waited_for: TaskTracker) -> Closing {
-        Closing { begun, waited_for }
+impl ShutdownSignal {
+    pub(crate) fn new(begun: CancellationToken, waited_for: TaskTracker) -> ShutdownSignal {
+        ShutdownSignal { begun, waited_for }
     }
 
     /// Returns a token that is cancelled when the server closes: streaming responses must end then.
@@ -66,7 +66,10 @@ impl fmt::Debug for Mount {
 impl Mount {
     /// Mounts a service at `path`, which begins with `/`, for all methods. `make` is called once per server,
     /// within its runtime, with a handle to the server's shutdown.
-    pub fn new<S, F, B>(path: &'static str, make: impl Fn(Closing) -> S + Send + Sync + 'static) -> Mount
+    pub fn new<S, F, B>(
+        path: &'static str,
+        make: impl Fn(ShutdownSignal) -> S + Send + Sync + 'static,
+    ) -> Mount
     where
         S: Fn(WholeRequest) -> F + Send + Sync + 'static,
         F: Future<Output = http::Response<B>> + Send + 'static,
@@ -86,7 +89,7 @@ impl Mount {
 }
 
 /// Adds the mounts to a router.
-pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &Closing, budget: &Budget) -> Router {
+pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &ShutdownSignal, budget: &Budget) -> Router {
     for mount in mounts {
         let service = (mount.make)(closing.clone());
         let budget = budget.clone();

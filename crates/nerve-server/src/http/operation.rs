@@ -35,7 +35,7 @@ impl Operation {
 #[derive(Debug)]
 pub(crate) enum Handler {
     /// A request to the engine.
-    Request(Mapped),
+    Request(RequestMapping),
     /// A built-in handler.
     Builtin(Builtin, &'static [Query]),
 }
@@ -60,7 +60,7 @@ pub(crate) enum Builtin {
 
 /// Mapping of an HTTP request to a request to the engine, and of the reply to an HTTP response.
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct RequestMapping {
     pub(crate) request: RequestName,
     pub(crate) query: &'static [Query],
     /// The request.

@@ -11,7 +11,7 @@ use nerve_api::request::{
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
-use super::operation::{BodyUse, Builtin, Handler, Mapped, Operation};
+use super::operation::{BodyUse, Builtin, Handler, Operation, RequestMapping};
 use super::page::{self, List};
 use super::query::{self, Kind, Query};
 
@@ -36,7 +36,7 @@ const fn delete<R: Request>(path: &'static str, summary: &'static str) -> Operat
 }
 
 const fn operation<R: Request>(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
-    let mapped = Mapped {
+    let mapped = RequestMapping {
         request: R::NAME,
         query: &[],
         params: of::<R>,
@@ -72,32 +72,32 @@ macro_rules! with {
 impl Operation {
     /// Takes the parameters that are not in the path from the body.
     const fn body(self) -> Operation {
-        with!(self, mapped => Mapped { body: BodyUse::Required, ..mapped })
+        with!(self, mapped => RequestMapping { body: BodyUse::Required, ..mapped })
     }
 
     /// Takes the parameters that are not in the path from the body, which is optional.
     const fn optional_body(self) -> Operation {
-        with!(self, mapped => Mapped { body: BodyUse::Optional, ..mapped })
+        with!(self, mapped => RequestMapping { body: BodyUse::Optional, ..mapped })
     }
 
     const fn with_query(self, query: &'static [Query]) -> Operation {
-        with!(self, mapped => Mapped { query, ..mapped })
+        with!(self, mapped => RequestMapping { query, ..mapped })
     }
 
     const fn list(self, list: List) -> Operation {
-        with!(self, mapped => Mapped { list: Some(list), ..mapped })
+        with!(self, mapped => RequestMapping { list: Some(list), ..mapped })
     }
 
     const fn creates(self, field: &'static str) -> Operation {
-        with!(self, mapped => Mapped { created: Some(field), ..mapped })
+        with!(self, mapped => RequestMapping { created: Some(field), ..mapped })
     }
 
     const fn may_be_later(self) -> Operation {
-        with!(self, mapped => Mapped { may_be_later: true, ..mapped })
+        with!(self, mapped => RequestMapping { may_be_later: true, ..mapped })
     }
 
     const fn takes_trace(self) -> Operation {
-        with!(self, mapped => Mapped { takes_trace: true, ..mapped })
+        with!(self, mapped => RequestMapping { takes_trace: true, ..mapped })
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::body::ReceivedBody;
 use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
-use super::operation::{BodyUse, Mapped};
+use super::operation::{BodyUse, RequestMapping};
 use super::page::Page;
 use super::problem::Problem;
 use super::{Shared, body, query};
@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
 
 /// Serves an operation that is a request.
 pub(crate) async fn serve(
-    mapped: &'static Mapped,
+    mapped: &'static RequestMapping,
     State(shared): State<Shared>,
     PathParams(path): PathParams,
     request: Request,
@@ -209,7 +209,7 @@ async fn run<T: Send + 'static>(
 }
 
 fn answer(
-    mapped: &Mapped,
+    mapped: &RequestMapping,
     later: bool,
     uri: &Uri,
     result: ResultMessage,

@@ -91,7 +91,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 struct Mux {
-    panes: BTreeMap<u64, Placed>,
+    panes: BTreeMap<u64, PositionedPane>,
     next: u64,
     lists: usize,
     socket: String,
@@ -99,7 +99,7 @@ struct Mux {
 }
 
 /// A pane and its position.
-struct Placed {
+struct PositionedPane {
     pane: Pane,
     window: u64,
     tab: u64,
@@ -131,7 +131,8 @@ impl Mux {
                 let (id, size) = (self.next, Size::new(cols, rows));
                 let pane = self.make(PaneSpec { id, argv, cwd, env, size })?;
                 let workspace = workspace.unwrap_or_else(|| "default".into());
-                self.panes.insert(id, Placed { pane, window: id, tab: id, workspace, is_active: true });
+                self.panes
+                    .insert(id, PositionedPane { pane, window: id, tab: id, workspace, is_active: true });
                 Ok(format!("{id}\n"))
             }
             Request::Split { pane, argv, cwd, side_by_side, percent } => {
@@ -170,7 +171,7 @@ impl Mux {
         }
     }
 
-    fn pane(&self, id: u64) -> Result<&Placed, String> {
+    fn pane(&self, id: u64) -> Result<&PositionedPane, String> {
         self.panes.get(&id).ok_or_else(|| format!("no such pane {id}"))
     }
 
@@ -183,7 +184,7 @@ impl Mux {
     }
 
     /// Removes a pane at once, with its unread output.
-    fn remove(&mut self, id: u64) -> Option<Placed> {
+    fn remove(&mut self, id: u64) -> Option<PositionedPane> {
         let gone = self.panes.remove(&id)?;
         let mut others = self.panes.values_mut().filter(|placed| placed.tab == gone.tab);
         if let (true, Some(other)) = (gone.is_active, others.next()) {
@@ -218,12 +219,12 @@ impl Mux {
         for other in self.panes.values_mut().filter(|placed| placed.tab == tab) {
             other.is_active = false;
         }
-        self.panes.insert(id, Placed { pane, window, tab, workspace, is_active: true });
+        self.panes.insert(id, PositionedPane { pane, window, tab, workspace, is_active: true });
         Ok(format!("{id}\n"))
     }
 
     fn list(&mut self) -> String {
-        let mut panes: Vec<Value> = self.panes.values().map(Placed::to_json).collect();
+        let mut panes: Vec<Value> = self.panes.values().map(PositionedPane::to_json).collect();
         // The order changes with each call.
         self.lists += 1;
         if !panes.is_empty() {
@@ -234,7 +235,7 @@ impl Mux {
     }
 }
 
-impl Placed {
+impl PositionedPane {
     fn to_json(&self) -> Value {
         let (title, cwd) = (self.pane.title(), self.pane.cwd());
         let terminal = self.pane.terminal();

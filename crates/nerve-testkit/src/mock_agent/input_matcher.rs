@@ -7,7 +7,7 @@ use super::keys::Key;
 
 /// Input that the replay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
+pub(super) enum ExpectedInput {
     /// Any character or key, which counts for up to this many; also an Enter that comes early.
     Of(usize),
     /// Enter.
@@ -16,19 +16,19 @@ pub(super) enum Awaited {
 
 /// Typed keys that nothing has consumed yet.
 #[derive(Debug, Default)]
-pub(super) struct Typed {
+pub(super) struct TypedKeys {
     /// Lines ended by Enter: number of unconsumed characters and keys of each.
     lines: VecDeque<usize>,
     /// Unconsumed characters and keys of the current line.
     open: usize,
 }
 
-impl Awaited {
+impl ExpectedInput {
     /// Returns the input that a recorded key requires.
-    pub(super) fn of(key: &Key) -> Awaited {
+    pub(super) fn of(key: &Key) -> ExpectedInput {
         match key {
-            Key::Enter => Awaited::Enter,
-            other => Awaited::Of(weight(other)),
+            Key::Enter => ExpectedInput::Enter,
+            other => ExpectedInput::Of(weight(other)),
         }
     }
 }
@@ -41,7 +41,7 @@ fn weight(key: &Key) -> usize {
     }
 }
 
-impl Typed {
+impl TypedKeys {
     /// Adds a typed key.
     pub(super) fn add(&mut self, key: &Key) {
         match key {
@@ -51,16 +51,16 @@ impl Typed {
     }
 
     /// Consumes the expected input if it was typed.
-    pub(super) fn take(&mut self, awaited: Awaited) -> bool {
+    pub(super) fn take(&mut self, awaited: ExpectedInput) -> bool {
         match (awaited, self.lines.front_mut()) {
-            (Awaited::Enter, _) => self.lines.pop_front().is_some(),
+            (ExpectedInput::Enter, _) => self.lines.pop_front().is_some(),
             // An Enter stands for all input recorded before it.
-            (Awaited::Of(count), Some(line)) => {
+            (ExpectedInput::Of(count), Some(line)) => {
                 *line = line.saturating_sub(count);
                 true
             }
-            (Awaited::Of(_), None) if self.open == 0 => false,
-            (Awaited::Of(count), None) => {
+            (ExpectedInput::Of(_), None) if self.open == 0 => false,
+            (ExpectedInput::Of(count), None) => {
                 self.open = self.open.saturating_sub(count);
                 true
             }
@@ -72,11 +72,11 @@ impl Typed {
 mod tests {
     use super::*;
 
-    const ENTER: Awaited = Awaited::Enter;
+    const ENTER: ExpectedInput = ExpectedInput::Enter;
 
     /// Counts the expected inputs that are satisfied by these keys.
-    fn met(keys: &str, awaited: &[Awaited]) -> usize {
-        let mut typed = Typed::default();
+    fn met(keys: &str, awaited: &[ExpectedInput]) -> usize {
+        let mut typed = TypedKeys::default();
         for key in keys.chars() {
             typed.add(&if key == '\r' { Key::Enter } else { Key::Text(key.into()) });
         }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn any_text_matches_but_not_none() {
-        let line = [Awaited::Of(5), ENTER];
+        let line = [ExpectedInput::Of(5), ENTER];
         assert_eq!(met("", &line), 0);
         assert_eq!(met("h", &line), 1);
         assert_eq!(met("hello", &line), 1);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn text_may_come_at_once_or_shorter() {
-        let keys = [Awaited::Of(1), Awaited::Of(1), Awaited::Of(1), ENTER];
+        let keys = [ExpectedInput::Of(1), ExpectedInput::Of(1), ExpectedInput::Of(1), ENTER];
         assert_eq!(met("ab", &keys), 2);
         assert_eq!(met("abc", &keys), 3);
         assert_eq!(met("a\r", &keys), 4);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn each_line_is_used_once() {
-        let two = [Awaited::Of(2), ENTER, Awaited::Of(2), ENTER];
+        let two = [ExpectedInput::Of(2), ENTER, ExpectedInput::Of(2), ENTER];
         assert_eq!(met("one\r", &two), 2);
         assert_eq!(met("one\rt", &two), 3);
         assert_eq!(met("one\rtwo\r", &two), 4);

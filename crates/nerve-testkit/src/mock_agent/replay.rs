@@ -10,7 +10,7 @@ use std::time::Duration;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
 use nerve_types::{ExitStatus, Origin, TsNs};
 
-use super::input_matcher::{Awaited, Typed};
+use super::input_matcher::{ExpectedInput, TypedKeys};
 use super::keys::Decoder;
 
 /// Maximum pause. People think longer than a test can wait.
@@ -35,11 +35,11 @@ pub struct Replay {
     redacted: bool,
     /// The previous step: when it was recorded, and when it was played.
     last: Option<(TsNs, Duration)>,
-    awaited: VecDeque<Awaited>,
+    awaited: VecDeque<ExpectedInput>,
     recorded_keys: Decoder,
     typed_keys: Decoder,
     escape_by: Option<Duration>,
-    typed: Typed,
+    typed: TypedKeys,
     out: Vec<u8>,
     code: Option<i32>,
 }
@@ -75,7 +75,7 @@ impl Replay {
             recorded_keys: Decoder::default(),
             typed_keys: Decoder::default(),
             escape_by: None,
-            typed: Typed::default(),
+            typed: TypedKeys::default(),
             out: Vec::new(),
             code: None,
         })
@@ -164,7 +164,7 @@ impl Replay {
         if !redacted {
             let mut keys = self.recorded_keys.feed(&bytes);
             keys.extend(self.recorded_keys.escape_alone());
-            self.awaited.extend(keys.iter().map(Awaited::of));
+            self.awaited.extend(keys.iter().map(ExpectedInput::of));
             return Ok(());
         }
         // A password is typed key by key without an echo.
@@ -177,7 +177,7 @@ impl Replay {
             bytes.extend_from_slice(&more);
         }
         // Its Enter may be redacted too.
-        self.awaited.push_back(if bytes.len() == 1 { Awaited::Of(1) } else { Awaited::Enter });
+        self.awaited.push_back(if bytes.len() == 1 { ExpectedInput::Of(1) } else { ExpectedInput::Enter });
         Ok(())
     }
 

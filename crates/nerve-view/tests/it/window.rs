@@ -6,7 +6,7 @@ use nerve_types::{Size, TsNs};
 use nerve_view::bindings::Bindings;
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
-use nerve_view::draw::{Drawn, Gutter, Layout, StatusInfo, draw};
+use nerve_view::draw::{DrawResult, Gutter, Layout, StatusInfo, draw};
 use nerve_view::keys::{Code, Input, Key};
 use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
@@ -110,7 +110,7 @@ impl Window {
     }
 
     /// The cells, and what drawing does not do itself.
-    pub(crate) fn drawn(&mut self) -> (Buffer, Drawn) {
+    pub(crate) fn drawn(&mut self) -> (Buffer, DrawResult) {
         let area = Rect::new(0, 0, self.size.0, self.size.1);
         let mut buffer = Buffer::empty(area);
         let lacks_begin = self.lacks_begin;

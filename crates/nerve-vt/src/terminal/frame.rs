@@ -16,11 +16,11 @@ const AHEAD: usize = 16 * 1024;
 /// The open update, if any.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    open: Option<Open>,
+    open: Option<OpenFrame>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenFrame {
     since: TsNs,
     /// The frame before the update.
     before: Option<Screen>,
@@ -36,7 +36,7 @@ impl Frames {
         if self.open.is_some() {
             return false;
         }
-        self.open = Some(Open { since: now, before: None });
+        self.open = Some(OpenFrame { since: now, before: None });
         true
     }
 

@@ -41,7 +41,7 @@ impl Interruption {
         match (self.deadline, done) {
             (None, done) => done,
             (Some(_), Err(error))
-                if error.is::<Terminated>() || Failure::from_error(&error).code == INTERRUPTED =>
+                if error.is::<TerminationError>() || Failure::from_error(&error).code == INTERRUPTED =>
             {
                 Err(error)
             }
@@ -88,11 +88,11 @@ impl TerminationSignals {
 
 /// Error of a command during which a termination signal arrived.
 #[derive(Debug)]
-pub(super) struct Terminated;
+pub(super) struct TerminationError;
 
-impl std::error::Error for Terminated {}
+impl std::error::Error for TerminationError {}
 
-impl std::fmt::Display for Terminated {
+impl std::fmt::Display for TerminationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("terminated by a signal")
     }

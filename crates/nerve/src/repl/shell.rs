@@ -14,7 +14,7 @@ use super::command::{Command, EventsArgs, Switch};
 use super::draft::Draft;
 use super::input::Input;
 use super::interruption::{
-    INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, Terminated, abandoned, interrupted,
+    INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, TerminationError, abandoned, interrupted,
 };
 use super::name_lookup::{SharedState, with_state};
 use super::parser::{Request, help, parse};
@@ -212,7 +212,7 @@ impl Shell {
                 done = &mut work => return done,
                 Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
                 _ = self.signals.interrupt.recv() => self.on_interrupt(interruption)?,
-                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = self.signals.termination.recv() => return Err(TerminationError.into()),
                 () = sleep_until(deadline) => return Err(abandoned().into()),
             }
         }
@@ -237,7 +237,7 @@ impl Shell {
                     }
                     false => self.on_run_end(&ended),
                 },
-                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = self.signals.termination.recv() => return Err(TerminationError.into()),
             }
         }
         Ok(None)
@@ -267,7 +267,7 @@ impl Shell {
                     self.on_run_end(&ended);
                 }
                 _ = self.signals.interrupt.recv() => self.on_interrupt(&mut interruption)?,
-                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = self.signals.termination.recv() => return Err(TerminationError.into()),
                 () = sleep_until(deadline) => return Err(abandoned().into()),
             }
         }
@@ -373,7 +373,7 @@ impl Shell {
 
     /// Prints an error and returns its exit code. Returns `None` for a termination signal.
     fn report(&mut self, error: anyhow::Error, location: Option<&str>) -> Option<u8> {
-        if error.is::<Terminated>() {
+        if error.is::<TerminationError>() {
             return None;
         }
         let failure = Failure::from_error(&error);

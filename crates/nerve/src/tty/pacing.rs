@@ -11,13 +11,13 @@ const GAP: Duration = Duration::from_millis(4);
 
 /// Decides when to draw. It reads no clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Pacing {
+pub(crate) struct FramePacer {
     /// Times of the last frame and the one before.
     drawn: [Option<Instant>; 2],
     is_changed: bool,
 }
 
-impl Pacing {
+impl FramePacer {
     /// Requests a frame.
     pub(crate) fn request(&mut self) {
         self.is_changed = true;
@@ -52,7 +52,7 @@ mod tests {
     fn first_change_is_drawn_at_once_others_together() {
         let begin = Instant::now();
         let at = |milliseconds: u64| begin + Duration::from_millis(milliseconds);
-        let mut pacing = Pacing::default();
+        let mut pacing = FramePacer::default();
         assert_eq!(pacing.due(at(0)), None, "nothing to draw");
         pacing.request();
         assert_eq!(pacing.due(at(0)), Some(at(0)));
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn sixty_changes_per_second_never_wait() {
         let begin = Instant::now();
-        let mut pacing = Pacing::default();
+        let mut pacing = FramePacer::default();
         for nth in 0..60 {
             let now = begin + Duration::from_secs(1) * nth / 60;
             pacing.request();
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn continuous_changes_give_144_frames_per_second() {
         let begin = Instant::now();
-        let (mut pacing, mut frames) = (Pacing::default(), 0);
+        let (mut pacing, mut frames) = (FramePacer::default(), 0);
         for microseconds in (0..1_000_000).step_by(100) {
             let now = begin + Duration::from_micros(microseconds);
             pacing.request();

@@ -3,7 +3,7 @@
 use super::live_region::Composer;
 use super::row_kind::{RowKind, fold, is_interruption};
 use crate::parse::rows::{dedent, is_blank, join, token_count};
-use crate::parse::{Parsed, Section, SectionKind, Tokens};
+use crate::parse::{ParsedTurn, Section, SectionKind, Tokens};
 
 /// Indentation of a result's rows under `  ⎿  `, in columns.
 const RESULT_INDENT: usize = 5;
@@ -33,7 +33,7 @@ const TOOLS: [&str; 20] = [
 ];
 
 /// Parses `rows[start..]` down to the composer or a dialog.
-pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) -> Parsed {
+pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) -> ParsedTurn {
     let end = composer.map_or(rows.len(), |composer| composer.first_status_row(rows)).max(start);
     let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
     builder.run();
@@ -47,7 +47,7 @@ pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) ->
         Some(last) => is_idle || matches!(last.kind, SectionKind::Interrupted | SectionKind::Error),
         None => false,
     };
-    Parsed {
+    ParsedTurn {
         is_complete: !builder.has_dialog && (builder.has_ended || is_finished),
         sections: builder.sections,
         tokens: builder.tokens,

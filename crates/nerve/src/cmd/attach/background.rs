@@ -21,12 +21,12 @@ pub(crate) struct Background {
 }
 
 /// Jobs that are still running when the viewer is left.
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedJobs {
     branch_job: BranchJob,
     snapshot_job: SnapshotJob,
 }
 
-impl Unfinished {
+impl UnfinishedJobs {
     /// Waits for the jobs until this process is signalled, and prints their results.
     pub(crate) async fn finish(self) {
         self.snapshot_job.finish().await;
@@ -124,8 +124,8 @@ impl Background {
     }
 
     /// Returns the running jobs when the viewer is left.
-    pub(crate) fn into_unfinished(self) -> Unfinished {
-        Unfinished { branch_job: self.branch_job, snapshot_job: self.snapshot_job }
+    pub(crate) fn into_unfinished(self) -> UnfinishedJobs {
+        UnfinishedJobs { branch_job: self.branch_job, snapshot_job: self.snapshot_job }
     }
 
     // ---- Tools ----

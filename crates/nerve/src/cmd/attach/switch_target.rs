@@ -4,7 +4,7 @@ use anyhow::Result;
 use nerve_server::paths::ServerPaths;
 use nerve_view::layout::Layout;
 
-use super::background::Unfinished;
+use super::background::UnfinishedJobs;
 use super::live::Live;
 use super::mirror::TerminalMirror;
 use super::size_rule::SizeRule;
@@ -27,7 +27,7 @@ pub(crate) struct SwitchTarget {
 struct ExitMessages {
     faults: Vec<String>,
     notes: Vec<String>,
-    unfinished: Vec<Unfinished>,
+    unfinished: Vec<UnfinishedJobs>,
 }
 
 impl ExitMessages {
@@ -93,7 +93,7 @@ impl SwitchTarget {
         user_terminal: UserTerminal,
         target: AttachTarget,
         options: ViewerOptions,
-        unfinished: Unfinished,
+        unfinished: UnfinishedJobs,
     ) -> SwitchTarget {
         let mut switch_to = SwitchTarget::new(user_terminal, target, options);
         switch_to.messages.unfinished.push(unfinished);

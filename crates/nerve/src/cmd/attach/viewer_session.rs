@@ -12,7 +12,7 @@ use nerve_vt::terminal::TerminalState;
 use tokio::time::Instant;
 
 use super::background::{Background, BackgroundEvent};
-use crate::tty::pacing::{Pacing, until};
+use crate::tty::pacing::{FramePacer, until};
 use crate::tty::signals::{SignalEvent, Signals};
 use crate::tty::{Cursor, Tty, TtyEvent};
 
@@ -50,7 +50,7 @@ pub(crate) struct ViewerSession {
     pub(crate) background: Background,
     gutter: Gutter,
     coloured: bool,
-    pub(crate) pacing: Pacing,
+    pub(crate) pacing: FramePacer,
     regions: Regions,
     /// [`ViewerSession::advance_search`] should be called when idle.
     pub(crate) is_searching: bool,
@@ -76,7 +76,7 @@ impl ViewerSession {
         gutter: Gutter,
         coloured: bool,
     ) -> ViewerSession {
-        let mut pacing = Pacing::default();
+        let mut pacing = FramePacer::default();
         pacing.request();
         ViewerSession {
             viewer,
@@ -206,7 +206,7 @@ impl ViewerSession {
 
 /// Returns the next thing to do at the terminal. Cancel-safe.
 pub(crate) async fn next_terminal_event(
-    pacing: &mut Pacing,
+    pacing: &mut FramePacer,
     user_terminal: &mut UserTerminal,
 ) -> TerminalEvent {
     loop {

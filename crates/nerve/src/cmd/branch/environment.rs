@@ -43,7 +43,7 @@ pub(crate) struct NodeOverrides {
 
 /// Settings inherited from the recorded node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Inherited {
+pub(crate) struct InheritedSettings {
     /// The node to copy from.
     pub(crate) like: Option<LikeNode>,
     /// Names of the inherited variables.
@@ -79,7 +79,7 @@ impl RecordedNode {
         server: &str,
         client: &NerveClient,
         overrides: &NodeOverrides,
-    ) -> Result<Inherited, Failure> {
+    ) -> Result<InheritedSettings, Failure> {
         let node = match &self.node {
             Some(name) if self.server.as_deref() == Some(server) => {
                 // The session may no longer exist.
@@ -103,7 +103,7 @@ impl RecordedNode {
             return Err(Failure::new(FAILED, message)
                 .hint("configure a proxy with --proxy, or use none with --no-proxy"));
         }
-        Ok(Inherited {
+        Ok(InheritedSettings {
             like: node.map(|node| LikeNode {
                 node_id: node.id,
                 session_id: self.session.clone(),
@@ -139,7 +139,7 @@ fn fact(node: &NodeInfo, name: &str) -> Option<String> {
     node.metadata.get(name).and_then(|value| value.as_str()).map(str::to_string)
 }
 
-impl Inherited {
+impl InheritedSettings {
     /// Describes the missing variables, if any.
     pub(crate) fn missing_note(&self) -> Option<String> {
         (!self.missing.is_empty()).then(|| {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use nerve_core::fork::branch::Conversation;
 use serde_json::{Value, json};
 
-use super::environment::Inherited;
+use super::environment::InheritedSettings;
 use super::files::Files;
 use super::plan::Plan;
 use super::run::BranchResult;
@@ -16,7 +16,7 @@ use crate::out;
 /// Prints the plan of a dry run.
 pub(super) fn print_plan(
     plan: &Plan,
-    (node, inherited): (&str, Option<&Inherited>),
+    (node, inherited): (&str, Option<&InheritedSettings>),
     instruction: &str,
     as_json: bool,
 ) -> Result<()> {
@@ -86,7 +86,7 @@ pub(super) fn print_result(result: &BranchResult, as_json: bool) -> Result<()> {
     }
 }
 
-fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
+fn data(plan: &Plan, node: &str, inherited: Option<&InheritedSettings>) -> Value {
     let (kind, why) = match &plan.branch.conversation {
         Conversation::Cut { .. } | Conversation::Imported { .. } => ("cut", None),
         Conversation::Whole { .. } => ("whole", None),
@@ -190,7 +190,7 @@ fn conversation(plan: &Plan) -> String {
 }
 
 /// Describes the node's variables without their values.
-fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
+fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
     let mut parts = Vec::new();
     let given: Vec<&str> = plan.overrides.env.keys().map(String::as_str).collect();
     if !given.is_empty() {
@@ -210,7 +210,7 @@ fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
     if parts.is_empty() { "the server's".to_string() } else { format!("the server's; {}", parts.join("; ")) }
 }
 
-fn proxy(plan: &Plan, inherited: Option<&Inherited>) -> String {
+fn proxy(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
     let taken = inherited.and_then(|inherited| inherited.proxy.as_ref());
     match (&plan.overrides.proxy, taken) {
         (Some(_), _) => "its own, as given".to_string(),

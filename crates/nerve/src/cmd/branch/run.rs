@@ -11,7 +11,7 @@ use nerve_api::reply::Turn;
 use nerve_api::request::NodeChoice;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
 
-use super::environment::Inherited;
+use super::environment::InheritedSettings;
 use super::files::Files;
 use super::plan::Plan;
 use super::restore::restore;
@@ -42,7 +42,7 @@ pub(crate) struct BranchResult {
     /// Name of the node.
     pub(crate) node: String,
     /// Settings inherited from the recorded node.
-    pub(crate) inherited: Inherited,
+    pub(crate) inherited: InheritedSettings,
     /// Files that could not be restored, with reasons.
     pub(crate) left_out: Vec<String>,
     /// Git branch of the files, if any.
@@ -100,7 +100,7 @@ pub(crate) async fn run(
 ///
 /// # Errors
 /// The requested name is taken, or the recorded proxy's settings are unknown.
-pub(super) async fn preview(plan: &Plan) -> Result<(String, Option<Inherited>)> {
+pub(super) async fn preview(plan: &Plan) -> Result<(String, Option<InheritedSettings>)> {
     match server::connect(&plan.server).await {
         Ok(client) => {
             let inherited = plan.recorded.inherit(&plan.server, &client, &plan.overrides).await?;

@@ -7,7 +7,7 @@ use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{ClientError, NerveClient, RemoteNode};
 use nerve_core::fork::branch::Branch;
 
-use super::environment::Inherited;
+use super::environment::InheritedSettings;
 use super::plan::Plan;
 use crate::exit::{FAILED, Failure};
 
@@ -36,7 +36,7 @@ impl From<anyhow::Error> for StartFailure {
 pub(super) async fn start(
     client: &NerveClient,
     plan: &Plan,
-    inherited: &Inherited,
+    inherited: &InheritedSettings,
     mut node: String,
 ) -> Result<(RemoteNode, String), StartFailure> {
     let mut taken = BTreeSet::new();
@@ -110,7 +110,7 @@ pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String
     }
 }
 
-fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNode> {
+fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode> {
     let Branch { command, env, .. } = &plan.branch;
     let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
     Ok(CreateNode {

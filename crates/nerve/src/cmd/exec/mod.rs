@@ -24,7 +24,7 @@ use tokio::net::UnixStream;
 
 use crate::cli::exec::ExecArgs;
 use crate::cmd::spawn_failure;
-use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
+use crate::cmd::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out, tty};
 
@@ -55,7 +55,8 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     };
     let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
     host.forget();
-    let Ended { exit, interrupted } = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
+    let ProgramEnd { exit, interrupted } =
+        ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
     end(session.as_deref(), &id, code, clock);
     Ok(exit::program_exit_code(exit, interrupted)?)

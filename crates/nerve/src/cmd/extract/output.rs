@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_agent::parse::conversation::Turn;
-use nerve_agent::parse::{Parsed, Section, Tokens};
+use nerve_agent::parse::{ParsedTurn, Section, Tokens};
 use serde_json::{Value, json};
 
 use super::ParserChoice;
@@ -30,7 +30,7 @@ pub(super) fn print(turns: &[Turn]) -> Result<()> {
 }
 
 /// Prints the text of an answer, or its sections if it has no text.
-pub(super) fn answer(parsed: &Parsed) -> Result<()> {
+pub(super) fn answer(parsed: &ParsedTurn) -> Result<()> {
     match parsed.text() {
         text if text.is_empty() => sections(&parsed.sections),
         text => out::text(&text),
@@ -83,7 +83,7 @@ pub(super) fn as_json(input: &Input, choice: ParserChoice, turns: &[Turn]) -> Va
         "parser": choice.kind.as_str(),
         "guessed": choice.is_guessed,
         "turns": turns.iter().map(turn).collect::<Vec<_>>(),
-        "text": last.map(Parsed::text).unwrap_or_default(),
+        "text": last.map(ParsedTurn::text).unwrap_or_default(),
         "sections": sections,
         "tokens": last.and_then(|parsed| parsed.tokens).map(tokens),
         "is_complete": last.is_some_and(|parsed| parsed.is_complete),

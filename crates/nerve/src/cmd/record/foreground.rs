@@ -5,7 +5,7 @@ use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
 use nerve_view::draw::{Gutter, Layout};
 
-use super::recorder_daemon::{Recorder, Started};
+use super::recorder_daemon::{Recorder, StartResult};
 use crate::cli::record::RecordArgs;
 use crate::cmd::attach::mirror::TerminalMirror;
 use crate::cmd::attach::size_rule::SizeRule;
@@ -30,8 +30,8 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // Signals are handled before there is anything to clean up.
     let stop = nerve_server::stop_signal();
     let recorder = match Recorder::start(size, args.events_pipe_fd).await? {
-        Started::Runs(recorder) => recorder,
-        Started::Refused(code) => return Ok(code),
+        StartResult::Runs(recorder) => recorder,
+        StartResult::Refused(code) => return Ok(code),
     };
     let options = ViewerOptions {
         name: out::preview(&args.command.join(" "), NAME),

@@ -30,7 +30,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 
 pub(crate) use self::foreground::viewed;
 use crate::cli::record::{Ipc, RecordArgs};
-use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
+use crate::cmd::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use crate::cmd::{full_screen, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out, tty};
@@ -121,7 +121,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
         let _ = telling.await;
     }
     host.forget();
-    let Ended { exit, interrupted } = ended?;
+    let ProgramEnd { exit, interrupted } = ended?;
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
         branch_points(recording, path)?;
     }

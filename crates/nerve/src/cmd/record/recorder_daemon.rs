@@ -43,7 +43,7 @@ pub(super) struct Recorder {
 }
 
 /// Result of starting a recorder.
-pub(super) enum Started {
+pub(super) enum StartResult {
     /// The program is running.
     Runs(Box<Recorder>),
     /// Nothing was started. The reason was printed; this is the exit code.
@@ -60,7 +60,7 @@ pub(super) fn tell(entry: &Entry, mut starter: File) {
 
 impl Recorder {
     /// Starts the recorder. `inherited` is a descriptor to pass on.
-    pub(super) async fn start(size: Size, inherited: Option<u32>) -> Result<Started> {
+    pub(super) async fn start(size: Size, inherited: Option<u32>) -> Result<StartResult> {
         let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
         let behind = Behind { fd: u32::try_from(writer.as_raw_fd()).unwrap_or_default(), size };
         let keep: Vec<RawFd> = inherited.into_iter().filter_map(|fd| RawFd::try_from(fd).ok()).collect();
@@ -84,9 +84,9 @@ impl Recorder {
                 let _ = child.start_kill();
             }
             let status = child.wait().await.context("cannot wait for the recorder")?;
-            return Ok(Started::Refused(code(status, stderr_text).await?));
+            return Ok(StartResult::Refused(code(status, stderr_text).await?));
         };
-        Ok(Started::Runs(Box::new(Recorder { entry, child, stderr_text })))
+        Ok(StartResult::Runs(Box::new(Recorder { entry, child, stderr_text })))
     }
 
     /// Requests the program's end.

@@ -64,7 +64,7 @@ pub(crate) enum SizeFrom {
 }
 
 /// The program's end.
-pub(crate) struct Ended {
+pub(crate) struct ProgramEnd {
     pub(crate) exit: ExitStatus,
     /// Interruption of this process, if there was one.
     pub(crate) interrupted: Option<Interrupted>,
@@ -77,7 +77,7 @@ pub(crate) async fn run(
     stream: UnixStream,
     streams: Streams,
     mut signals: Signals,
-) -> Result<Ended> {
+) -> Result<ProgramEnd> {
     let mut link = Connection::greeted(stream).await.context("the program's terminal does not answer")?;
     let mut orders = VecDeque::new();
     push(&mut orders, &HostRequest::Subscribe { off: 0, allow_gap: true });
@@ -155,7 +155,7 @@ pub(crate) async fn run(
         faults.iter().for_each(out::warning);
     }
     written.context("cannot write to standard output")?;
-    Ok(Ended { exit, interrupted })
+    Ok(ProgramEnd { exit, interrupted })
 }
 
 impl SizeFrom {
