@@ -1,5 +1,6 @@
 //! A client's link to its server, over one connection at a time.
 
+use futures_util::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 
 use nerve_api::RequestName;
@@ -66,12 +67,14 @@ impl Link {
         self.connector.set_reconnect(reconnect);
     }
 
-    /// Sends a command and waits for its answer.
-    pub(crate) async fn request(&self, command: RequestName, params: Map<String, Value>) -> Outcome {
-        let subscription = (command == RequestName::Subscribe).then(|| Subscription::requested(&params));
-        let line = endpoint::encode_request(self.connector.router(), command, params)?;
-        let span = tracing::debug_span!("request", %command, request_id = line.id);
-        self.send(command, line, subscription).instrument(span).await
+    /// Sends a command and waits for its answer. Boxed, so that callers' crates do not compile it again.
+    pub(crate) fn request(&self, command: RequestName, params: Map<String, Value>) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let subscription = (command == RequestName::Subscribe).then(|| Subscription::requested(&params));
+            let line = endpoint::encode_request(self.connector.router(), command, params)?;
+            let span = tracing::debug_span!("request", %command, request_id = line.id);
+            self.send(command, line, subscription).instrument(span).await
+        })
     }
 
     async fn send(&self, command: RequestName, line: Line, subscription: Option<Subscription>) -> Outcome {

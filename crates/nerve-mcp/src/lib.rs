@@ -38,6 +38,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use nerve_record::store::Store;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -67,11 +68,30 @@ pub struct Config {
 ///
 /// # Errors
 /// Returns an error if the client does not speak MCP or `writing` fails.
-pub async fn serve(
+pub fn serve(
     config: Config,
     reading: impl AsyncRead + Unpin + Send + 'static,
     writing: impl AsyncWrite + Unpin + Send + 'static,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> LocalBoxFuture<'static, Result<(), McpError>> {
+    // Boxed and not generic: callers' crates would compile the whole server again.
+    serve_boxed(config, Box::new(reading), Box::new(writing), Box::pin(stop))
+}
+
+fn serve_boxed(
+    config: Config,
+    reading: Box<dyn AsyncRead + Unpin + Send>,
+    writing: Box<dyn AsyncWrite + Unpin + Send>,
+    stop: BoxFuture<'static, ()>,
+) -> LocalBoxFuture<'static, Result<(), McpError>> {
+    Box::pin(serve_streams(config, reading, writing, stop))
+}
+
+async fn serve_streams(
+    config: Config,
+    reading: Box<dyn AsyncRead + Unpin + Send>,
+    writing: Box<dyn AsyncWrite + Unpin + Send>,
+    mut stop: BoxFuture<'static, ()>,
 ) -> Result<(), McpError> {
     let disconnected = CancellationToken::new();
     let _at_the_end = disconnected.clone().drop_guard();
@@ -81,7 +101,6 @@ pub async fn serve(
     // Subscribe before the first message, so that no change is missed.
     let _listening = context.updates.subscribe();
     let server = McpServer::new(context, disconnected.clone());
-    tokio::pin!(stop);
     let started = tokio::select! {
         started = rmcp::serve_server(server, transport) => started,
         () = &mut stop => return Ok(()),

@@ -1,5 +1,6 @@
 //! The HTTP gate without an engine: the same authentication and limits, with only mounted services behind it.
 
+use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,24 +59,37 @@ impl GateService {
     ///
     /// # Errors
     /// Returns an error if the port cannot be used.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let GateService { port, authenticator, names, mounts, max_connections, .. } = self;
-        let clients = Clients::new(max_connections);
-        let closing = CancellationToken::new();
-        let authenticator = Arc::new(authenticator);
-        let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
-        let end = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
-        let site = Site::of_mounts(gate, &mounts, &end);
-        let outcome = tokio::select! {
-            outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,
-            () = authenticator.watch() => Ok(()),
-            () = stop => Ok(()),
-        };
-        closing.cancel();
-        clients.tracker.close();
-        if tokio::time::timeout(CLOSE_TIMEOUT, clients.tracker.wait()).await.is_err() {
-            tracing::warn!(clients = clients.tracker.len(), "clients did not read their remaining messages");
-        }
-        outcome
+    pub fn run(
+        self,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, Result<(), ServerError>> {
+        self.run_until(Box::pin(stop))
+    }
+
+    /// Boxed and not generic: callers' crates would compile the gate again.
+    fn run_until(self, stop: BoxFuture<'static, ()>) -> BoxFuture<'static, Result<(), ServerError>> {
+        Box::pin(async move {
+            let GateService { port, authenticator, names, mounts, max_connections, .. } = self;
+            let clients = Clients::new(max_connections);
+            let closing = CancellationToken::new();
+            let authenticator = Arc::new(authenticator);
+            let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
+            let end = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
+            let site = Site::of_mounts(gate, &mounts, &end);
+            let outcome = tokio::select! {
+                outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,
+                () = authenticator.watch() => Ok(()),
+                () = stop => Ok(()),
+            };
+            closing.cancel();
+            clients.tracker.close();
+            if tokio::time::timeout(CLOSE_TIMEOUT, clients.tracker.wait()).await.is_err() {
+                tracing::warn!(
+                    clients = clients.tracker.len(),
+                    "clients did not read their remaining messages"
+                );
+            }
+            outcome
+        })
     }
 }

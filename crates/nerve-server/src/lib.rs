@@ -94,7 +94,7 @@ pub fn openapi() -> String {
 
 /// Completes when the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT. The handlers are installed by the call, not by
 /// the first poll: call it before starting anything that a signal must not leave behind.
-pub fn stop_signal() -> impl Future<Output = ()> {
+pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
     let mut signals = kinds.map(|kind| signal(kind).ok());
     async move {

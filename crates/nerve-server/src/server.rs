@@ -1,5 +1,6 @@
 //! The life cycle of a server: binding, serving and shutdown.
 
+use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener as StdListener;
@@ -139,33 +140,48 @@ impl Server {
     ///
     /// # Errors
     /// Returns an error if a socket cannot be used.
-    pub async fn run(self, engine: Engine, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server { claim, listener, network, max_connections } = self;
-        let listener = unix::Listener::new(listener, &claim.socket)?;
-        tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
-        let clients = Clients::new(max_connections);
-        let state = Arc::new(ServerState::new(engine));
-        let forwarding = tokio::spawn(forward_events(state.clone()));
-        let others = async {
-            match network {
-                Some(network) => network.serve(&state, &clients).await,
-                None => std::future::pending().await,
-            }
-        };
-        let outcome = tokio::select! {
-            () = listener.accept(&state, &clients) => Ok(()),
-            outcome = others => outcome,
-            () = state.stopping.cancelled() => Ok(()),
-            () = stop => {
-                state.shut_down(false);
-                Ok(())
-            }
-        };
-        drop(listener);
-        shut_down_nodes(&state, &clients.tracker).await;
-        forwarding.abort();
-        tracing::info!(name = %claim.name, "stopped");
-        outcome
+    pub fn run(
+        self,
+        engine: Engine,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, Result<(), ServerError>> {
+        self.run_until(engine, Box::pin(stop))
+    }
+
+    /// Boxed and not generic: callers' crates would compile the whole server again.
+    fn run_until(
+        self,
+        engine: Engine,
+        stop: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<(), ServerError>> {
+        Box::pin(async move {
+            let Server { claim, listener, network, max_connections } = self;
+            let listener = unix::Listener::new(listener, &claim.socket)?;
+            tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
+            let clients = Clients::new(max_connections);
+            let state = Arc::new(ServerState::new(engine));
+            let forwarding = tokio::spawn(forward_events(state.clone()));
+            let others = async {
+                match network {
+                    Some(network) => network.serve(&state, &clients).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let outcome = tokio::select! {
+                () = listener.accept(&state, &clients) => Ok(()),
+                outcome = others => outcome,
+                () = state.stopping.cancelled() => Ok(()),
+                () = stop => {
+                    state.shut_down(false);
+                    Ok(())
+                }
+            };
+            drop(listener);
+            shut_down_nodes(&state, &clients.tracker).await;
+            forwarding.abort();
+            tracing::info!(name = %claim.name, "stopped");
+            outcome
+        })
     }
 }
 

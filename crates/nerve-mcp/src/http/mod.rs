@@ -15,6 +15,7 @@ mod keepalive;
 mod response_log;
 mod sessions;
 
+use futures_util::future::BoxFuture;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -108,21 +109,24 @@ impl HttpService {
     }
 
     /// Handles one request.
-    pub async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
-        if let Some(id) = session(&request) {
-            if request.method() == Method::DELETE && !self.sessions.has(&id) {
-                return error_response(StatusCode::NOT_FOUND, "unknown session: it may have ended");
+    pub fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'_, Response<Body>> {
+        // Boxed: callers' crates would compile the protocol's SDK again.
+        Box::pin(async move {
+            if let Some(id) = session(&request) {
+                if request.method() == Method::DELETE && !self.sessions.has(&id) {
+                    return error_response(StatusCode::NOT_FOUND, "unknown session: it may have ended");
+                }
+                if request.method() == Method::GET && self.resumes_complete_response(&id, &request) {
+                    // After an empty response, clients would retry for ever; after this status they do not.
+                    return empty_response(StatusCode::NO_CONTENT);
+                }
             }
-            if request.method() == Method::GET && self.resumes_complete_response(&id, &request) {
-                // After an empty response, clients would retry for ever; after this status they do not.
-                return empty_response(StatusCode::NO_CONTENT);
-            }
-        }
-        let is_sessionless = request.method() == Method::POST
-            && session(&request).is_none()
-            && !begins_session(request.body()).await;
-        let answering = handle(self.service.clone(), request);
-        if is_sessionless { keepalive::answer(answering).await } else { answering.await }
+            let is_sessionless = request.method() == Method::POST
+                && session(&request).is_none()
+                && !begins_session(request.body()).await;
+            let answering = handle(self.service.clone(), request);
+            if is_sessionless { keepalive::answer(answering).await } else { answering.await }
+        })
     }
 
     /// Returns true if a client wants to resume a response that it has read completely.

@@ -75,7 +75,7 @@ async fn serve_http(
     paths: ServerPaths,
     address: SocketAddr,
     source: Source,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let McpListenArgs { http_name, tls_cert, tls_key, token_file, insecure, json } = &args.listen;
     let mut config = ServerConfig::new(SERVER, paths);
