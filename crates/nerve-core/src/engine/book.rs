@@ -264,6 +264,6 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
         chat: node.chat.clone(),
         conversation: node.conversation.clone().map(Box::new),
         proxy: node.proxy.clone(),
-        like: None,
+        inherit: None,
     }
 }

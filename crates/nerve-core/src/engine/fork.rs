@@ -130,22 +130,22 @@ impl Engine {
             .map_err(engine_error)?
     }
 
-    /// Adds the variables and the proxy of the node that `like` names.
+    /// Adds the variables and the proxy of the node whose settings are inherited.
     pub(super) fn alike(&self, mut spec: NodeSpec) -> Result<NodeSpec, EngineError> {
-        let Some(like) = spec.like.take() else { return Ok(spec) };
-        let session = self.inner.sessions.get(like.node.session.as_deref())?;
-        let node = session.get(&like.node.node);
+        let Some(inherited) = spec.inherit.take() else { return Ok(spec) };
+        let session = self.inner.sessions.get(inherited.node.session.as_deref())?;
+        let node = session.get(&inherited.node.node);
         let terminal = node.as_ref().and_then(|node| node.as_terminal());
-        let definition = session.definition(&like.node.node);
+        let definition = session.definition(&inherited.node.node);
         let Some(other) = definition.or_else(|| terminal.map(TerminalNode::to_spec)) else {
             // The error lists the nodes.
-            session.find(&like.node.node)?;
-            let message = format!("nobody knows how node '{}' was made", like.node.node);
+            session.find(&inherited.node.node)?;
+            let message = format!("nobody knows how node '{}' was made", inherited.node.node);
             return Err(EngineError::new(ErrorKind::NotFound, message).hint("say it all instead"));
         };
-        let wants_proxy = like.proxy && spec.proxy.is_none();
+        let wants_proxy = inherited.proxy && spec.proxy.is_none();
         if wants_proxy && other.proxy.is_none() && terminal.is_some_and(TerminalNode::has_unknown_proxy) {
-            return Err(no_proxy_to_fork(&like.node));
+            return Err(no_proxy_to_fork(&inherited.node));
         }
         let env = other.env.into_iter().chain(spec.env).collect();
         let proxy = spec.proxy.take().or(other.proxy.filter(|_| wants_proxy));

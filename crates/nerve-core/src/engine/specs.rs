@@ -10,7 +10,9 @@ use nerve_api::request::{
 use nerve_types::Size;
 
 use crate::chat::{ChatSpec, Provider, ToolChoice};
-use crate::command::{BackendKind, Choice, CommandLine, Like, NodeRef, NodeSpec, PanePlace, StateName};
+use crate::command::{
+    BackendKind, Choice, CommandLine, InheritedNode, NodeRef, NodeSpec, PanePlace, StateName,
+};
 use crate::conversation::{Conversation, ConversationId, Message, Role, UseContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
@@ -45,9 +47,9 @@ pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
     }
     let command = request.command.unwrap_or(CommandLine::Argv(Vec::new()));
     let default = Size::default();
-    let like = request
-        .like
-        .map(|like| Box::new(Like { node: node_ref(like.node_id, like.session_id), proxy: like.proxy }));
+    let inherit = request.inherit.map(|from| {
+        Box::new(InheritedNode { node: node_ref(from.node_id, from.session_id), proxy: from.proxy })
+    });
     Ok(NodeSpec {
         cwd: request.cwd.map(Into::into),
         env: request.env,
@@ -63,7 +65,7 @@ pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
         chat: request.chat.map(chat).transpose()?.map(Box::new),
         conversation: request.conversation.map(node_conversation).transpose()?.flatten().map(Box::new),
         proxy: request.proxy.map(proxy).transpose()?.map(Box::new),
-        like,
+        inherit,
         ..NodeSpec::new(node_ref(request.node_id, request.session_id), backend, command)
     })
 }
