@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_agent::parse::transcript::{CutError, cut, parse_turn, turns};
-use nerve_agent::profile::session::{ConversationRef, Learn, SessionForms};
+use nerve_agent::profile::session::{ConversationRef, IdSource, SessionForms};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_api::reply::NodeForked;
 use nerve_api::request::ForkNode;
@@ -177,7 +177,7 @@ impl Engine {
             _ => None,
         });
         let is_there = |id: &String| {
-            forms.learn == Some(Learn::Claude)
+            forms.learn == Some(IdSource::Claude)
                 && SessionFiles::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
@@ -289,18 +289,18 @@ impl Source {
             .or_else(|| self.definition.agent_session.clone())
             .or_else(told)
             .ok_or_else(|| {
-                if forms.learn == Some(Learn::Codex) && self.terminal.is_some() && self.turns() == 0 {
+                if forms.learn == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
                     return never_spoke(&self.at);
                 }
                 let what = match forms.learn {
-                    Some(Learn::Claude) => "Claude session ID not tracked",
+                    Some(IdSource::Claude) => "Claude session ID not tracked",
                     _ => "the id of its conversation is not known",
                 };
                 let message = format!("cannot fork node '{}': {what}", self.at.node);
                 let hint = match forms.learn {
                     None => "it is known of nodes whose command names it",
-                    Some(Learn::Claude) => "the agent says it with its first turn; nodes made with a plain `claude` have it from the start",
-                    Some(Learn::Codex) => "it has to be the only conversation that the program has open",
+                    Some(IdSource::Claude) => "the agent says it with its first turn; nodes made with a plain `claude` have it from the start",
+                    Some(IdSource::Codex) => "it has to be the only conversation that the program has open",
                 };
                 EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
             })

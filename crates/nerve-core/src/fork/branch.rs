@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::session_files::{NewSession, cut_gemini, cut_opencode};
 use nerve_agent::parse::transcript::{TranscriptCut, cut_at};
-use nerve_agent::profile::session::{ConversationRef, Learn, PastKind, SessionForms};
+use nerve_agent::profile::session::{ConversationRef, IdSource, PastKind, SessionForms};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_types::TsNs;
 
@@ -400,7 +400,7 @@ fn plan_own_fork(
     cwd: &Path,
 ) -> Result<Planned, String> {
     let id = conversation_id(past, forms).ok_or_else(|| match forms.learn {
-        Some(Learn::Codex) => {
+        Some(IdSource::Codex) => {
             "the agent's conversation is not known: the agent reports it after the first message".to_string()
         }
         _ => "the agent's conversation is not known: neither its command nor the agent names it".to_string(),

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use nerve_agent::profile::session::{Learn, SessionForms};
+use nerve_agent::profile::session::{IdSource, SessionForms};
 use nerve_types::TsNs;
 use serde_json::Value;
 
@@ -42,11 +42,11 @@ impl SessionFiles {
     /// Returns the id of a running process's current conversation, if it can be determined.
     pub(crate) fn learn(&self, forms: &SessionForms, pid: i32) -> Option<String> {
         let id = match forms.learn? {
-            Learn::Claude => {
+            IdSource::Claude => {
                 // A shell may have started the agent: use the nearest process with a status file.
                 process_tree(pid).into_iter().find_map(|pid| self.status_id(pid))?
             }
-            Learn::Codex => open_rollout(pid)?,
+            IdSource::Codex => open_rollout(pid)?,
         };
         forms.is_id(&id).then_some(id)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nerve_agent::driver::{AgentState, Evidence};
 use nerve_agent::parse::ParserKind;
-use nerve_agent::profile::session::Learn;
+use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
 use nerve_types::Size;
 use serde_json::Value;
@@ -651,7 +651,7 @@ impl TerminalNode {
         }
         add("agent_session", status.agent_session.clone());
         let is_claude =
-            inner.profile.session.as_ref().is_some_and(|forms| forms.learn == Some(Learn::Claude));
+            inner.profile.session.as_ref().is_some_and(|forms| forms.learn == Some(IdSource::Claude));
         add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {
