@@ -67,7 +67,7 @@ impl Node for ChatNode {
         "chat"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

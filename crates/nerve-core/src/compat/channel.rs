@@ -144,7 +144,7 @@ impl Node for ChannelNode {
         "channel"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

@@ -278,7 +278,7 @@ impl Graph {
                     let Target::Node(node) = target else { continue };
                     if let Some(inner) = node.as_graph() {
                         graphs.push(inner.clone());
-                    } else if node.persistent() && !found.iter().any(|known| Arc::ptr_eq(known, node)) {
+                    } else if node.is_persistent() && !found.iter().any(|known| Arc::ptr_eq(known, node)) {
                         found.push(Arc::clone(node));
                     }
                 }

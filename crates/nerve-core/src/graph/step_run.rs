@@ -214,7 +214,7 @@ impl StepRun<'_> {
             }
         }
         if self.graph.run().observer.is_some() {
-            let queued = node.persistent() && crate::node::state_of(&**node) == StateName::Busy;
+            let queued = node.is_persistent() && crate::node::state_of(&**node) == StateName::Busy;
             self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
             if let Some(observer) =
                 self.graph.run().observer.as_ref().filter(|_| self.graph.run().observes_chunks)
@@ -249,7 +249,7 @@ impl StepRun<'_> {
             return Ok(Some(value.clone()));
         }
         let now = || self.graph.run().clock.now();
-        let persistent = node.persistent();
+        let persistent = node.is_persistent();
         if persistent
             && self.step.on_resume == OnResume::Ask
             && replay.is_some_and(|replay| replay.was_running(path, key))
@@ -435,7 +435,7 @@ impl StepRun<'_> {
                     journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
                 }
             }
-            if node.persistent()
+            if node.is_persistent()
                 && let Err(error) = journal.flush().await
             {
                 tracing::warn!(%error, "the run continues without its journal");

@@ -126,7 +126,7 @@ fn is_plain_id(id: &str) -> bool {
 /// Returns true if the step uses only a stateless node, which needs no further check.
 fn is_stateless(step: &Step) -> bool {
     let Target::Node(node) = &step.target else { return false };
-    step.error_policy.is_none() && !node.persistent() && node.as_graph().is_none()
+    step.error_policy.is_none() && !node.is_persistent() && node.as_graph().is_none()
 }
 
 /// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
@@ -151,7 +151,7 @@ fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
             };
             match node.as_graph() {
                 Some(graph) => graphs.push(graph.clone()),
-                None if node.persistent() => found.push(Arc::clone(node)),
+                None if node.is_persistent() => found.push(Arc::clone(node)),
                 None => {}
             }
         }

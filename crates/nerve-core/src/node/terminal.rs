@@ -228,7 +228,7 @@ impl Node for TerminalNode {
         self.inner.kind
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

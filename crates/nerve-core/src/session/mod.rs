@@ -303,7 +303,7 @@ impl Session {
         for (_, node) in self.nodes() {
             match node.as_graph() {
                 Some(graph) => graph.collect_persistent_nodes().into_iter().for_each(&mut add),
-                None if node.persistent() => add(node),
+                None if node.is_persistent() => add(node),
                 None => {}
             }
         }
