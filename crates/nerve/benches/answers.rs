@@ -168,7 +168,7 @@ fn start(
         parser: ParserKind::Claude,
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
-        journal: Journal::off(),
+        journal: Journal::disabled(),
         adopted: None,
         answers: true,
         events,

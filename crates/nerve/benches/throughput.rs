@@ -152,7 +152,7 @@ async fn drive(program: Program) -> Result<u64> {
         parser: ParserKind::None,
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
-        journal: Journal::off(),
+        journal: Journal::disabled(),
         adopted: None,
         answers: true,
         events: Publisher::new(Clock::start()),

@@ -115,7 +115,7 @@ impl Node for ChatNode {
     fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
         let journal = match &self.inner.setup.fork_journals {
             Some(factory) => factory.journal(at, true),
-            None => Ok(Journal::off()),
+            None => Ok(Journal::disabled()),
         };
         Some(journal.map(|journal| Arc::new(self.copy_as(named(at), journal)) as NodeHandle))
     }

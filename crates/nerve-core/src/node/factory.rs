@@ -348,7 +348,7 @@ impl NodeFactory {
     /// Opens the audit log of a node. A failure costs the log, not the node.
     pub(crate) fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
         if !history {
-            return Ok(Journal::off());
+            return Ok(Journal::disabled());
         }
         let shared = &self.shared;
         check_name(&shared.server, "server")?;
@@ -360,7 +360,7 @@ impl NodeFactory {
                 tracing::warn!(node = %at.node, %error, "no history is kept");
                 let message = format!("no history is kept: {error}");
                 shared.events.publish(Some(&named(at)), EventKind::Error { message });
-                Ok(Journal::off())
+                Ok(Journal::disabled())
             }
         }
     }

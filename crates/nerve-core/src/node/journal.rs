@@ -40,7 +40,7 @@ impl Journal {
     }
 
     /// Creates a journal that discards everything.
-    pub fn off() -> Journal {
+    pub fn disabled() -> Journal {
         Journal::new(HistoryWriter::disabled())
     }
 
