@@ -72,7 +72,7 @@ impl EventsPipe {
     ///
     /// # Errors
     /// [`PipeEnded`], once: the reader is gone or the pipe is broken. Later events are dropped silently.
-    pub fn tell(&self, activity: &Activity) -> Result<(), PipeEnded> {
+    pub fn send(&self, activity: &Activity) -> Result<(), PipeEnded> {
         let mut state = self.shared.lock();
         if let Some(reason) = state.failed.clone() {
             let was_reported = std::mem::replace(&mut state.is_failure_reported, true);
@@ -221,7 +221,7 @@ mod tests {
         let long = "x".repeat(60_000);
         let events: Vec<Activity> = (0..200).map(|at| thought(&format!("{at} {long}"))).collect();
         for activity in &events {
-            assert_eq!(pipe.tell(activity), Ok(()));
+            assert_eq!(pipe.send(activity), Ok(()));
         }
         drop(pipe);
         assert!(reading.join().unwrap() == events);
@@ -235,7 +235,7 @@ mod tests {
         let count = 5000;
         let begun = Instant::now();
         for at in 0..count {
-            assert_eq!(pipe.tell(&thought(&format!("{at} {piece}"))), Ok(()));
+            assert_eq!(pipe.send(&thought(&format!("{at} {piece}"))), Ok(()));
         }
         assert!(begun.elapsed() < Duration::from_secs(5), "a caller was blocked");
         let reading = std::thread::spawn(move || all(reader));
@@ -244,7 +244,7 @@ mod tests {
         while pipe.shared.lock().dropped.is_some() {
             assert!(Instant::now() < deadline, "the queue does not drain");
             if pipe.shared.lock().frames.is_empty() {
-                pipe.tell(&thought("again")).unwrap();
+                pipe.send(&thought("again")).unwrap();
             }
             std::thread::yield_now();
         }
@@ -275,7 +275,7 @@ mod tests {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         for _ in 0..200 {
-            pipe.tell(&thought(&"x".repeat(60_000))).unwrap();
+            pipe.send(&thought(&"x".repeat(60_000))).unwrap();
         }
         let begun = Instant::now();
         drop(pipe);
@@ -288,19 +288,19 @@ mod tests {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         drop(reader);
-        pipe.tell(&thought("lost")).unwrap();
+        pipe.send(&thought("lost")).unwrap();
         let over = |state: &mut State| !state.is_over;
         drop(pipe.shared.over.wait_while(pipe.shared.lock(), over).unwrap());
-        let ended = pipe.tell(&thought("still lost")).unwrap_err();
+        let ended = pipe.send(&thought("still lost")).unwrap_err();
         assert!(ended.reason.contains("pipe"), "{ended}");
-        assert_eq!(pipe.tell(&thought("and again")), Ok(()));
+        assert_eq!(pipe.send(&thought("and again")), Ok(()));
     }
 
     #[test]
     fn oversized_event_is_counted_as_dropped() {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
-        pipe.tell(&thought(&"x".repeat(MAX_EVENT))).unwrap();
+        pipe.send(&thought(&"x".repeat(MAX_EVENT))).unwrap();
         drop(pipe);
         let events = all(reader);
         assert!(
