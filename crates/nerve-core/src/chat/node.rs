@@ -19,7 +19,7 @@ use super::turn_queue::CANCEL_GRACE;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::node::terminal::{Journal, Prompt, prompt_of};
 use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
@@ -117,7 +117,7 @@ impl Node for ChatNode {
             Some(factory) => factory.journal(at, true),
             None => Ok(Journal::disabled()),
         };
-        Some(journal.map(|journal| Arc::new(self.copy_as(named(at), journal)) as NodeHandle))
+        Some(journal.map(|journal| Arc::new(self.copy_as(with_session(at), journal)) as NodeHandle))
     }
 
     fn as_chat(&self) -> Option<&ChatNode> {

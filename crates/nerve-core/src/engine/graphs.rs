@@ -26,7 +26,7 @@ use crate::graph::file::{
 use crate::graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
 use crate::graph::{Graph, GraphRun};
 use crate::node::NodeHandle;
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::session::{DEFAULT, Session, check_name, stop_all};
 use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, end_run};
 use crate::trace::{TraceStatus, Tracer};
@@ -525,7 +525,9 @@ impl Engine {
             node.stop("the server was shut down").await;
             return Err(EngineError::new(ErrorKind::Cancelled, "the server is shutting down"));
         }
-        self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind, forked_from: None });
+        self.inner
+            .events
+            .publish(Some(&with_session(&at)), EventKind::NodeCreated { kind, forked_from: None });
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use super::context::RequestContext;
 use super::specs::{self, node_ref};
 use crate::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::session::{DEFAULT, Session, stop_all};
 
 impl Engine {
@@ -84,7 +84,7 @@ impl Engine {
     ) {
         session.define(&at.node, spec);
         self.inner.book.note(&self.inner.sessions);
-        self.inner.events.publish(Some(&named(at)), EventKind::NodeCreated { kind, forked_from });
+        self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
     /// Starts a node again that is defined and does not run.
