@@ -48,7 +48,7 @@ mod upstream;
 mod usage;
 
 pub use api_error::ApiError;
-pub use budget::{Budget, Prices, Spent};
+pub use budget::{Budget, Prices, Totals};
 pub use config::{LogConfig, ProxyConfig};
 pub use error::ProxyError;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};

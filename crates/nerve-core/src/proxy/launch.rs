@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nerve_agent::profile::{Profile, ProxyForms};
-use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream};
+use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream};
 use tokio::sync::Notify;
 
 use super::node::{Inner, ProxyState, Token};
@@ -91,7 +91,7 @@ pub(super) fn open(
     launch: ProxyLaunch<'_>,
     id: &str,
     spec: &ProxySpec,
-    (port, token, spent): (u16, Option<Token>, Spent),
+    (port, token, spent): (u16, Option<Token>, Totals),
 ) -> Result<Inner, EngineError> {
     let ProxyLaunch { proxies, server, node } = launch;
     // The names become folders of the log.
@@ -153,7 +153,7 @@ pub(super) fn not_running(id: &str, spec: Option<ProxySpec>, why: String) -> Inn
         log: None,
         variables: Vec::new(),
         tracker: Arc::new(UsageTracker::default()),
-        state: Mutex::new(ProxyState::Ended(Spent::default())),
+        state: Mutex::new(ProxyState::Ended(Totals::default())),
         shutdown: tokio::sync::Mutex::default(),
         // The stored state is kept for a server that can read it.
         file: None,

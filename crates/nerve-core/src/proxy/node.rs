@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nerve_agent::profile::Profile;
-use nerve_proxy::{Proxy, Spent};
+use nerve_proxy::{Proxy, Totals};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -51,7 +51,7 @@ pub(super) struct Inner {
 pub(super) enum ProxyState {
     Running(Proxy),
     /// Ended, with the final totals.
-    Ended(Spent),
+    Ended(Totals),
 }
 
 /// The token that a program presents to the proxy.
@@ -85,7 +85,7 @@ impl NodeProxy {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
-        let begun = (0, token.clone(), Spent::default());
+        let begun = (0, token.clone(), Totals::default());
         let mut inner = open(launch, &id, &spec, begun)?;
         let Some(address) = inner.address else {
             return Err(EngineError::new(ErrorKind::Internal, "the proxy has no port"));
@@ -128,7 +128,7 @@ impl NodeProxy {
             }
         };
         let token = stored.token.map(Token);
-        let begun = (stored.port, token.clone(), Spent::from(stored.spent));
+        let begun = (stored.port, token.clone(), Totals::from(stored.spent));
         match open(launch, id, &stored.spec, begun) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
@@ -142,7 +142,7 @@ impl NodeProxy {
                 );
                 let mut inner = not_running(id, Some(stored.spec), why);
                 inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
-                inner.state = Mutex::new(ProxyState::Ended(Spent::from(stored.spent)));
+                inner.state = Mutex::new(ProxyState::Ended(Totals::from(stored.spent)));
                 NodeProxy { inner: Arc::new(inner) }
             }
         }
@@ -266,7 +266,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spent(&self) -> Spent {
+    fn spent(&self) -> Totals {
         match &*self.state() {
             ProxyState::Running(proxy) => proxy.spent(),
             ProxyState::Ended(spent) => *spent,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nerve_core::telemetry::{Telemetry, record_call};
 use nerve_proxy::{
-    Budget, LogConfig, OnCall, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Spent, Upstream,
+    Budget, LogConfig, OnCall, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Totals, Upstream,
     create_anthropic_proxy, create_openai_proxy,
 };
 use serde_json::json;
@@ -105,7 +105,7 @@ fn announce(proxy: &Proxy, as_json: bool) -> Result<()> {
     out::line(format_args!("ANTHROPIC_BASE_URL={}", proxy.url()))
 }
 
-fn summary(spent: Spent, as_json: bool) -> Result<()> {
+fn summary(spent: Totals, as_json: bool) -> Result<()> {
     let usage = spent.usage;
     if as_json {
         return out::json_line(&json!({
