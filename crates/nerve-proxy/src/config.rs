@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::budget::{Budget, Prices, Totals};
 use crate::error::ProxyError;
-use crate::report::{CurrentTurn, OnCall};
+use crate::report::{CallObserver, CurrentTurn};
 use crate::root_certs::RootCerts;
 use crate::secret::Secret;
 use crate::state::Provider;
@@ -33,7 +33,7 @@ pub struct ProxyConfig {
     /// Current turn of that agent, for the log.
     pub turn: CurrentTurn,
     /// Callback for every request that has ended.
-    pub on_call: Option<OnCall>,
+    pub on_call: Option<CallObserver>,
     /// Log of the requests.
     pub log: Option<LogConfig>,
     /// Limits after which requests are refused.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nerve_agent::profile::{Profile, ProxyForms};
-use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream};
+use nerve_proxy::{
+    CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream,
+};
 use tokio::sync::Notify;
 
 use super::node::{Inner, ProxyState, Token};
@@ -105,7 +107,7 @@ pub(super) fn open(
     let observer = {
         let (tracker, call_ended) = (tracker.clone(), call_ended.clone());
         let (telemetry, node) = (proxies.telemetry.clone(), node.clone());
-        OnCall::new(move |report: &CallReport| {
+        CallObserver::new(move |report: &CallReport| {
             tracker.record(report);
             call_ended.notify_one();
             record_call(&telemetry, report, Some(&node));
@@ -116,7 +118,7 @@ pub(super) fn open(
         client_token: token.as_ref().map(|Token(token)| Secret::new(token)),
         node: Some(node.node.clone()),
         turn: tracker.turn.clone(),
-        on_call: Some(proxies.on_call.iter().cloned().fold(observer, OnCall::and)),
+        on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::and)),
         log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
         spent,
         shutdown_timeout: SHUTDOWN_TIMEOUT,

@@ -25,7 +25,7 @@ pub struct Proxies {
     /// A private folder: `log/<server>/<session>/<node>.jsonl`, `run/<server>/<id>.json`.
     pub folder: Option<PathBuf>,
     /// Called for every finished request of every node, while the reply is being passed on. Must not block.
-    pub on_call: Option<nerve_proxy::OnCall>,
+    pub on_call: Option<nerve_proxy::CallObserver>,
     /// Records requests as spans.
     pub telemetry: Telemetry,
 }
