@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::RequestContext;
 use super::runs::{Run, RunEnd, not_found};
-use super::{Engine, linking};
+use super::{Engine, subgraphs};
 use crate::command::{
     BackendKind, CommandLine, EventKind, GraphEventKind, NodeRef, NodeSpec, PanePlace, RunStatus,
 };
@@ -109,7 +109,7 @@ impl Engine {
                 .hint("delete it first, or take another name"));
         }
         session.register(Arc::new(graph), None)?;
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(info)
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         let session = self.inner.sessions.get(session_id.as_deref())?;
         self.graph_node(&session, &graph_id)?;
         session.unregister(&graph_id);
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(Done {})
     }
 
@@ -684,7 +684,7 @@ fn context(
 /// Reads a definition for a run, together with the registered graphs that it names.
 fn read_in(definition: Value, session: &Session) -> Result<(GraphFile, Compiled), EngineError> {
     let mut file = GraphFile::from_value(definition)?;
-    linking::link(&mut file, session)?;
+    subgraphs::link(&mut file, session)?;
     let compiled = file.compile()?;
     Ok((file, compiled))
 }

@@ -83,7 +83,7 @@ impl Engine {
         forked_from: Option<String>,
     ) {
         session.define(&at.node, spec);
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
@@ -127,7 +127,7 @@ impl Engine {
                 session.find(&id)?;
             }
             session.define(&id, None);
-            self.inner.book.note(&self.inner.sessions);
+            self.inner.persister.save(&self.inner.sessions);
             return Ok(Stopped { stopped: true });
         };
         node.stop("stopped").await;
@@ -135,7 +135,7 @@ impl Engine {
         if session.forget(&id, &node) {
             session.define(&id, None);
         }
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(Stopped { stopped: true })
     }
 
@@ -209,7 +209,7 @@ impl Engine {
     ) -> Result<SessionInfo, EngineError> {
         let CreateSession { name, description, tags } = request;
         let session = self.inner.sessions.create(&name, description, tags)?;
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(session.info().into())
     }
 
@@ -249,7 +249,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<Done, EngineError> {
         self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(Done {})
     }
 

@@ -16,18 +16,18 @@ const LIMIT: usize = 1000;
 /// # Errors
 /// InvalidRequest: there are more than 1000.
 pub(super) fn link(file: &mut GraphFile, session: &Session) -> Result<(), EngineError> {
-    let mut linking = Linking { session, way: Vec::new(), count: 0 };
-    linking.graph(file, &BTreeSet::new())
+    let mut linker = Linker { session, way: Vec::new(), count: 0 };
+    linker.graph(file, &BTreeSet::new())
 }
 
-struct Linking<'a> {
+struct Linker<'a> {
     session: &'a Session,
     /// The graphs around the current one.
     way: Vec<String>,
     count: usize,
 }
 
-impl Linking<'_> {
+impl Linker<'_> {
     /// Links into one graph. `around`: nodes of the graphs around it.
     fn graph(&mut self, file: &mut GraphFile, around: &BTreeSet<String>) -> Result<(), EngineError> {
         let is_graph = |node: &NodeDefinition| matches!(node, NodeDefinition::Graph(_));

@@ -16,7 +16,7 @@ use nerve_types::Size;
 
 /// Keeps what sessions there are. What is noted is written by a thread, the latest state only: many changes at once are one write.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct SessionPersister {
     writer: Option<Writer>,
     /// What was wrong with what was kept.
     troubles: Vec<String>,
@@ -30,15 +30,15 @@ struct Writer {
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-impl Book {
+impl SessionPersister {
     /// Puts the sessions of `server` that were kept into `sessions`, and keeps them from now on; nothing of that without a file.
     pub(super) fn open(
         file: Option<PathBuf>,
         server: &str,
         sessions: &SessionManager,
         events: &Publisher,
-    ) -> Book {
-        let Some(file) = file else { return Book { writer: None, troubles: Vec::new() } };
+    ) -> SessionPersister {
+        let Some(file) = file else { return SessionPersister { writer: None, troubles: Vec::new() } };
         let complain = {
             let events = events.clone();
             move |message: String| {
@@ -69,7 +69,7 @@ impl Book {
             }
         };
         let troubles = troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Some(store) = store else { return Book { writer: None, troubles } };
+        let Some(store) = store else { return SessionPersister { writer: None, troubles } };
         let (next, changes) = watch::channel(Vec::new());
         let server = server.to_string();
         let of = server.clone();
@@ -78,7 +78,7 @@ impl Book {
             .spawn(move || write(store, &of, changes, complain))
             .ok();
         let writer = Writer { server, next: Mutex::new(Some(next)), thread: Mutex::new(thread) };
-        Book { writer: Some(writer), troubles }
+        SessionPersister { writer: Some(writer), troubles }
     }
 
     /// What was wrong with what was kept, when it was read.
@@ -87,7 +87,7 @@ impl Book {
     }
 
     /// Takes down what there is now.
-    pub(super) fn note(&self, sessions: &SessionManager) {
+    pub(super) fn save(&self, sessions: &SessionManager) {
         let Some(writer) = &self.writer else { return };
         // Looked at under the lock: what somebody else saw before must not be written after.
         if let Some(next) = &*writer.next.lock().unwrap_or_else(PoisonError::into_inner) {
