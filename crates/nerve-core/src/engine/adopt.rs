@@ -32,7 +32,7 @@ impl Engine {
             for (entry, label) in hosts {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
-                self.take_back(&profiles, &label, (cwd, size, memory), |spec| {
+                self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
                     adopt_host(hosting, spec, entry)
                 });
             }
@@ -40,11 +40,11 @@ impl Engine {
         for entry in in_panes {
             let (label, memory) = (entry.label.clone(), entry.memory.clone());
             let known = (entry.cwd.clone(), Size::default(), memory);
-            self.take_back(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
+            self.adopt_node(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
         }
     }
 
-    fn take_back(
+    fn adopt_node(
         &self,
         profiles: &LoadedProfiles,
         label: &Label,
@@ -66,9 +66,9 @@ impl Engine {
             Ok(kind) => {
                 let created = EventKind::NodeCreated { kind, forked_from: None };
                 self.inner.events.publish(Some(&with_session(&at)), created);
-                tracing::info!(%node, kind, "taken back");
+                tracing::info!(%node, kind, "adopted");
             }
-            Err(error) => tracing::warn!(%node, %error, "left alone"),
+            Err(error) => tracing::warn!(%node, %error, "not adopted"),
         }
     }
 

@@ -110,7 +110,7 @@ impl Engine {
         Engine { inner: Arc::new(inner) }
     }
 
-    /// Returns problems with the persisted sessions, as sentences for people. Events would come before the first subscriber.
+    /// Returns problems with the persisted sessions, as sentences for people. They are also published as events, but before the first subscriber.
     pub fn troubles(&self) -> &[String] {
         self.inner.persister.troubles()
     }

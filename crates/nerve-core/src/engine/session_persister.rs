@@ -1,4 +1,4 @@
-//! Sessions and the definitions of their nodes, kept across restarts.
+//! Persists sessions and the definitions of their nodes across restarts.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,24 +14,24 @@ use crate::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionSto
 use crate::session::{DEFAULT, Session};
 use nerve_types::Size;
 
-/// Keeps what sessions there are. What is noted is written by a thread, the latest state only: many changes at once are one write.
+/// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write.
 #[derive(Debug)]
 pub(super) struct SessionPersister {
     writer: Option<Writer>,
-    /// What was wrong with what was kept.
+    /// Problems with the persisted sessions.
     troubles: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Writer {
     server: String,
-    /// Gone once nothing is noted any more.
-    next: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
+    /// Taken by `close`.
+    snapshots: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl SessionPersister {
-    /// Puts the sessions of `server` that were kept into `sessions`, and keeps them from now on; nothing of that without a file.
+    /// Loads the persisted sessions of `server` into `sessions` and starts to persist changes. Does nothing without a file.
     pub(super) fn open(
         file: Option<PathBuf>,
         server: &str,
@@ -39,7 +39,7 @@ impl SessionPersister {
         events: &Publisher,
     ) -> SessionPersister {
         let Some(file) = file else { return SessionPersister { writer: None, troubles: Vec::new() } };
-        let complain = {
+        let warn = {
             let events = events.clone();
             move |message: String| {
                 tracing::warn!("{message}");
@@ -47,73 +47,76 @@ impl SessionPersister {
             }
         };
         let troubles = Mutex::new(Vec::new());
-        // Nobody listens to events yet: who starts the server is told.
+        // Events have no subscribers yet, so the server also prints the problems when it starts.
         let report = |message: String| {
             troubles.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
-            complain(message);
+            warn(message);
         };
         let loaded = SessionStore::load(&file);
         let store = match loaded {
             Ok((store, loaded)) => {
                 loaded.problem.map(&report);
-                for kept in store.of_server(server) {
-                    if let Err(error) = restore(kept, sessions, &report) {
-                        report(format!("session '{}' is not there again: {error}", kept.name));
+                for stored in store.of_server(server) {
+                    if let Err(error) = restore(stored, sessions, &report) {
+                        report(format!("session '{}' was not restored: {error}", stored.name));
                     }
                 }
                 Some(store)
             }
             Err(error) => {
-                report(format!("sessions are not kept: {error}"));
+                report(format!("sessions are not persisted: {error}"));
                 None
             }
         };
         let troubles = troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Some(store) = store else { return SessionPersister { writer: None, troubles } };
-        let (next, changes) = watch::channel(Vec::new());
-        let server = server.to_string();
-        let of = server.clone();
+        let (snapshots, changes) = watch::channel(Vec::new());
+        let writer_server = server.to_string();
         let thread = std::thread::Builder::new()
             .name("sessions".to_string())
-            .spawn(move || write(store, &of, changes, complain))
+            .spawn(move || write(store, &writer_server, changes, warn))
             .ok();
-        let writer = Writer { server, next: Mutex::new(Some(next)), thread: Mutex::new(thread) };
+        let writer = Writer {
+            server: server.to_string(),
+            snapshots: Mutex::new(Some(snapshots)),
+            thread: Mutex::new(thread),
+        };
         SessionPersister { writer: Some(writer), troubles }
     }
 
-    /// What was wrong with what was kept, when it was read.
+    /// Returns problems found when the persisted sessions were loaded.
     pub(super) fn troubles(&self) -> &[String] {
         &self.troubles
     }
 
-    /// Takes down what there is now.
+    /// Schedules a write of the current sessions.
     pub(super) fn save(&self, sessions: &SessionManager) {
         let Some(writer) = &self.writer else { return };
-        // Looked at under the lock: what somebody else saw before must not be written after.
-        if let Some(next) = &*writer.next.lock().unwrap_or_else(PoisonError::into_inner) {
+        // The sessions are listed under the lock, so that an older list never replaces a newer one.
+        if let Some(snapshots) = &*writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner) {
             let kept = sessions.list().into_iter().filter(Session::is_kept);
-            next.send_replace(kept.map(|session| metadata(&session, &writer.server)).collect());
+            snapshots.send_replace(kept.map(|session| metadata(&session, &writer.server)).collect());
         }
     }
 
-    /// Returns when everything noted is on the disk.
+    /// Waits until all changes are on the disk.
     pub(super) async fn close(&self) {
         let Some(writer) = &self.writer else { return };
-        writer.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // It has said what went wrong.
+            // The thread has reported its errors.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
 }
 
-/// Writes until nobody notes anything any more.
+/// Writes each change until the sender is dropped.
 fn write(
     mut store: SessionStore,
     server: &str,
     mut changes: watch::Receiver<Vec<SessionMetadata>>,
-    complain: impl Fn(String),
+    warn: impl Fn(String),
 ) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     while runtime.block_on(changes.changed()).is_ok() {
@@ -132,12 +135,12 @@ fn write(
                 continue;
             }
             if let Err(error) = store.add(session) {
-                complain(error.to_string());
+                warn(error.to_string());
             }
         }
         match store.save() {
-            Ok(report) => drop(report.problem.map(&complain)),
-            Err(error) => complain(format!("sessions are not kept: {error}")),
+            Ok(report) => drop(report.problem.map(&warn)),
+            Err(error) => warn(format!("sessions are not persisted: {error}")),
         }
     }
 }
@@ -168,10 +171,10 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
 fn restore(
     kept: &SessionMetadata,
     sessions: &SessionManager,
-    complain: &impl Fn(String),
+    report: &impl Fn(String),
 ) -> Result<(), EngineError> {
     let session = match sessions.find_by_name(&kept.name) {
-        // The default one is always there.
+        // The default session always exists.
         Some(session) => session,
         None => {
             let session = Session::created_at(&kept.name, kept.created_at);
@@ -189,8 +192,8 @@ fn restore(
             .filter(|name| std::env::var_os(name).is_none())
             .collect();
         if !missing.is_empty() {
-            complain(format!(
-                "node '{}' of session '{}' had {} set, whose value is not kept and not in the server's environment: it starts without",
+            report(format!(
+                "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
                 node.name,
                 kept.name,
                 missing.join(", ")
@@ -205,10 +208,9 @@ fn restore(
                 let graph_node = compiled.graph.with_definition(graph.definition.clone());
                 session.register(Arc::new(graph_node), Some(&graph.name))?;
             }
-            Err(error) => complain(format!(
-                "graph '{}' of session '{}' is not there again: {error}",
-                graph.name, kept.name
-            )),
+            Err(error) => {
+                report(format!("graph '{}' of session '{}' was not restored: {error}", graph.name, kept.name))
+            }
         }
     }
     Ok(())
@@ -238,7 +240,7 @@ fn record(name: String, spec: NodeSpec) -> NodeRecord {
     }
 }
 
-/// Variables whose values were not kept are taken from our own environment, where they are set.
+/// Returns the definition of a persisted node. Omitted variables get their values from the server's environment.
 fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
     let size = Size::default();
     let env = node.env.clone().into_iter();

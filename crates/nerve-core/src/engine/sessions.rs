@@ -36,7 +36,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::create_node`].
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.create_detached(self.taking_up(self.alike(spec)?)).await
+        self.create_detached(self.resume_if_free(self.inherit(spec)?)).await
     }
 
     /// Completes the start even if the future is dropped.
@@ -69,12 +69,12 @@ impl Engine {
                 "its session was deleted meanwhile, or the server is shutting down",
             ));
         }
-        self.is_made(session, &at, Some(spec), info.kind, forked_from);
+        self.register_node(session, &at, Some(spec), info.kind, forked_from);
         Ok(info)
     }
 
     /// Persists and publishes a new node.
-    pub(super) fn is_made(
+    pub(super) fn register_node(
         &self,
         session: &Session,
         at: &NodeRef,
@@ -87,10 +87,10 @@ impl Engine {
         self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
-    /// Starts a node again that is defined and does not run.
+    /// Starts a node again that is defined but not running.
     ///
     /// # Errors
-    /// NotFound, AlreadyExists (it runs), Process.
+    /// NotFound, AlreadyExists (it is running), Process.
     pub async fn start_node(
         &self,
         request: StartNode,
@@ -110,9 +110,9 @@ impl Engine {
             // The error lists the nodes.
             session.find(&at.node)?;
             let message = format!("node '{}' has no definition to start it from", at.node);
-            return Err(EngineError::new(ErrorKind::NotFound, message).hint("make it with `node create`"));
+            return Err(EngineError::new(ErrorKind::NotFound, message).hint("create it with `node create`"));
         };
-        self.create_detached(self.going_on(spec)).await
+        self.create_detached(self.resume_conversation(spec)).await
     }
 
     /// Stops a node and removes it and its definition.
@@ -131,7 +131,7 @@ impl Engine {
             return Ok(Stopped { stopped: true });
         };
         node.stop("stopped").await;
-        // Meanwhile the name may have gone to a new node.
+        // The name may belong to a new node by now.
         if session.forget(&id, &node) {
             session.define(&id, None);
         }
@@ -253,7 +253,7 @@ impl Engine {
         Ok(Done {})
     }
 
-    /// Starts the nodes of a session that are defined and do not run, all at the same time.
+    /// Starts the nodes of a session that are defined but not running, concurrently.
     ///
     /// # Errors
     /// NotFound.

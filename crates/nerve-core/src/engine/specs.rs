@@ -1,4 +1,4 @@
-//! Parameters of requests as domain types. What is wrong with them is reported by the name of the parameter.
+//! Converts parameters of requests to domain types. Errors name the parameter.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 use crate::webhook::Webhook;
 
-/// Requests that have a node as their only parameter.
+/// Implements conversions for requests that have a node as their only parameter.
 macro_rules! from_node {
     ($($request:ident)*) => {$(
         impl From<NodeRef> for $request {
@@ -35,7 +35,7 @@ pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
     NodeRef { session, node }
 }
 
-/// Returns how the node of a CREATE_NODE is made.
+/// Returns the definition of the node that a CREATE_NODE creates.
 pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
     let backend = BackendKind::parse(&request.backend).ok_or_else(|| {
         let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
@@ -76,7 +76,7 @@ pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
     if (size.cols, size.rows) == (cols, rows) {
         return Ok(size);
     }
-    Err(invalid(format!("a terminal of {cols} columns and {rows} rows cannot be"))
+    Err(invalid(format!("invalid terminal size: {cols} columns, {rows} rows"))
         .hint("2-4096 columns, 1-4096 rows"))
 }
 
@@ -110,7 +110,7 @@ pub(super) fn states(names: &[String]) -> Result<Vec<StateName>, EngineError> {
     }
 }
 
-/// Returns the answer that an ANSWER_NODE gives to a dialog.
+/// Returns the choice of an ANSWER_NODE.
 pub(super) fn choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice, EngineError> {
     match (choice, cancel) {
         (Some(NodeChoice::Number(number)), false) => Ok(Choice::Number(number)),
@@ -172,7 +172,7 @@ pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<O
     match (is_async, target) {
         (_, None) => Ok(None),
         (false, Some(_)) => {
-            Err(invalid("params.webhook: there is nobody to tell").hint("it goes with async = true"))
+            Err(invalid("params.webhook: only for asynchronous executions").hint("set async = true"))
         }
         (true, Some(WebhookTarget { url, secret })) => Webhook::new(&url, secret).map(Some),
     }
@@ -204,7 +204,7 @@ fn chat(settings: ChatSettings) -> Result<ChatSpec, EngineError> {
     })
 }
 
-/// Returns the proxy of a node, checked as far as that is possible without the node's program.
+/// Returns the proxy of a node, checked as far as possible without the node's program.
 fn proxy(option: ProxyOption) -> Result<ProxySpec, EngineError> {
     let of_params = |mut error: EngineError| {
         error.message = format!("params.{}", error.message);
