@@ -45,7 +45,7 @@ pub struct Attempt {
     /// Status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why there is no response.
+    /// Error, if there is no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

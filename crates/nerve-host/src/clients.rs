@@ -15,7 +15,7 @@ use crate::writer::{Backpressure, MAX_QUEUED, MAX_QUEUED_VIEWER, Writer};
 
 /// A client that reads nothing for this long while others wait for it is disconnected.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for a viewer: it reconnects and reads what it missed.
+/// [`STALL_TIMEOUT`] for a viewer, which reconnects and reads missed output.
 const VIEWER_STALL_TIMEOUT: Duration = Duration::from_millis(250);
 /// Limit of connections through the control socket.
 const MAX_CLIENTS: usize = 64;
@@ -35,7 +35,7 @@ pub(super) struct Clients {
     viewer_permits: Arc<Semaphore>,
     events: mpsc::Sender<(u64, ClientEvent)>,
     progress: Arc<Notify>,
-    /// Whether the program accepts input; readers with queued input wait for it.
+    /// True if the program accepts input. Readers with queued input wait for it.
     accepts_input: watch::Sender<bool>,
     /// Bytes of input that wait for the program, over all clients.
     queued_input: Arc<AtomicUsize>,
@@ -60,10 +60,10 @@ struct Client {
     writer: Writer,
     /// Connected from within this process: it is never disconnected for being slow.
     is_internal: bool,
-    /// It displays the terminal.
+    /// Set if the client displays the terminal.
     is_viewer: bool,
     viewer_permit: ViewerPermit,
-    /// It has requested the output and has received everything before this moment.
+    /// Set if the client has requested the output and has received everything so far.
     subscribed: bool,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct ExitAck {
     /// At least one client has subscribed to the output.
     had_listener: bool,
     acknowledged: bool,
-    /// When the host began to wait.
+    /// Time at which the host began to wait.
     waiting_since: Option<Instant>,
 }
 

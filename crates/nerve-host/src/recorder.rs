@@ -71,7 +71,7 @@ struct State {
     /// Segments to write, oldest first.
     full: VecDeque<Segment>,
     waiters: Vec<Waiter>,
-    /// When the queue became full.
+    /// Time at which the queue became full.
     full_since: Option<tokio::time::Instant>,
     closing: bool,
     over: bool,

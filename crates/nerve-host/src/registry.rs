@@ -166,7 +166,7 @@ impl Entry {
     /// Signals the host.
     ///
     /// # Errors
-    /// It is gone, or the system refuses.
+    /// The host is gone, or the system refuses.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
         // Opened before the check, so that the checked process is the one that gets the signal.

@@ -117,7 +117,7 @@ async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Respon
     answer.await.unwrap_or_else(|_| over())
 }
 
-/// Where snapshots are listed.
+/// Location of the snapshot list.
 #[derive(Debug, Clone)]
 pub(super) enum SnapshotStore {
     /// In the recording and the list next to it.

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 pub const MAX_WAITING: usize = 1024;
 /// Maximum size of queued events in bytes, because outputs of tools are long.
 pub const MAX_WAITING_BYTES: usize = 16 << 20;
-/// How long dropping the pipe waits for the reader to take the rest.
+/// Time that dropping the pipe waits for the reader to drain it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The writing end of an events pipe.
@@ -49,7 +49,7 @@ struct State {
     bytes: usize,
     /// Number of events dropped since the last queued frame, and the time of the last of them.
     dropped: Option<(u64, TsMs)>,
-    /// Why the pipe ended.
+    /// Reason for the end of the pipe.
     failed: Option<String>,
     is_failure_reported: bool,
     is_closing: bool,

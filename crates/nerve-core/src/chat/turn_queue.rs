@@ -26,7 +26,7 @@ use crate::telemetry::{TurnAttributes, end_turn};
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
-/// How long to wait for running tools when a turn is ended early.
+/// Time to wait for running tools when a turn is ended early.
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 
 impl ChatNode {
@@ -77,7 +77,7 @@ impl ChatNode {
                 }
             }
         };
-        // Registered before the node becomes busy: whoever sees it busy can interrupt it.
+        // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let mut interrupted = pin!(inner.interrupt.notified());
         interrupted.as_mut().enable();
         let number = self.begin()?;

@@ -193,7 +193,7 @@ impl Engine {
     /// Runs a registered graph. The run continues even if the future is dropped.
     ///
     /// # Errors
-    /// As [`Engine::execute_graph`].
+    /// See [`Engine::execute_graph`].
     pub async fn run_graph(
         &self,
         request: RunGraph,

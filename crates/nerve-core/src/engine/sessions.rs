@@ -34,7 +34,7 @@ impl Engine {
     /// Starts a node from its definition, as [`Engine::create_node`] does.
     ///
     /// # Errors
-    /// As [`Engine::create_node`].
+    /// See [`Engine::create_node`].
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         self.create_detached(self.resume_if_free(self.inherit(spec)?)).await
     }

@@ -55,7 +55,7 @@ impl Engine {
     /// and the evidence that ended it.
     ///
     /// # Errors
-    /// As [`Engine::execute_input`].
+    /// See [`Engine::execute_input`].
     pub async fn run_turn(
         &self,
         request: ExecuteInput,

@@ -19,7 +19,7 @@ pub enum State {
     Ended(Option<i32>),
 }
 
-/// What reads the input that is typed into an execution.
+/// Reader of the input that is typed into an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// The command.
@@ -43,7 +43,7 @@ pub struct ExecutionUpdate {
     pub command: String,
     /// The state.
     pub state: State,
-    /// What reads the input that is typed into it.
+    /// Reader of the input that is typed into it.
     pub reader: Reader,
 }
 

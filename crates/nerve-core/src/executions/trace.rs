@@ -1,6 +1,6 @@
 //! Runs the commands of an agent's shell tool under `nerve exec`, with the ids that the agent gave them.
 //!
-//! With Claude Code (2.1.330) this takes two steps. Its PreToolUse hook announces id and command before the user is asked for
+//! Claude Code (2.1.330) needs two steps. Its PreToolUse hook announces id and command before it requests the user's
 //! permission, and the announcement is stored in the node's hook folder. When the command runs, Claude Code passes the shell line,
 //! with its own preparations around the command, to the program in `CLAUDE_CODE_SHELL_PREFIX`. That is a link in the same folder to
 //! this program under the name [`LINK`], which finds the announcement and runs the line in a terminal of its own.

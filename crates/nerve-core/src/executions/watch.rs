@@ -1,6 +1,6 @@
 //! Watches the executions of a session on a thread of its own, so that viewers read no files and never block.
 //!
-//! Nothing is polled. The folder is watched for new lines, and the kernel reports the end of hosts (pidfd_open(2)).
+//! It does not poll: the folder is watched for new lines, and the kernel reports the end of hosts (pidfd_open(2)).
 
 use std::collections::BTreeSet;
 use std::future::pending;

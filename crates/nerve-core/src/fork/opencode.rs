@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// Timeout of one call. The program takes seconds to start, and many on a loaded machine.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often to poll for the program's exit.
+/// Poll interval for the program's exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of bytes read of its output.
 const MAX_OUTPUT: u64 = 512 << 20;

@@ -90,7 +90,7 @@ pub(super) struct StepRun<'a> {
     /// Context of the step, without its input.
     pub(super) context: ExecutionContext,
     pub(super) started_at: Option<TsNs>,
-    /// Whether start and end times are needed.
+    /// True if start and end times are needed.
     pub(super) is_timed: bool,
     /// End time of the last execution in nanoseconds; 0 if not measured.
     pub(super) ended_at: AtomicU64,

@@ -39,7 +39,7 @@ use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
 /// Timeout of a command that sets none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to read output after the command's exit: another process may hold the pipes open.
+/// Time to read output after the command's exit: another process may hold the pipes open.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Evidence of a busy node.
@@ -178,7 +178,7 @@ impl BashNode {
     /// Runs a command like [`BashNode::execute`] until `cancellation`.
     ///
     /// # Errors
-    /// As [`BashNode::execute`]; Cancelled.
+    /// Those of [`BashNode::execute`], and Cancelled.
     pub async fn execute_until(
         &self,
         prompt: Prompt,
@@ -275,13 +275,13 @@ impl BashNode {
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        // Registered before the node becomes busy: whoever sees it busy can interrupt it.
+        // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let interrupted = inner.interrupt.notified();
         let number = self.begin()?;
         let running = BusyGuard(self.clone());
         let started = inner.clock.now();
         let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
-        // Logged before the node is ready again: whoever waits for that finds the entry in the history.
+        // Logged before the node is ready again, so that waiters find the entry in the history.
         let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
         drop(running);
         answer

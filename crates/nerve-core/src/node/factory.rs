@@ -133,7 +133,7 @@ impl NodeFactory {
     /// Creates a terminal node and starts its program.
     ///
     /// # Errors
-    /// As [`NodeFactory::create`].
+    /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
         let shared = &self.shared;
         let node = with_session(&spec.node);

@@ -103,7 +103,7 @@ pub struct DevCoachTurn {
 /// The result of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevCoachResult {
-    /// Whether the coach accepted.
+    /// True if the coach accepted.
     pub completed: bool,
     /// Number of completed rounds.
     pub rounds: u32,

@@ -22,7 +22,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::session::{DEFAULT, check_name};
 use crate::telemetry::record_call;
 
-/// How long the end of a node waits for replies in progress.
+/// Time that an ending node waits for replies in progress.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The node whose proxy is started, and where its files are.

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use crate::telemetry::Telemetry;
 
-/// Where proxies store their state, and who observes their requests. Without a folder there are no logs, and a proxy does not
+/// Storage and observers of proxies. Without a folder there are no logs, and a proxy does not
 /// survive its server.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {

@@ -43,7 +43,7 @@ pub(super) struct Inner {
     pub(super) is_closed: Mutex<bool>,
     /// Notified after each request.
     pub(super) call_ended: Arc<Notify>,
-    /// Why the proxy does not run.
+    /// Error that keeps the proxy from running.
     pub(super) failure: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub struct TelemetrySetup {
     pub sampler: Sampler,
     /// Capacity of the queue of finished spans. On overflow spans are lost and counted.
     pub queue: usize,
-    /// Whether spans contain prompts and answers.
+    /// Includes prompts and answers in spans.
     pub captures_content: bool,
 }
 

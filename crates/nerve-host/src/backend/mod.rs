@@ -101,18 +101,18 @@ pub trait Backend: Send + 'static {
 /// A boxed future that can move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Whether input may be typed.
+/// Permission to type input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lease {
-    /// It may.
+    /// Granted.
     Free,
     /// Not known yet; [`BackendEvent::LeaseChanged`] follows.
     Pending,
     /// A person is typing. Check again at `until` or on [`BackendEvent::LeaseChanged`].
     Held {
-        /// Who is typing, for messages.
+        /// Holder of the lease, for messages.
         by: String,
-        /// When to check again.
+        /// Time of the next check.
         until: TsNs,
     },
 }

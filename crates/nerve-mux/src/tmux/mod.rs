@@ -49,7 +49,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// Nothing was started.
+/// On error, no program was started.
 pub async fn start(
     context: PaneContext<'_>,
     add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),

@@ -77,7 +77,7 @@ pub struct TmuxPane {
     detached: bool,
 }
 
-/// How the pane is reached.
+/// Connection to the pane.
 #[derive(Debug)]
 enum LinkState {
     Connecting(AbortOnDropHandle<Result<Attached, AttachError>>),
@@ -87,7 +87,7 @@ enum LinkState {
     Closed,
 }
 
-/// What is known of the pane after the first connection.
+/// Properties of the pane, known after the first connection.
 #[derive(Debug, Default)]
 struct PaneTarget {
     number: u32,
@@ -108,7 +108,7 @@ pub(super) struct Attached {
     pub(super) resources: Option<Resources>,
 }
 
-/// What a server holds for a pane.
+/// Resources that a server holds for a pane.
 #[derive(Debug)]
 pub(super) struct Resources {
     pub(super) claim: Claim,
@@ -117,7 +117,7 @@ pub(super) struct Resources {
     pub(super) faults: Vec<String>,
 }
 
-/// Why attaching failed.
+/// Error of attaching.
 #[derive(Debug)]
 pub(super) struct AttachError {
     /// The message.

@@ -52,7 +52,7 @@ const MAX_QUEUED_EVENTS: usize = 8;
 /// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// Nothing was started.
+/// On error, no program was started.
 pub async fn start(
     context: PaneContext<'_>,
     add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),

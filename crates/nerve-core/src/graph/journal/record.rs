@@ -62,7 +62,7 @@ pub enum JournalRecord<'a> {
     Ended { at: TsNs, status: &'a str, error: Option<&'a str> },
 }
 
-/// Why a record cannot be encoded.
+/// Error of encoding a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EncodeError {
     TooLong,

@@ -12,7 +12,7 @@ const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES + 1024;
 
 const READ_BYTES: usize = 256 << 10;
 
-/// Where the complete records of a file end.
+/// End of the complete records of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Bytes up to the end of the last complete record.
@@ -23,7 +23,7 @@ pub(super) struct Extent {
     pub(super) missing_newline: bool,
 }
 
-/// Why a line was rejected.
+/// Reason for rejecting a line.
 pub(super) enum LineError {
     /// No valid record: the trace of a crash in the last line, damage before it.
     Malformed(String),

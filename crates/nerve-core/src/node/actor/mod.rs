@@ -215,7 +215,7 @@ struct Actor<B> {
     catching_up: bool,
     /// The connection to the backend is lost.
     lost: bool,
-    /// Why the node ended, if the exit status does not tell.
+    /// Reason for the end of the node, if the exit status does not show it.
     end_reason: Option<String>,
     open: bool,
     exit: Option<ExitStatus>,

@@ -31,7 +31,7 @@ pub struct SessionStore {
     changes: BTreeMap<String, Option<SessionMetadata>>,
 }
 
-/// What was found when a file was read.
+/// Result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// The new path of a damaged file.
@@ -40,7 +40,7 @@ pub struct LoadReport {
     pub problem: Option<String>,
 }
 
-/// Why sessions could not be read or stored.
+/// Error of reading or storing sessions.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionStoreError {
     /// An I/O error.
