@@ -94,10 +94,10 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: mpsc::
 
 async fn discard_input(stream: &mut (impl AsyncRead + Unpin)) {
     let mut bytes = [0; 4096];
-    let mut left = MAX_MESSAGE;
+    let mut remaining = MAX_MESSAGE;
     while let Ok(size @ 1..) = stream.read(&mut bytes).await {
-        left = left.saturating_sub(size);
-        if left == 0 {
+        remaining = remaining.saturating_sub(size);
+        if remaining == 0 {
             return;
         }
     }

@@ -233,11 +233,11 @@ mod tests {
         let pipe = EventsPipe::new(writer).unwrap();
         let piece = "x".repeat(1000);
         let count = 5000;
-        let begun = Instant::now();
+        let start = Instant::now();
         for at in 0..count {
             assert_eq!(pipe.send(&thought(&format!("{at} {piece}"))), Ok(()));
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "a caller was blocked");
+        assert!(start.elapsed() < Duration::from_secs(5), "a caller was blocked");
         let reading = std::thread::spawn(move || all(reader));
         // The next event that fits is preceded by the count.
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -277,9 +277,9 @@ mod tests {
         for _ in 0..200 {
             pipe.send(&thought(&"x".repeat(60_000))).unwrap();
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         drop(pipe);
-        assert!(begun.elapsed() < CLOSE_TIMEOUT * 5);
+        assert!(start.elapsed() < CLOSE_TIMEOUT * 5);
         drop(reader);
     }
 

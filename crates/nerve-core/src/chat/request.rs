@@ -103,16 +103,16 @@ impl Api {
             )));
         }
         let mut span = self.begin_span(&model, context);
-        let done = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
+        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
             span.attributes.set("nerve.retries", retries);
-            match &done {
+            match &result {
                 Ok(reply) => reply.answer.describe(span),
                 Err(error) => set_error(span, error),
             }
         });
-        done
+        result
     }
 
     /// Begins the span of a request. Its attempts have no spans of their own.

@@ -73,12 +73,12 @@ impl Engine {
         }
         let from = Source { at: source.clone(), definition, terminal: terminal.cloned() };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
-        let made = self.make(&session, spec, Some(source.node.clone())).await;
-        if let (Err(_), Some(copy)) = (&made, copy) {
+        let created = self.make(&session, spec, Some(source.node.clone())).await;
+        if let (Err(_), Some(copy)) = (&created, copy) {
             // Nothing refers to the copy.
             let _ = std::fs::remove_file(copy);
         }
-        made
+        created
     }
 
     /// Forks a node that can copy itself.
@@ -91,18 +91,18 @@ impl Engine {
         turn: Option<u64>,
     ) -> Result<NodeInfo, EngineError> {
         let reservation = session.reserve(&at.node)?;
-        let made = match (node.fork(&at), turn) {
+        let fork = match (node.fork(&at), turn) {
             (None, _) => Err(no_fork(source, &format!("a {} node", node.kind()))),
             (Some(_), Some(_)) => Err(only_now(source)),
-            (Some(made), None) => made,
+            (Some(fork), None) => fork,
         };
-        let made = made.inspect_err(|_| session.release(&at.node, reservation))?;
+        let fork = fork.inspect_err(|_| session.release(&at.node, reservation))?;
         let spec = session.definition(&source.node).map(|spec| {
             let chat = spec.chat.map(|chat| Box::new(chat.for_fork()));
             NodeSpec { node: at.clone(), chat, ..spec }
         });
-        let info = made.info();
-        if !session.fill(&at.node, reservation, made) {
+        let info = fork.info();
+        if !session.fill(&at.node, reservation, fork) {
             return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
         }
         self.register_node(session, &at, spec, info.kind, Some(source.node.clone()));

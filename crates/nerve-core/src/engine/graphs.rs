@@ -244,9 +244,9 @@ impl Engine {
             session: Some(outer.name()),
         };
         let span = self.inner.telemetry.begin_run(parent.map(Arc::new).as_ref(), &of);
-        let kept =
+        let parent_span =
             span.context().map(|context| (context.traceparent(), context.tracestate().map(str::to_string)));
-        let options = Options { trace, keep_nodes, span: kept };
+        let options = Options { trace, keep_nodes, span: parent_span };
         let head = Header {
             at: self.inner.clock.now(),
             run: id.clone(),
@@ -398,12 +398,12 @@ impl Engine {
         let PendingRun { graph, nodes, run, outer, input, past, options, span } = pending;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
         let session = self.run_session(&run.id, &outer, nodes.is_empty());
-        let made = match &session {
+        let created = match &session {
             Ok(session) => self.create_nodes(&run, session, &nodes, span.context()).await,
             Err(error) => Err(error.clone()),
         };
         let session = session.unwrap_or_else(|_| outer.clone());
-        let outcome = match made {
+        let outcome = match created {
             Ok(()) => {
                 let mut context = context(&run, &session, input, past, tracer.clone())
                     .with_telemetry(self.inner.telemetry.clone(), span.context().cloned());
@@ -489,10 +489,10 @@ impl Engine {
         }
         let mut failure = None;
         for start in starts {
-            let made = start.await.unwrap_or_else(|error| {
+            let created = start.await.unwrap_or_else(|error| {
                 Err(EngineError::new(ErrorKind::Internal, format!("a start ended: {error}")))
             });
-            failure = failure.or(made.err());
+            failure = failure.or(created.err());
         }
         match failure {
             Some(error) => Err(error),
@@ -509,7 +509,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let reservation = session.reserve(name)?;
         let at = spec.node.clone();
-        let made: Result<NodeHandle, EngineError> = match (spec.backend, limit) {
+        let created: Result<NodeHandle, EngineError> = match (spec.backend, limit) {
             (BackendKind::Bash, Some(limit)) => self
                 .inner
                 .factory
@@ -517,7 +517,7 @@ impl Engine {
                 .map(|node| Arc::new(node.with_timeout(limit)) as NodeHandle),
             _ => self.inner.factory.create(spec).await,
         };
-        let node = made.inspect_err(|_| session.release(name, reservation))?;
+        let node = created.inspect_err(|_| session.release(name, reservation))?;
         let kind = node.kind();
         if !session.fill(name, reservation, Arc::clone(&node)) {
             node.stop("the server was shut down").await;
@@ -531,11 +531,11 @@ impl Engine {
 
     /// Stops the nodes of a run, except those to keep, and removes its session if it is empty.
     async fn end_nodes(&self, session: &Session, nodes: &[(String, NodeDefinition)], keep_all: bool) {
-        let kept = |name: &str| {
+        let is_kept = |name: &str| {
             let definition = nodes.iter().find(|(known, _)| known == name).map(|(_, definition)| definition);
             keep_all || definition.is_some_and(NodeDefinition::is_kept)
         };
-        let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !kept(name)).collect();
+        let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !is_kept(name)).collect();
         stop_all(ending.iter().map(|(_, node)| Arc::clone(node)).collect(), "its run ended").await;
         for (name, node) in &ending {
             session.forget(name, node);

@@ -134,13 +134,13 @@ impl Engine {
         // New nodes are refused from here on; starts in progress end by themselves.
         let mut nodes = self.inner.sessions.close_registration();
         if keep_nodes {
-            let mut left = Vec::new();
+            let mut unreleased = Vec::new();
             for node in nodes {
                 if !node.release().await {
-                    left.push(node);
+                    unreleased.push(node);
                 }
             }
-            nodes = left;
+            nodes = unreleased;
         }
         stop_all(nodes, "the server was shut down").await;
         self.inner.creating.close();

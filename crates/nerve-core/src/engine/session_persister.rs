@@ -94,8 +94,8 @@ impl SessionPersister {
         let Some(writer) = &self.writer else { return };
         // The sessions are listed under the lock, so that an older list never replaces a newer one.
         if let Some(snapshots) = &*writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner) {
-            let kept = sessions.list().into_iter().filter(Session::is_kept);
-            snapshots.send_replace(kept.map(|session| metadata(&session, &writer.server)).collect());
+            let stored = sessions.list().into_iter().filter(Session::is_kept);
+            snapshots.send_replace(stored.map(|session| metadata(&session, &writer.server)).collect());
         }
     }
 
@@ -121,17 +121,17 @@ fn write(
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     while runtime.block_on(changes.changed()).is_ok() {
         let all = changes.borrow_and_update().clone();
-        let gone: Vec<String> = store
+        let removed: Vec<String> = store
             .of_server(server)
             .into_iter()
-            .filter(|kept| !all.iter().any(|session| session.id == kept.id))
-            .map(|kept| kept.id.clone())
+            .filter(|stored| !all.iter().any(|session| session.id == stored.id))
+            .map(|stored| stored.id.clone())
             .collect();
-        for id in gone {
+        for id in removed {
             store.remove(&id);
         }
         for session in all {
-            if store.get(&session.id).is_some_and(|kept| is_same(kept, &session)) {
+            if store.get(&session.id).is_some_and(|stored| is_same(stored, &session)) {
                 continue;
             }
             if let Err(error) = store.add(session) {
@@ -145,8 +145,8 @@ fn write(
     }
 }
 
-fn is_same(kept: &SessionMetadata, now: &SessionMetadata) -> bool {
-    SessionMetadata { updated_at: kept.updated_at, created_at: kept.created_at, ..now.clone() } == *kept
+fn is_same(stored: &SessionMetadata, now: &SessionMetadata) -> bool {
+    SessionMetadata { updated_at: stored.updated_at, created_at: stored.created_at, ..now.clone() } == *stored
 }
 
 fn metadata(session: &Session, server: &str) -> SessionMetadata {
@@ -169,22 +169,22 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
 }
 
 fn restore(
-    kept: &SessionMetadata,
+    stored: &SessionMetadata,
     sessions: &SessionManager,
     report: &impl Fn(String),
 ) -> Result<(), EngineError> {
-    let session = match sessions.find_by_name(&kept.name) {
+    let session = match sessions.find_by_name(&stored.name) {
         // The default session always exists.
         Some(session) => session,
         None => {
-            let session = Session::created_at(&kept.name, kept.created_at);
+            let session = Session::created_at(&stored.name, stored.created_at);
             sessions.insert(session.clone())?;
             session
         }
     };
-    session.describe(kept.description.clone(), kept.tags.clone());
+    session.describe(stored.description.clone(), stored.tags.clone());
     session.keep();
-    for node in &kept.nodes {
+    for node in &stored.nodes {
         let missing: Vec<&str> = node
             .env_omitted
             .iter()
@@ -195,22 +195,23 @@ fn restore(
             report(format!(
                 "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
                 node.name,
-                kept.name,
+                stored.name,
                 missing.join(", ")
             ));
         }
-        session.define(&node.name, Some(spec(node, &kept.name)));
+        session.define(&node.name, Some(spec(node, &stored.name)));
     }
-    for graph in &kept.graphs {
+    for graph in &stored.graphs {
         let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
         match compiled {
             Ok(compiled) => {
                 let graph_node = compiled.graph.with_definition(graph.definition.clone());
                 session.register(Arc::new(graph_node), Some(&graph.name))?;
             }
-            Err(error) => {
-                report(format!("graph '{}' of session '{}' was not restored: {error}", graph.name, kept.name))
-            }
+            Err(error) => report(format!(
+                "graph '{}' of session '{}' was not restored: {error}",
+                graph.name, stored.name
+            )),
         }
     }
     Ok(())

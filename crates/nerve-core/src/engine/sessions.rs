@@ -59,8 +59,8 @@ impl Engine {
     ) -> Result<NodeInfo, EngineError> {
         let at = spec.node.clone();
         let reservation = session.reserve(&at.node)?;
-        let made = self.inner.factory.create(spec.clone()).await;
-        let node = made.inspect_err(|_| session.release(&at.node, reservation))?;
+        let created = self.inner.factory.create(spec.clone()).await;
+        let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
         let info = node.info();
         if !session.fill(&at.node, reservation, Arc::clone(&node)) {
             node.stop("its session was deleted, or the server was shut down").await;

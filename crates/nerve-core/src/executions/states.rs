@@ -100,10 +100,10 @@ impl States {
 
     /// Records that a host has ended.
     pub(super) fn on_host_ended(&mut self, host: &str) {
-        let gone: Vec<u64> =
+        let ended: Vec<u64> =
             self.running.iter().filter(|(_, running)| *running == host).map(|(number, _)| *number).collect();
-        self.running.retain(|number, _| !gone.contains(number));
-        self.unreported.extend(gone);
+        self.running.retain(|number, _| !ended.contains(number));
+        self.unreported.extend(ended);
     }
 
     /// Records that the agent has ended, and so everything that it ran itself.

@@ -93,9 +93,9 @@ pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
 /// Returns the stored announcements, newest first.
 fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
     let entries = fs::read_dir(notes).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+    let visible = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     let mut notes: Vec<(SystemTime, PathBuf)> =
-        named.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+        visible.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
     notes.sort_unstable_by(|one, other| other.cmp(one));
     notes
 }

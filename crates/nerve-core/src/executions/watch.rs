@@ -35,11 +35,11 @@ impl Watch {
         let (recording, registry) = (real(recording), registry.to_path_buf());
         let failed = sender.clone();
         let watching = move || {
-            let done = runtime::Builder::new_current_thread()
+            let result = runtime::Builder::new_current_thread()
                 .enable_io()
                 .build()
                 .and_then(|runtime| runtime.block_on(watch(&recording, registry, &sender)));
-            if let Err(error) = done {
+            if let Err(error) = result {
                 // A send error means that the receiver was dropped.
                 let _ = sender.blocking_send(Err(error));
             }

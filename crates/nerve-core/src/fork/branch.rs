@@ -282,8 +282,8 @@ fn plan_gemini_copy(
     session_files: &SessionFiles,
     at: Option<TsNs>,
 ) -> Result<Planned, String> {
-    let begun = || only_one(session_files.chats_begun_in(past.cwd, past.begun, until(past, at)));
-    let id = conversation_id(past, forms).map_or_else(begun, Ok)?;
+    let only_candidate = || only_one(session_files.chats_begun_in(past.cwd, past.begun, until(past, at)));
+    let id = conversation_id(past, forms).map_or_else(only_candidate, Ok)?;
     let from =
         session_files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?;
     let with_path = |error: String| format!("{}: {error}", from.display());
@@ -350,8 +350,8 @@ fn until(past: &RecordedSession<'_>, at: Option<TsNs>) -> TsNs {
 }
 
 /// Returns the only conversation, because several cannot be distinguished.
-fn only_one(mut begun: Vec<String>) -> Result<String, String> {
-    match (begun.pop(), begun.len()) {
+fn only_one(mut candidates: Vec<String>) -> Result<String, String> {
+    match (candidates.pop(), candidates.len()) {
         (Some(id), 0) => Ok(id),
         (None, _) => Err(no_messages()),
         (Some(_), others) => Err(format!(
@@ -387,9 +387,9 @@ fn only_transcript_begun(
     session_files: &SessionFiles,
     at: Option<TsNs>,
 ) -> Option<PathBuf> {
-    let mut begun = session_files.begun_in(past.cwd, past.begun, until(past, at));
-    let one = begun.pop()?;
-    begun.is_empty().then_some(one)
+    let mut candidates = session_files.begun_in(past.cwd, past.begun, until(past, at));
+    let one = candidates.pop()?;
+    candidates.is_empty().then_some(one)
 }
 
 /// Plans the agent's own fork of the whole conversation.

@@ -119,9 +119,9 @@ impl Opencode {
         if status.success() {
             return read(&mut out, MAX_OUTPUT).map(Ok);
         }
-        let said: String =
+        let stderr: String =
             read(&mut err, MAX_OUTPUT)?.chars().filter(|c| !c.is_control()).take(MAX_ERROR_CHARS).collect();
-        Ok(Err(if said.is_empty() { status.to_string() } else { format!("{status}: {said}") }))
+        Ok(Err(if stderr.is_empty() { status.to_string() } else { format!("{status}: {stderr}") }))
     }
 }
 

@@ -89,9 +89,9 @@ impl SessionFiles {
     /// conversation that was begun from a file has two; the messages are in the larger one.
     pub(crate) fn chat(&self, id: &str) -> Option<PathBuf> {
         let end = format!("-{}.jsonl", id.get(..8)?);
-        let named = self.projects().flat_map(|project| chats_of(&project));
-        let named = named.filter(|path| path.to_string_lossy().ends_with(&end));
-        named
+        let chats = self.projects().flat_map(|project| chats_of(&project));
+        let chats = chats.filter(|path| path.to_string_lossy().ends_with(&end));
+        chats
             .filter(|path| first_id(path).as_deref() == Some(id))
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }

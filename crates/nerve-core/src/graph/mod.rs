@@ -332,8 +332,8 @@ impl Drop for Graph {
         if Arc::strong_count(&self.steps) > 1 {
             return;
         }
-        let mut left = vec![std::mem::take(&mut self.steps)];
-        while let Some(steps) = left.pop() {
+        let mut pending = vec![std::mem::take(&mut self.steps)];
+        while let Some(steps) = pending.pop() {
             // Shared with another graph.
             let Some(steps) = Arc::into_inner(steps) else { continue };
             for step in &steps {
@@ -343,7 +343,7 @@ impl Drop for Graph {
                         && let Some(inner) = node.as_graph()
                     {
                         // Keeps the inner steps alive when their graph is dropped.
-                        left.push(Arc::clone(&inner.steps));
+                        pending.push(Arc::clone(&inner.steps));
                     }
                 }
             }

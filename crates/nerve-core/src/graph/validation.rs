@@ -138,13 +138,13 @@ fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
     let mut look = |step: &Step, graphs: &mut Vec<Graph>| {
         let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
         for target in std::iter::once(&step.target).chain(fallback) {
-            let named;
+            let resolved;
             let node = match target {
                 Target::Node(node) => node,
                 Target::Name(name) => match session.and_then(|session| session.get(name)) {
                     Some(node) => {
-                        named = node;
-                        &named
+                        resolved = node;
+                        &resolved
                     }
                     None => continue,
                 },

@@ -199,8 +199,8 @@ impl ChunkStream {
     /// # Errors
     /// See [`TerminalNode::execute`].
     pub async fn response(mut self) -> Result<Response, EngineError> {
-        let done = (&mut self.turn).await;
-        done.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        let result = (&mut self.turn).await;
+        result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 }
 
@@ -388,9 +388,9 @@ impl TerminalNode {
         let node = &self.inner.node;
         let span =
             telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.telemetry_target());
-        let done = self.execute_metered(prompt, chunks, context).await;
-        end_turn(span, telemetry, &done, || self.agent_session());
-        done
+        let result = self.execute_metered(prompt, chunks, context).await;
+        end_turn(span, telemetry, &result, || self.agent_session());
+        result
     }
 
     /// Runs a turn and counts its usage while it runs, if a proxy observes the model's API. Exceeding a budget interrupts the turn.

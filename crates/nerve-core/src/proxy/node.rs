@@ -85,8 +85,8 @@ impl NodeProxy {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
-        let begun = (0, token.clone(), Totals::default());
-        let mut inner = open(launch, &id, &spec, begun)?;
+        let initial = (0, token.clone(), Totals::default());
+        let mut inner = open(launch, &id, &spec, initial)?;
         let Some(address) = inner.address else {
             return Err(EngineError::new(ErrorKind::Internal, "the proxy has no port"));
         };
@@ -128,8 +128,8 @@ impl NodeProxy {
             }
         };
         let token = stored.token.map(Token);
-        let begun = (stored.port, token.clone(), Totals::from(stored.spent));
-        match open(launch, id, &stored.spec, begun) {
+        let initial = (stored.port, token.clone(), Totals::from(stored.spent));
+        match open(launch, id, &stored.spec, initial) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
                 proxy.spawn_persister();
@@ -227,7 +227,7 @@ impl NodeProxy {
             *self.inner.state() = ProxyState::Ended(spent);
         }
         let inner = self.inner.clone();
-        let done = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             if is_kept {
                 if let Err(error) = inner.write() {
                     tracing::warn!(%error, "the totals of a proxy were not stored");
@@ -237,7 +237,7 @@ impl NodeProxy {
             }
         });
         // An error means that the thread panicked. That is no reason to panic here too.
-        let _ = done.await;
+        let _ = task.await;
     }
 
     /// Stores the totals from now on.

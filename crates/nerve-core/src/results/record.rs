@@ -136,8 +136,8 @@ impl ResultRecord {
         match outcome {
             Ok(response) => {
                 let response = response.into_value();
-                let done = response.get("success").and_then(Value::as_bool).unwrap_or(false);
-                self.status = if done { ResultStatus::Done } else { ResultStatus::Failed };
+                let succeeded = response.get("success").and_then(Value::as_bool).unwrap_or(false);
+                self.status = if succeeded { ResultStatus::Done } else { ResultStatus::Failed };
                 self.response = Some(response);
             }
             Err(error) => {
@@ -149,10 +149,10 @@ impl ResultRecord {
 
     /// Marks the execution as lost because its server ended; `how` says how.
     pub(crate) fn lose(&mut self, at: f64, how: &str) {
-        let begun = self.started_at.is_some();
+        let has_started = self.started_at.is_some();
         self.status = ResultStatus::Lost;
         self.ended_at = Some(at);
-        let (message, hint) = if begun {
+        let (message, hint) = if has_started {
             let hint = format!(
                 "the turn may have continued: see 'nerve server node history {0}' and 'nerve server node read {0}'",
                 self.node_id

@@ -82,11 +82,11 @@ struct Turn {
 impl Telemetry {
     /// Creates a recording handle and the receiving end of its queue.
     pub fn new(setup: TelemetrySetup) -> (Telemetry, Spans) {
-        let (queue, taken) = mpsc::channel(setup.queue.max(1));
+        let (queue, receiver) = mpsc::channel(setup.queue.max(1));
         let lost = Arc::new(AtomicU64::new(0));
         let inner =
             Inner { clock: Clock::start(), setup, queue, lost: Arc::clone(&lost), turns: Mutex::default() };
-        (Telemetry(Some(Arc::new(inner))), Spans { queue: taken, lost })
+        (Telemetry(Some(Arc::new(inner))), Spans { queue: receiver, lost })
     }
 
     /// Creates a handle that records nothing.

@@ -514,14 +514,14 @@ impl TmuxPane {
 /// Connects to a pane again if it is still the same.
 pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachment, AttachError> {
     let pane = &entry.pane;
-    let gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
+    let is_gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
     let attach_error = |error: PaneError| {
         let why = match &error {
             PaneError::NoServer(_) => format!("pane {pane} is gone with its tmux server"),
             PaneError::NoPane(_) => format!("pane {pane} is gone: it was closed"),
             error => format!("pane {pane} cannot be reached: {error}"),
         };
-        AttachError { reason: why, gone: gone(&error) }
+        AttachError { reason: why, gone: is_gone(&error) }
     };
     let details = PaneDetails::of(tmux, pane).await.map_err(attach_error)?;
     if let Some(what) = replacement_reason(&details, entry) {

@@ -142,11 +142,11 @@ impl Backend for WeztermPane {
         };
         let size: usize = batch.iter().map(super::input::InputCall::size).sum();
         self.waiting.fetch_add(size, Ordering::Relaxed);
-        let taken = self.batches.send(batch).is_ok();
-        if taken {
+        let is_queued = self.batches.send(batch).is_ok();
+        if is_queued {
             self.pump.input(now, bytes, origin, self.hides_input());
         }
-        taken
+        is_queued
     }
 
     fn waiting(&self) -> usize {

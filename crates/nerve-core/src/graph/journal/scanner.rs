@@ -50,7 +50,7 @@ pub(super) fn scan(
             break;
         }
         let ended = line.pop_if(|byte| *byte == b'\n').is_some();
-        let taken = if line.len() > MAX_LINE_BYTES {
+        let result = if line.len() > MAX_LINE_BYTES {
             Err(LineError::Malformed("longer than a record may be".to_string()))
         } else if line.iter().all(u8::is_ascii_whitespace) {
             // An incomplete empty line is skipped, too: it holds no data.
@@ -58,7 +58,7 @@ pub(super) fn scan(
         } else {
             take(number, &line)
         };
-        match taken {
+        match result {
             Ok(()) => {
                 extent.whole += read;
                 extent.missing_newline = !ended;
