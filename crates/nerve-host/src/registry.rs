@@ -121,7 +121,7 @@ impl Entry {
     }
 
     /// Returns the command as requested, without arguments added for hooks.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn requested_argv(&self) -> Vec<String> {
         let argv = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
         argv.filter(|argv| !argv.is_empty()).unwrap_or_else(|| self.argv.clone())
     }
