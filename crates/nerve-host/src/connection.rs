@@ -31,14 +31,14 @@ impl Connection {
     /// # Errors
     /// No host listens there; [`io::ErrorKind::QuotaExceeded`] if it has too many clients.
     pub async fn open(control: &Path) -> io::Result<Connection> {
-        Connection::greeted(UnixStream::connect(control).await?).await
+        Connection::handshake(UnixStream::connect(control).await?).await
     }
 
     /// Reads the greeting on an open connection.
     ///
     /// # Errors
     /// The peer is not a host, or closes the connection.
-    pub async fn greeted(stream: UnixStream) -> io::Result<Connection> {
+    pub async fn handshake(stream: UnixStream) -> io::Result<Connection> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         let (mut frames, mut terminal) = (Frames::default(), None);
         loop {

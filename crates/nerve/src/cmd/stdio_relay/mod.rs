@@ -78,7 +78,7 @@ pub(crate) async fn run(
     streams: Streams,
     mut signals: Signals,
 ) -> Result<Ended> {
-    let mut link = Connection::greeted(stream).await.context("the program's terminal does not answer")?;
+    let mut link = Connection::handshake(stream).await.context("the program's terminal does not answer")?;
     let mut orders = VecDeque::new();
     push(&mut orders, &HostRequest::Subscribe { off: 0, allow_gap: true });
     if let Some(window) = streams.size.window() {
