@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// Waits until the program has ended and everything is written. Must not be called again after it has returned.
-    pub async fn finished(&mut self) -> ExitStatus {
+    pub async fn wait(&mut self) -> ExitStatus {
         (&mut self.done).await.unwrap_or(ExitStatus::Unknown)
     }
 

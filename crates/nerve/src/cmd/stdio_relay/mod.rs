@@ -148,7 +148,7 @@ pub(crate) async fn run(
         }
     }
     drop(link);
-    let exit = host.finished().await;
+    let exit = host.wait().await;
     let written = output.finish().await;
     drop(stdin);
     if streams.reports_faults {
