@@ -33,7 +33,7 @@ impl Pump {
     }
 
     /// Creates a pump that continues after `offset` bytes of output.
-    pub fn resumed(taps: Vec<Box<dyn Tap>>, offset: u64) -> Pump {
+    pub fn resume(taps: Vec<Box<dyn Tap>>, offset: u64) -> Pump {
         Pump { taps, offset, ..Pump::default() }
     }
 

@@ -160,7 +160,7 @@ async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attache
     let (flusher, pump) = match resumed {
         Some((recorder, off)) => {
             let flusher = recorder.flusher();
-            (Some(flusher), Pump::resumed(vec![Box::new(recorder)], off))
+            (Some(flusher), Pump::resume(vec![Box::new(recorder)], off))
         }
         None => (None, Pump::default()),
     };
