@@ -327,7 +327,7 @@ async fn viewer_sends_input_while_replaying() {
     let mut viewer = harness.backend(Window::Shares(Size::new(70, 20)));
     while within_limit(viewer.next()).await != BackendEvent::Output {}
     assert!(viewer.write(TsNs(0), b"\n", Origin::User));
-    while viewer.waiting() > 0 {
+    while viewer.queued_input() > 0 {
         assert_ne!(
             within_limit(viewer.next()).await,
             BackendEvent::CaughtUp,

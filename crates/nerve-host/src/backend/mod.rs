@@ -33,7 +33,7 @@ pub trait Backend: Send + 'static {
     /// Queues bytes for the program. Returns false and takes nothing if too much is queued or the program is gone.
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool;
     /// Returns the bytes queued for the program.
-    fn waiting(&self) -> usize;
+    fn queued_input(&self) -> usize;
     /// Requests another size; [`BackendEvent::Resized`] confirms it.
     ///
     /// # Errors

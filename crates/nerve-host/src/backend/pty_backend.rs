@@ -116,7 +116,7 @@ impl Backend for PtyBackend {
         is_queued
     }
 
-    fn waiting(&self) -> usize {
+    fn queued_input(&self) -> usize {
         self.pty.input.pending()
     }
 

@@ -632,8 +632,8 @@ impl Backend for TmuxPane {
         attached
     }
 
-    fn waiting(&self) -> usize {
-        self.input.waiting()
+    fn queued_input(&self) -> usize {
+        self.input.queued_input()
     }
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {

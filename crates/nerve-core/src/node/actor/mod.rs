@@ -651,7 +651,7 @@ impl<B: Backend> Actor<B> {
         if action(self) {
             return Ok(());
         }
-        let waiting = self.backend.waiting();
+        let waiting = self.backend.queued_input();
         let message =
             format!("node '{}' is not reading its input: {waiting} bytes are queued", self.spec.node.node);
         Err(EngineError::new(ErrorKind::Busy, message))

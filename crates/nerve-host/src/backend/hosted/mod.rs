@@ -240,7 +240,7 @@ impl Backend for HostedBackend {
         true
     }
 
-    fn waiting(&self) -> usize {
+    fn queued_input(&self) -> usize {
         self.requests.len()
     }
 
