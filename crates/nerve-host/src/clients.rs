@@ -101,7 +101,7 @@ impl Clients {
         let permit =
             if is_internal { None } else { Some(self.connection_permits.clone().try_acquire_owned()) };
         let Ok(permit) = permit.transpose() else {
-            reject(stream, HostEvent::Fault(too_many(MAX_CLIENTS)).encoded());
+            reject(stream, HostEvent::Fault(too_many(MAX_CLIENTS)).to_bytes());
             return None;
         };
         self.next += 1;
@@ -168,7 +168,7 @@ impl Clients {
     /// Sends the greeting with the terminal's descriptor.
     pub(super) fn greet(&mut self, id: u64, hello: &HostEvent, terminal: OwnedFd) {
         if let Some(client) = self.client(id) {
-            client.writer.greet(hello.encoded(), terminal);
+            client.writer.greet(hello.to_bytes(), terminal);
         }
     }
 
@@ -188,23 +188,23 @@ impl Clients {
     }
 
     /// Returns true if a client has connected but not subscribed yet.
-    pub(super) fn any_connecting(&self) -> bool {
+    pub(super) fn has_connecting(&self) -> bool {
         self.clients.iter().any(|client| !client.subscribed)
     }
 
     /// Returns true if a client is subscribed.
-    pub(super) fn any_subscribed(&self) -> bool {
+    pub(super) fn has_subscribed(&self) -> bool {
         self.clients.iter().any(|client| client.subscribed)
     }
 
     /// Sends an event to all subscribed clients.
     pub(super) fn broadcast(&self, event: &HostEvent) {
-        self.broadcast_frames(event.encoded());
+        self.broadcast_frames(event.to_bytes());
     }
 
     /// Sends an event to all subscribed clients except one.
     pub(super) fn broadcast_except(&self, id: u64, event: &HostEvent) {
-        self.send_to(event.encoded(), |client| client.id != id);
+        self.send_to(event.to_bytes(), |client| client.id != id);
     }
 
     /// Sends frames to all subscribed clients.

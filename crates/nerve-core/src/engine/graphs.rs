@@ -106,7 +106,7 @@ impl Engine {
         if session.definition(graph.id()).is_some() {
             let message = format!("node '{}' exists already in session '{}'", graph.id(), session.name());
             return Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                .hint("delete it first, or take another name"));
+                .hint("delete it first, or choose another name"));
         }
         session.register(Arc::new(graph), None)?;
         self.inner.persister.save(&self.inner.sessions);

@@ -135,7 +135,7 @@ impl Engine {
             record
         });
         // Saved before it is published.
-        let mut saved = self.saved(live, &record).await;
+        let mut saved = self.save_or_report(live, &record).await;
         live.set(Arc::clone(&record));
         let at = at_of(&record);
         let success = record.status == ResultStatus::Done;
@@ -155,7 +155,7 @@ impl Engine {
         );
         if let Some(webhook) = webhook.filter(|_| !is_shutdown) {
             self.deliver(live, &webhook, &record, span).await;
-            saved = self.saved(live, &live.current()).await;
+            saved = self.save_or_report(live, &live.current()).await;
         }
         results.close(live, saved).await;
     }
@@ -173,7 +173,7 @@ impl Engine {
             body: payload(record, self.inner.results.seconds()).to_string().into(),
             trace: span.context().cloned(),
         };
-        let tried = |attempt| {
+        let record_attempt = |attempt| {
             live.change(|record| {
                 if let Some(webhook) = &mut record.webhook {
                     webhook.attempts.push(attempt);
@@ -183,7 +183,7 @@ impl Engine {
         let closing = self.inner.results.closing.clone();
         let delivered = tokio::select! {
             biased;
-            delivered = webhook.deliver(&delivery, FIRST_PAUSE, tried) => Some(delivered),
+            delivered = webhook.deliver(&delivery, FIRST_PAUSE, record_attempt) => Some(delivered),
             () = closing.cancelled() => None,
         };
         span.describe(|span| span.attributes.set("nerve.webhook.delivered", delivered == Some(true)));
@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    async fn saved(&self, live: &ActiveResult, record: &Arc<ResultRecord>) -> bool {
+    async fn save_or_report(&self, live: &ActiveResult, record: &Arc<ResultRecord>) -> bool {
         match self.inner.results.save(live, Arc::clone(record)).await {
             Ok(()) => true,
             Err(problem) => {

@@ -55,7 +55,7 @@ impl Announcement {
     /// The I/O error.
     pub fn note(&self, folder: &Path) -> io::Result<()> {
         let notes = folder.join(NOTES);
-        for (_, stale) in waiting(&notes).into_iter().skip(MAX_NOTES - 1) {
+        for (_, stale) in list_notes(&notes).into_iter().skip(MAX_NOTES - 1) {
             // Another process may have removed it in the meantime.
             let _ = fs::remove_file(stale);
         }
@@ -68,7 +68,7 @@ impl Announcement {
     /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.
     pub fn take(folder: &Path, line: &str) -> Option<Announcement> {
         let run = command_in(line)?;
-        let notes = waiting(&folder.join(NOTES)).into_iter();
+        let notes = list_notes(&folder.join(NOTES)).into_iter();
         let mut known = notes.filter_map(|(_, path)| Some((read(&path)?, path)));
         // The newest one with the same words: older ones were rejected.
         let (announcement, path) =
@@ -91,7 +91,7 @@ pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns the stored announcements, newest first.
-fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
+fn list_notes(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
     let entries = fs::read_dir(notes).into_iter().flatten().flatten();
     let visible = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     let mut notes: Vec<(SystemTime, PathBuf)> =

@@ -316,7 +316,7 @@ fn plan_import(
         None if past.cwd.is_dir() => only_one(by.begun_in(past.cwd, past.begun, until(past, at))?)?,
         None => {
             return Err(format!(
-                "the agent's conversation is not known, and its folder {}, in which to ask for it, is gone",
+                "the agent's conversation is not known, and its folder {} is gone",
                 past.cwd.display()
             ));
         }

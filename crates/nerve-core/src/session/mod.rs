@@ -325,7 +325,7 @@ impl Session {
                 let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
                 let message = format!("{what} '{name}' exists already in session '{}'", self.name());
                 return Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                    .hint(format!("{end} it first, or take another name")));
+                    .hint(format!("{end} it first, or choose another name")));
             }
         }
         state.reservations += 1;

@@ -141,7 +141,7 @@ pub async fn start(
 pub fn adopt(panes: &Panes, entry: PaneEntry) -> TmuxPane {
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(panes.tmux.clone());
     let attaching = take_over(tmux.clone(), panes.clone(), entry.clone());
-    TmuxPane::adopted(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
+    TmuxPane::adopt(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
 }
 
 async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attached, AttachError> {

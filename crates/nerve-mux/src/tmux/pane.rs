@@ -165,7 +165,7 @@ impl TmuxPane {
     }
 
     /// Creates the backend for the pane of a server that is gone.
-    pub(super) fn adopted(
+    pub(super) fn adopt(
         parts: PaneParts,
         connecting: impl Future<Output = Result<Attached, AttachError>> + Send + 'static,
     ) -> TmuxPane {

@@ -202,7 +202,7 @@ impl Backend for HostedBackend {
                     }
                 }
                 LinkState::Live(connection) => {
-                    let event = match connection.decoded() {
+                    let event = match connection.next_buffered() {
                         Ok(event) => event,
                         Err(error) => {
                             self.on_disconnect(&error.to_string());

@@ -92,7 +92,7 @@ pub(crate) async fn run(
     loop {
         while output.accepts_output()
             && !is_closed
-            && let Some(report) = link.decoded()?
+            && let Some(report) = link.next_buffered()?
         {
             match report {
                 HostEvent::Output { at, bytes, .. } => {
