@@ -63,12 +63,12 @@ pub struct NodeSpec {
     /// Proxy of this node, between its agent and the API of its model.
     pub proxy: Option<Box<ProxySpec>>,
     /// Existing node from which settings are inherited. Removed from the definition once they are resolved.
-    pub like: Option<Box<Like>>,
+    pub inherit: Option<Box<InheritedNode>>,
 }
 
 /// An existing node whose environment variables another node inherits, unless they are set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Like {
+pub struct InheritedNode {
     /// Id and session of the node.
     pub node: NodeRef,
     /// Inherits the proxy with its settings too.
@@ -96,7 +96,7 @@ impl NodeSpec {
             chat: None,
             conversation: None,
             proxy: None,
-            like: None,
+            inherit: None,
         }
     }
 

@@ -55,10 +55,10 @@ pub(crate) struct Run {
     pub(crate) journal: Option<(Journal, Option<Arc<ReplayState>>)>,
     pub(crate) gates: Option<Gates>,
     pub(crate) stack: Option<Arc<GraphStack>>,
-    /// Whether the observer gets chunks, too.
+    /// True if the observer also receives chunks.
     pub(crate) observes_chunks: bool,
     pub(crate) telemetry: Telemetry,
-    /// Whether the running graph already has a span.
+    /// True if the running graph already has a span.
     pub(crate) has_span: bool,
     pub(crate) clock: Clock,
 }

@@ -12,9 +12,9 @@ use crate::budget::Exceeded;
 pub struct EngineError {
     /// Kind of error; decides exit codes and HTTP statuses.
     pub kind: ErrorKind,
-    /// What failed, and why.
+    /// Message: what failed, and why.
     pub message: String,
-    /// How to fix it.
+    /// Suggested fix.
     pub hint: Option<String>,
     /// Screen of the terminal, where that explains the error.
     pub screen: Option<String>,

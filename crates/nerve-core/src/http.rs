@@ -36,7 +36,7 @@ pub(crate) fn error_chain(error: &dyn Error) -> String {
 /// Sends a request and reads at most `limit` bytes of the response; more is an error. Callers set timeouts.
 ///
 /// # Errors
-/// Why there is no response, for people.
+/// Reason for a missing response, for people.
 pub async fn send(request: Request<Bytes>, limit: usize) -> Result<Response<Bytes>, String> {
     let response = client().request(request.map(Full::new)).await.map_err(|error| error_chain(&error))?;
     let (head, body) = response.into_parts();

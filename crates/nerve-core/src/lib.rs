@@ -1,6 +1,6 @@
-//! Backends, the pump, nodes, sessions and the engine: where async begins.
+//! Nodes, sessions, graphs and the engine.
 //!
-//! One flow: a backend's bytes → [`pump`] (stamps them, taps first) → terminal model → driver → [`node`] → [`engine`].
+//! Data flow: a backend's bytes → pump → terminal model → driver → [`node`] → [`engine`].
 
 pub mod activity;
 pub mod budget;

@@ -20,7 +20,7 @@ pub enum OnError {
     Fallback,
 }
 
-/// How failures of a step are handled. A timeout is an error like any other.
+/// Policy for failures of a step. A timeout counts as a failure.
 #[derive(Debug, Clone)]
 pub struct ErrorPolicy {
     /// Action when all attempts have failed.

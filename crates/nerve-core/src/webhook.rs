@@ -45,7 +45,7 @@ pub struct Attempt {
     /// Status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why there is no response.
+    /// Error, if there is no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -258,8 +258,8 @@ mod tests {
     async fn attempts(url: &str) -> (bool, Vec<Attempt>) {
         let mut all = Vec::new();
         let hook = Webhook::new(url, None).unwrap();
-        let done = hook.deliver(&delivery(), FIRST_PAUSE, |attempt| all.push(attempt)).await;
-        (done, all)
+        let delivered = hook.deliver(&delivery(), FIRST_PAUSE, |attempt| all.push(attempt)).await;
+        (delivered, all)
     }
 
     #[tokio::test(start_paused = true)]
@@ -267,8 +267,8 @@ mod tests {
         // Accepted into the backlog only.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let began = tokio::time::Instant::now();
-        let (done, all) = attempts(&format!("http://{}/", silent.local_addr().unwrap())).await;
-        assert!(!done && all.len() == 6, "{all:?}");
+        let (delivered, all) = attempts(&format!("http://{}/", silent.local_addr().unwrap())).await;
+        assert!(!delivered && all.len() == 6, "{all:?}");
         assert!(all.iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()), "{all:?}");
         // Six attempts of ten seconds, and pauses of 1, 2, 4, 8 and 16.
         let took = began.elapsed();
@@ -277,11 +277,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn refused_connection_is_retried_with_pauses() {
-        let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/secret-path", gone.local_addr().unwrap());
-        drop(gone);
-        let (done, all) = attempts(&url).await;
-        assert!(!done && all.len() == 6, "{all:?}");
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/secret-path", closed.local_addr().unwrap());
+        drop(closed);
+        let (delivered, all) = attempts(&url).await;
+        assert!(!delivered && all.len() == 6, "{all:?}");
         for attempt in all {
             let error = attempt.error.unwrap();
             assert!(!error.is_empty() && !error.contains("secret-path"), "{error}");

@@ -10,10 +10,10 @@ pub(super) async fn run_with_timeout<T: Send + 'static>(
     timeout: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (done, result) = oneshot::channel();
+    let (sender, result) = oneshot::channel();
     let thread = std::thread::Builder::new().name("disk".into()).spawn(move || {
         // The receiver may have timed out.
-        let _ = done.send(work());
+        let _ = sender.send(work());
     });
     thread.ok()?;
     tokio::time::timeout(timeout, result).await.ok()?.ok()

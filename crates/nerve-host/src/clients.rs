@@ -15,7 +15,7 @@ use crate::writer::{Backpressure, MAX_QUEUED, MAX_QUEUED_VIEWER, Writer};
 
 /// A client that reads nothing for this long while others wait for it is disconnected.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for a viewer: it reconnects and reads what it missed.
+/// [`STALL_TIMEOUT`] for a viewer, which reconnects and reads missed output.
 const VIEWER_STALL_TIMEOUT: Duration = Duration::from_millis(250);
 /// Limit of connections through the control socket.
 const MAX_CLIENTS: usize = 64;
@@ -35,7 +35,7 @@ pub(super) struct Clients {
     viewer_permits: Arc<Semaphore>,
     events: mpsc::Sender<(u64, ClientEvent)>,
     progress: Arc<Notify>,
-    /// Whether the program accepts input; readers with queued input wait for it.
+    /// True if the program accepts input. Readers with queued input wait for it.
     accepts_input: watch::Sender<bool>,
     /// Bytes of input that wait for the program, over all clients.
     queued_input: Arc<AtomicUsize>,
@@ -60,10 +60,10 @@ struct Client {
     writer: Writer,
     /// Connected from within this process: it is never disconnected for being slow.
     is_internal: bool,
-    /// It displays the terminal.
+    /// Set if the client displays the terminal.
     is_viewer: bool,
     viewer_permit: ViewerPermit,
-    /// It has requested the output and has received everything before this moment.
+    /// Set if the client has requested the output and has received everything so far.
     subscribed: bool,
 }
 
@@ -101,7 +101,7 @@ impl Clients {
         let permit =
             if is_internal { None } else { Some(self.connection_permits.clone().try_acquire_owned()) };
         let Ok(permit) = permit.transpose() else {
-            reject(stream, HostEvent::Fault(too_many(MAX_CLIENTS)).encoded());
+            reject(stream, HostEvent::Fault(too_many(MAX_CLIENTS)).to_bytes());
             return None;
         };
         self.next += 1;
@@ -168,7 +168,7 @@ impl Clients {
     /// Sends the greeting with the terminal's descriptor.
     pub(super) fn greet(&mut self, id: u64, hello: &HostEvent, terminal: OwnedFd) {
         if let Some(client) = self.client(id) {
-            client.writer.greet(hello.encoded(), terminal);
+            client.writer.greet(hello.to_bytes(), terminal);
         }
     }
 
@@ -188,23 +188,23 @@ impl Clients {
     }
 
     /// Returns true if a client has connected but not subscribed yet.
-    pub(super) fn any_connecting(&self) -> bool {
+    pub(super) fn has_connecting(&self) -> bool {
         self.clients.iter().any(|client| !client.subscribed)
     }
 
     /// Returns true if a client is subscribed.
-    pub(super) fn any_subscribed(&self) -> bool {
+    pub(super) fn has_subscribed(&self) -> bool {
         self.clients.iter().any(|client| client.subscribed)
     }
 
     /// Sends an event to all subscribed clients.
     pub(super) fn broadcast(&self, event: &HostEvent) {
-        self.broadcast_frames(event.encoded());
+        self.broadcast_frames(event.to_bytes());
     }
 
     /// Sends an event to all subscribed clients except one.
     pub(super) fn broadcast_except(&self, id: u64, event: &HostEvent) {
-        self.send_to(event.encoded(), |client| client.id != id);
+        self.send_to(event.to_bytes(), |client| client.id != id);
     }
 
     /// Sends frames to all subscribed clients.

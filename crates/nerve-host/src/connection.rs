@@ -31,14 +31,14 @@ impl Connection {
     /// # Errors
     /// No host listens there; [`io::ErrorKind::QuotaExceeded`] if it has too many clients.
     pub async fn open(control: &Path) -> io::Result<Connection> {
-        Connection::greeted(UnixStream::connect(control).await?).await
+        Connection::handshake(UnixStream::connect(control).await?).await
     }
 
     /// Reads the greeting on an open connection.
     ///
     /// # Errors
     /// The peer is not a host, or closes the connection.
-    pub async fn greeted(stream: UnixStream) -> io::Result<Connection> {
+    pub async fn handshake(stream: UnixStream) -> io::Result<Connection> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         let (mut frames, mut terminal) = (Frames::default(), None);
         loop {
@@ -76,7 +76,7 @@ impl Connection {
     /// The host sent an invalid frame, or reading fails.
     pub async fn next(&mut self) -> io::Result<Option<HostEvent>> {
         loop {
-            if let Some(event) = self.decoded()? {
+            if let Some(event) = self.next_buffered()? {
                 return Ok(Some(event));
             }
             if !self.exchange(&mut VecDeque::new()).await? {
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Returns the next event among the bytes already read.
-    pub fn decoded(&mut self) -> io::Result<Option<HostEvent>> {
+    pub fn next_buffered(&mut self) -> io::Result<Option<HostEvent>> {
         let bad = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         while let Some(body) = self.frames.take().map_err(bad)? {
             if let Some(event) = HostEvent::decode(body).map_err(bad)? {
@@ -147,8 +147,8 @@ async fn send_some(stream: &UnixStream, requests: &mut VecDeque<u8>) -> io::Resu
     Ok(())
 }
 
-fn unless_blocked(done: io::Result<usize>) -> io::Result<Option<usize>> {
-    match done {
+fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
         Ok(size) => Ok(Some(size)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),

@@ -68,12 +68,12 @@ impl PendingEndSnapshot {
     }
 
     async fn store_within(self, timeout: Duration) -> Option<String> {
-        let (done, mut result) = oneshot::channel();
+        let (sender, mut result) = oneshot::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         // Not a runtime task: the runtime would wait for it at shutdown.
         let thread = std::thread::Builder::new().name("end-snapshot".into()).spawn(move || {
-            let _ = done.send(self.store_blocking(&stopped));
+            let _ = sender.send(self.store_blocking(&stopped));
         });
         if let Err(error) = thread {
             return Some(format!("cannot start a thread: {error}"));
@@ -109,8 +109,8 @@ impl PendingEndSnapshot {
             let provider = files::choose(cwd, &store, DEFAULT_LIMIT)?;
             provider.take(&key, &SnapshotRequest { at: self.at, label: Some(END), stop: Some(stop) })
         };
-        let taken = keep().map_err(|error: files::FilesError| error.to_string())?;
-        snapshots::append(&self.recording, &SnapshotLine { files: Some(taken.files), ..line }).map_err(noted)
+        let copy = keep().map_err(|error: files::FilesError| error.to_string())?;
+        snapshots::append(&self.recording, &SnapshotLine { files: Some(copy.files), ..line }).map_err(noted)
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct ExitAck {
     /// At least one client has subscribed to the output.
     had_listener: bool,
     acknowledged: bool,
-    /// When the host began to wait.
+    /// Time at which the host began to wait.
     waiting_since: Option<Instant>,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct ExitAck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Listeners {
     /// A client is subscribed to the output.
-    pub(super) any_subscribed: bool,
+    pub(super) has_subscribed: bool,
     /// A client has connected but not subscribed yet.
-    pub(super) any_connecting: bool,
+    pub(super) has_connecting: bool,
 }
 
 impl ExitAck {
@@ -72,8 +72,8 @@ impl ExitAck {
 
     /// Returns true while the host should stay alive after the program's exit.
     pub(super) fn should_wait(&mut self, listeners: Listeners, now: Instant) -> bool {
-        let all_served = self.acknowledged || (self.had_listener && !listeners.any_subscribed);
-        if all_served && !self.viewer_expected && !listeners.any_connecting {
+        let all_served = self.acknowledged || (self.had_listener && !listeners.has_subscribed);
+        if all_served && !self.viewer_expected && !listeners.has_connecting {
             return false;
         }
         now < *self.waiting_since.get_or_insert(now) + self.timeout()
@@ -88,9 +88,9 @@ impl ExitAck {
 mod tests {
     use super::*;
 
-    const NONE: Listeners = Listeners { any_subscribed: false, any_connecting: false };
-    const SUBSCRIBED: Listeners = Listeners { any_subscribed: true, any_connecting: false };
-    const CONNECTING: Listeners = Listeners { any_subscribed: false, any_connecting: true };
+    const NONE: Listeners = Listeners { has_subscribed: false, has_connecting: false };
+    const SUBSCRIBED: Listeners = Listeners { has_subscribed: true, has_connecting: false };
+    const CONNECTING: Listeners = Listeners { has_subscribed: false, has_connecting: true };
 
     #[test]
     fn waits_briefly_when_no_client_listened() {

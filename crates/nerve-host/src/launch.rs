@@ -105,7 +105,7 @@ pub fn serve() -> io::Result<()> {
         report_start(&StartReport::Started(Box::new(host.entry.clone())))?;
         loop {
             tokio::select! {
-                _ = host.finished() => return Ok(()),
+                _ = host.wait() => return Ok(()),
                 _ = term.recv() => host.stop().await,
                 _ = hangup.recv() => host.stop().await,
                 _ = interrupt.recv() => host.stop().await,

@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// Waits until the program has ended and everything is written. Must not be called again after it has returned.
-    pub async fn finished(&mut self) -> ExitStatus {
+    pub async fn wait(&mut self) -> ExitStatus {
         (&mut self.done).await.unwrap_or(ExitStatus::Unknown)
     }
 
@@ -198,8 +198,8 @@ fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_sock
 
 fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        created.map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
     Recorder::create(path, quality).map_err(|error| error.to_string())
 }

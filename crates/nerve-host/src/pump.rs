@@ -5,7 +5,7 @@ use nerve_types::{Event, EventKind, ExitStatus, Origin, Size, TsNs};
 use crate::tap::Tap;
 
 /// Returns the replacement for a hidden byte. Lengths and line ends are preserved.
-fn redacted(byte: &u8) -> u8 {
+fn redact(byte: &u8) -> u8 {
     if matches!(byte, b'\r' | b'\n') { *byte } else { b'*' }
 }
 
@@ -33,7 +33,7 @@ impl Pump {
     }
 
     /// Creates a pump that continues after `offset` bytes of output.
-    pub fn resumed(taps: Vec<Box<dyn Tap>>, offset: u64) -> Pump {
+    pub fn resume(taps: Vec<Box<dyn Tap>>, offset: u64) -> Pump {
         Pump { taps, offset, ..Pump::default() }
     }
 
@@ -55,7 +55,7 @@ impl Pump {
 
     /// Records input for the child. With `hidden`, the taps receive asterisks.
     pub fn input(&mut self, at: TsNs, bytes: &[u8], origin: Origin, hidden: bool) {
-        let stars: Vec<u8> = if hidden { bytes.iter().map(redacted).collect() } else { Vec::new() };
+        let stars: Vec<u8> = if hidden { bytes.iter().map(redact).collect() } else { Vec::new() };
         let bytes = if hidden { &stars } else { bytes };
         self.tap(at, EventKind::Input { bytes, origin, redacted: hidden });
     }

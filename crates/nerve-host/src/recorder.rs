@@ -71,7 +71,7 @@ struct State {
     /// Segments to write, oldest first.
     full: VecDeque<Segment>,
     waiters: Vec<Waiter>,
-    /// When the queue became full.
+    /// Time at which the queue became full.
     full_since: Option<tokio::time::Instant>,
     closing: bool,
     over: bool,
@@ -384,9 +384,9 @@ mod tests {
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
         data(&mut recorder, 0, b"hello");
-        let begun = Instant::now();
+        let start = Instant::now();
         while output_of(&path).0 != b"hello" {
-            assert!(begun.elapsed() < Duration::from_secs(5), "not written");
+            assert!(start.elapsed() < Duration::from_secs(5), "not written");
             std::thread::yield_now();
         }
         assert!(!output_of(&path).1);

@@ -121,9 +121,9 @@ impl Entry {
     }
 
     /// Returns the command as requested, without arguments added for hooks.
-    pub fn requested_command(&self) -> Vec<String> {
-        let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
-        asked.filter(|asked| !asked.is_empty()).unwrap_or_else(|| self.argv.clone())
+    pub fn requested_argv(&self) -> Vec<String> {
+        let argv = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
+        argv.filter(|argv| !argv.is_empty()).unwrap_or_else(|| self.argv.clone())
     }
 
     /// Returns the address for snapshot requests: a path, or `tcp:HOST:PORT`.
@@ -167,14 +167,14 @@ impl Entry {
     /// Signals the host.
     ///
     /// # Errors
-    /// It is gone, or the system refuses.
+    /// The host is gone, or the system refuses.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
+        let not_found = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
         // Opened before the check, so that the checked process is the one that gets the signal.
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(not_found)?;
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         if !self.is_alive() {
-            return Err(gone());
+            return Err(not_found());
         }
         Ok(rustix::process::pidfd_send_signal(handle, signal)?)
     }

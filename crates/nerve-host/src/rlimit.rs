@@ -16,12 +16,12 @@ static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 /// original one.
 pub fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.unwrap_or(MAX_WANTED).min(MAX_WANTED);
-    if limit.current.is_some_and(|current| current < wanted) {
+    let target = limit.maximum.unwrap_or(MAX_WANTED).min(MAX_WANTED);
+    if limit.current.is_some_and(|current| current < target) {
         ORIGINAL.get_or_init(|| limit);
-        let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
+        let raised = Rlimit { current: Some(target), maximum: limit.maximum };
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::warn!(%error, wanted, "the limit of open files cannot be raised");
+            tracing::warn!(%error, target, "the limit of open files cannot be raised");
         }
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)

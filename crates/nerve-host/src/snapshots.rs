@@ -94,10 +94,10 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: mpsc::
 
 async fn discard_input(stream: &mut (impl AsyncRead + Unpin)) {
     let mut bytes = [0; 4096];
-    let mut left = MAX_MESSAGE;
+    let mut remaining = MAX_MESSAGE;
     while let Ok(size @ 1..) = stream.read(&mut bytes).await {
-        left = left.saturating_sub(size);
-        if left == 0 {
+        remaining = remaining.saturating_sub(size);
+        if remaining == 0 {
             return;
         }
     }
@@ -117,7 +117,7 @@ async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Respon
     answer.await.unwrap_or_else(|_| over())
 }
 
-/// Where snapshots are listed.
+/// Location of the snapshot list.
 #[derive(Debug, Clone)]
 pub(super) enum SnapshotStore {
     /// In the recording and the list next to it.

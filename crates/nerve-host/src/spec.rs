@@ -101,7 +101,7 @@ impl HostSpec {
     pub(crate) fn meta(&self, started: TsNs) -> Meta {
         let text = |key: &str| self.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
         let list = |key: &str| -> Option<Vec<String>> { Vec::deserialize(self.label.get(key)?).ok() };
-        let asked = list("argv");
+        let requested = list("argv");
         Meta {
             started_at: started,
             cmd: self.argv.clone(),
@@ -115,7 +115,7 @@ impl HostSpec {
             session: text("session"),
             node: text("node"),
             profile: text("profile"),
-            asked: asked.filter(|asked| *asked != self.argv).unwrap_or_default(),
+            asked: requested.filter(|argv| *argv != self.argv).unwrap_or_default(),
             home: text("env_home").map(PathBuf::from),
             env: list("env").unwrap_or_default(),
             proxy: text("proxy_kind"),

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Bytes that may be queued for a client before the terminal is no longer read.
 pub(super) const MAX_QUEUED: usize = 4 << 20;
-/// The same for a viewer, which should show current output rather than a long queue.
+/// [`MAX_QUEUED`] for a viewer, which should show current output rather than a long queue.
 pub(super) const MAX_QUEUED_VIEWER: usize = 512 << 10;
 
 /// Approximate memory of a queued piece in addition to its bytes.
@@ -28,7 +28,7 @@ pub(super) struct Writer {
     queue: mpsc::UnboundedSender<Piece>,
     /// Approximate memory of the queue in bytes.
     queued_bytes: Arc<AtomicUsize>,
-    /// When the queue became too long, and its length then.
+    /// Time at which the queue became too long, and its length then.
     behind_since: Option<(Instant, usize)>,
     task: AbortOnDropHandle<()>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Writer {
 pub(super) enum Backpressure {
     None,
     Behind,
-    /// It was too long for the whole timeout and has not shrunk.
+    /// Too long for the whole timeout without shrinking.
     Stalled,
 }
 

@@ -104,7 +104,7 @@ pub struct PaneEntry {
     pub cwd: Option<PathBuf>,
     /// We created the pane: stopping the node closes it.
     pub ours: bool,
-    /// What is needed to recreate the node.
+    /// Data needed to recreate the node.
     pub label: Label,
     /// Path of the recording.
     #[serde(default)]

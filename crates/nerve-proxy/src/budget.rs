@@ -34,7 +34,7 @@ pub struct Prices {
 
 /// Totals since a proxy was started.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Spent {
+pub struct Totals {
     /// Requests that were answered or are in flight.
     pub requests: u64,
     /// Requests that were refused because a limit was reached.
@@ -81,13 +81,13 @@ impl Budget {
 pub(crate) struct Ledger {
     budget: Budget,
     prices: Option<Prices>,
-    spent: Mutex<Spent>,
+    spent: Mutex<Totals>,
     /// The proxy belongs to a node and is not started on its own.
     belongs_to_node: bool,
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: Budget, prices: Option<Prices>, spent: Spent) -> Ledger {
+    pub(crate) fn new(budget: Budget, prices: Option<Prices>, spent: Totals) -> Ledger {
         Ledger { budget, prices, spent: Mutex::new(spent), belongs_to_node: false }
     }
 
@@ -95,7 +95,7 @@ impl Ledger {
         Ledger { belongs_to_node, ..self }
     }
 
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn spent(&self) -> Totals {
         *self.lock()
     }
 
@@ -147,7 +147,7 @@ impl Ledger {
         cost
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Spent> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Totals> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn requests_count_from_their_start() {
         let ledger =
-            Ledger::new(Budget { max_requests: Some(2), ..Budget::default() }, None, Spent::default());
+            Ledger::new(Budget { max_requests: Some(2), ..Budget::default() }, None, Totals::default());
         assert!(ledger.admit().is_ok() && ledger.admit().is_ok());
         let refused = ledger.admit().unwrap_err();
         assert_eq!((refused.status.as_u16(), refused.kind), (402, "billing_error"));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn tokens_count_when_reported() {
         let ledger =
-            Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, Spent::default());
+            Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, Totals::default());
         ledger.add(usage(4, 5));
         assert!(ledger.admit().is_ok());
         ledger.add(Usage { cache_read: 1, ..Usage::default() });
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn earlier_totals_count() {
-        let before = Spent { usage: usage(4, 6), ..Spent::default() };
+        let before = Totals { usage: usage(4, 6), ..Totals::default() };
         let ledger = Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, before);
         assert!(ledger.admit().unwrap_err().message.contains("10 of 10 tokens"));
         let words = ledger.for_node(true).admit().unwrap_err().message;
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn cost_follows_the_prices() {
         let budget = Budget { max_cost_usd: Some(1.0), ..Budget::default() };
-        let ledger = Ledger::new(budget, Some(Prices::new(3.0, 15.0)), Spent::default());
+        let ledger = Ledger::new(budget, Some(Prices::new(3.0, 15.0)), Totals::default());
         let whole = Usage { input: 100_000, output: 10_000, cache_read: 1_000_000, cache_write: 100_000 };
         let cost = ledger.add(whole).unwrap();
         assert!((cost - (0.3 + 0.15 + 0.3 + 0.375)).abs() < 1e-9, "{cost}");

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::budget::{Budget, Prices, Spent};
+use crate::budget::{Budget, Prices, Totals};
 use crate::error::ProxyError;
-use crate::report::{CurrentTurn, OnCall};
+use crate::report::{CallObserver, CurrentTurn};
 use crate::root_certs::RootCerts;
 use crate::secret::Secret;
 use crate::state::Provider;
@@ -33,13 +33,13 @@ pub struct ProxyConfig {
     /// Current turn of that agent, for the log.
     pub turn: CurrentTurn,
     /// Callback for every request that has ended.
-    pub on_call: Option<OnCall>,
+    pub on_call: Option<CallObserver>,
     /// Log of the requests.
     pub log: Option<LogConfig>,
     /// Limits after which requests are refused.
     pub budget: Budget,
     /// Totals of an earlier proxy that this one replaces.
-    pub spent: Spent,
+    pub spent: Totals,
     /// Prices of tokens.
     pub prices: Option<Prices>,
     /// OpenAI: caps the number of output tokens that clients can request.
@@ -68,7 +68,7 @@ impl ProxyConfig {
             on_call: None,
             log: None,
             budget: Budget::default(),
-            spent: Spent::default(),
+            spent: Totals::default(),
             prices: None,
             max_output: None,
             reasoning: false,

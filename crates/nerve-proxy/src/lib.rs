@@ -48,11 +48,11 @@ mod upstream;
 mod usage;
 
 pub use api_error::ApiError;
-pub use budget::{Budget, Prices, Spent};
+pub use budget::{Budget, Prices, Totals};
 pub use config::{LogConfig, ProxyConfig};
 pub use error::ProxyError;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
-pub use report::{CallOutcome, CallReport, CurrentTurn, OnCall};
+pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn};
 pub use root_certs::RootCerts;
 pub use secret::Secret;
 pub use state::Provider;

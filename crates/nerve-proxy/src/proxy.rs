@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::budget::Spent;
+use crate::budget::Totals;
 use crate::config::ProxyConfig;
 use crate::error::ProxyError;
 use crate::listener;
@@ -67,13 +67,13 @@ impl Proxy {
     }
 
     /// Returns the totals so far.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> Totals {
         self.state.ledger.spent()
     }
 
     /// Stops accepting requests, waits up to `shutdown_timeout` for answers in flight, closes the log, and returns the
     /// totals.
-    pub async fn shutdown(mut self) -> Spent {
+    pub async fn shutdown(mut self) -> Totals {
         self.stop.cancel();
         if let Some(task) = self.task.take()
             && let Err(error) = task.await

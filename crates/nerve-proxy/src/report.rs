@@ -84,18 +84,18 @@ impl CallOutcome {
 /// A callback for every ended request. It runs before the last byte of the response is sent, so that a client that has
 /// seen the whole answer finds its tokens counted. It must not block.
 #[derive(Clone)]
-pub struct OnCall(Arc<dyn Fn(&CallReport) + Send + Sync>);
+pub struct CallObserver(Arc<dyn Fn(&CallReport) + Send + Sync>);
 
-impl OnCall {
+impl CallObserver {
     /// Wraps a callback.
-    pub fn new(callback: impl Fn(&CallReport) + Send + Sync + 'static) -> OnCall {
-        OnCall(Arc::new(callback))
+    pub fn new(callback: impl Fn(&CallReport) + Send + Sync + 'static) -> CallObserver {
+        CallObserver(Arc::new(callback))
     }
 
     /// Returns a callback that calls `self`, then `other`.
     #[must_use]
-    pub fn and(self, other: OnCall) -> OnCall {
-        OnCall::new(move |report| {
+    pub fn and(self, other: CallObserver) -> CallObserver {
+        CallObserver::new(move |report| {
             self.notify(report);
             other.notify(report);
         })
@@ -106,9 +106,9 @@ impl OnCall {
     }
 }
 
-impl fmt::Debug for OnCall {
+impl fmt::Debug for CallObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnCall(…)")
+        f.write_str("CallObserver(…)")
     }
 }
 

@@ -27,7 +27,7 @@ use nerve_vt::terminal::TerminalState;
 use support::{Figure, Goal, Report, Samples};
 
 const TURNS: usize = 100;
-/// One of this many answers comes in pieces, with pauses longer than any settle time.
+/// One of this many answers arrives in pieces, with pauses longer than any settle time.
 const SLOW_EVERY: usize = 10;
 const PAUSE: Duration = Duration::from_millis(400);
 const LIMIT: Duration = Duration::from_secs(60);
@@ -168,7 +168,7 @@ fn start(
         parser: ParserKind::Claude,
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
-        journal: Journal::off(),
+        journal: Journal::disabled(),
         adopted: None,
         answers: true,
         events,
@@ -202,7 +202,7 @@ fn question(turn: usize) -> String {
     format!("Question {turn:03}.")
 }
 
-/// Nothing of it is in the question.
+/// Returns the last word of an answer. The question does not contain it.
 fn last_word(turn: usize) -> String {
     format!("END-OF-{turn:03}")
 }
@@ -237,24 +237,24 @@ impl Tap for Watch {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
         if let EventKind::Output(bytes) = event.kind {
-            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.push((Instant::now(), bytes.to_vec()));
+            let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            chunks.push((Instant::now(), bytes.to_vec()));
         }
         Ok(())
     }
 }
 
 impl Watch {
-    /// Shows what came since the last call on `screen`. With a word and a time: when the last output before that time came, and
-    /// when the word was first on the screen, if that was before that time too.
+    /// Applies the output since the last call to `screen`. With a word and a deadline, returns the times of the last output before the
+    /// deadline and of the word's first appearance.
     fn show(
         &self,
         screen: &mut TerminalState,
         look: Option<(&str, Instant)>,
     ) -> (Option<Instant>, Option<Instant>) {
-        let seen = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let chunks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let (mut last, mut found) = (None, None);
-        for (at, bytes) in seen {
+        for (at, bytes) in chunks {
             screen.process_data(TsNs(0), &bytes);
             let Some((word, _)) = look.filter(|(_, until)| at <= *until) else { continue };
             last = Some(at);

@@ -41,12 +41,12 @@ async fn main() -> Result<()> {
     let mut report = Report::new(
         "Graphs",
         &format!(
-            "Steps of a function that returns null, in a process without a server: what is measured is the graph. A run is from the \
-             call to its results, the check of the graph included; making the graph is not. A small graph is run again and again, \
-             {STEPS} steps in all, and a sample is the mean of these runs. *Linear*: a step of the largest graph through one of the \
-             smallest; what a million steps and results need of memory no longer fits the processor's caches. *Tracing*: \
+            "Steps of a function that returns null, in a process without a server: the figures show the overhead of the graph. A run lasts \
+             from the call to its results, including the check of the graph but not its construction. A small graph is run repeatedly, \
+             {STEPS} steps in all, and a sample is the mean of these runs. *Linear*: the time per step of the largest graph divided by \
+             that of the smallest; the memory of a million steps and results exceeds the processor's caches. *Tracing*: \
              {TRACED} steps with and without a trace, in turn, 400 pairs; the figure is of the medians. The journal is on the disk \
-             of this machine, and its last fact is on it before a run counts as ended."
+             of this machine, and its last record is written before a run counts as ended."
         ),
     );
     sizes(&mut report).await?;
@@ -57,7 +57,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// 10³ to 10⁶ steps, without a journal and with one.
+/// Measures 10³ to 10⁶ steps, without and with a journal.
 async fn sizes(report: &mut Report) -> Result<()> {
     let mut medians = Vec::new();
     for steps in [1_000, 10_000, 100_000, 1_000_000] {
@@ -66,7 +66,7 @@ async fn sizes(report: &mut Report) -> Result<()> {
         report.goal(&format!("{steps} steps in a row, a step"), &samples.median("µs"), Goal::AtMost(GOAL_US));
     }
     if let (Some(least), Some(most)) = (medians.first(), medians.last()) {
-        report.row("linear: a step of 1000000 through one of 1000", &Figure::one(most / least, "×"));
+        report.row("linear: a step of 1000000 / a step of 1000", &Figure::one(most / least, "×"));
     }
     let folder = tempfile::tempdir()?;
     for steps in [1_000, 10_000, 100_000, 1_000_000] {
@@ -77,7 +77,7 @@ async fn sizes(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Beside each other, and in each other.
+/// Measures parallel and nested steps.
 async fn shapes(report: &mut Report) -> Result<()> {
     let mut wide = Graph::new("wide");
     wide.set_max_parallel(WIDE);
@@ -85,11 +85,7 @@ async fn shapes(report: &mut Report) -> Result<()> {
         wide.add_step(nothing(), Step::new(step.to_string()))?;
     }
     let samples = repeated(&wide, WIDE, None).await?;
-    report.goal(
-        &format!("{WIDE} steps beside each other, a step"),
-        &samples.median("µs"),
-        Goal::AtMost(GOAL_US),
-    );
+    report.goal(&format!("{WIDE} parallel steps, a step"), &samples.median("µs"), Goal::AtMost(GOAL_US));
 
     let yields: NodeHandle = Arc::new(FunctionNode::asynchronous("yields", |_| async {
         tokio::task::yield_now().await;
@@ -101,7 +97,7 @@ async fn shapes(report: &mut Report) -> Result<()> {
         waiting.add_step(yields.clone(), Step::new(step.to_string()))?;
     }
     let samples = repeated(&waiting, WIDE, None).await?;
-    report.row(&format!("{WIDE} steps beside each other, each waits once, a step"), &samples.median("µs"));
+    report.row(&format!("{WIDE} parallel steps, each yields once, a step"), &samples.median("µs"));
 
     let mut deep = row(100)?;
     for level in 1..DEEP {
@@ -127,24 +123,24 @@ async fn shapes(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// With a trace and without, in turn.
+/// Measures with and without a trace, in turn.
 async fn tracing(report: &mut Report) -> Result<()> {
     let graph = row(TRACED)?;
     let (mut bare, mut traced) = (Vec::new(), Vec::new());
     for pair in 0..400 {
-        // Who comes first changes: whatever is slower at first is not always the same.
+        // The order alternates, so that warm-up costs favour neither.
         for with_trace in [pair % 2 == 0, pair % 2 != 0] {
             let with = |context: ExecutionContext| match with_trace {
                 true => context.with_trace(Tracer::new("row")),
                 false => context,
             };
-            // Several at a time: one takes less than the clock is good for.
+            // Several per measurement: one takes less than the clock resolves.
             let contexts: Vec<ExecutionContext> = (0..10).map(|_| with(context())).collect();
-            let begun = Instant::now();
+            let start = Instant::now();
             for context in &contexts {
                 completed(&graph, context, TRACED).await?;
             }
-            let each = begun.elapsed().as_secs_f64() * 1e6 / 10.0;
+            let each = start.elapsed().as_secs_f64() * 1e6 / 10.0;
             if with_trace { traced.push(each) } else { bare.push(each) }
         }
     }
@@ -158,7 +154,7 @@ async fn tracing(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A journal of steps that are all done.
+/// Measures resuming from a journal of completed steps.
 async fn resume(report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("run.jsonl");
@@ -168,14 +164,14 @@ async fn resume(report: &mut Report) -> Result<()> {
     drop(context);
     let (mut reading, mut all) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        let begun = Instant::now();
+        let start = Instant::now();
         let (journal, past) = Journal::resume(&path)?;
-        reading.push(begun.elapsed().as_secs_f64());
+        reading.push(start.elapsed().as_secs_f64());
         ensure!(past.result_count() == RESUMED, "the journal lacks results");
         let context = self::context().with_journal(journal, Some(past));
         completed(&graph, &context, RESUMED).await?;
         drop(context);
-        all.push(begun.elapsed().as_secs_f64());
+        all.push(start.elapsed().as_secs_f64());
     }
     let size = path.metadata()?.len() as f64 / f64::from(1 << 20);
     report.row(&format!("journal of {RESUMED} steps"), &Figure::one(size, "MiB"));
@@ -185,12 +181,12 @@ async fn resume(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Does nothing.
+/// Returns a node that does nothing.
 fn nothing() -> NodeHandle {
     Arc::new(FunctionNode::new("nothing", |_| Ok(Value::Null)))
 }
 
-/// So many steps, each after the one before.
+/// Returns a graph of sequential steps.
 fn row(steps: usize) -> Result<Graph> {
     let (node, mut graph) = (nothing(), Graph::new("row"));
     for step in 0..steps {
@@ -216,11 +212,11 @@ fn head() -> Header {
     }
 }
 
-/// Microseconds a step, of each sample.
+/// Returns microseconds per step for each sample.
 async fn repeated(graph: &Graph, steps: usize, journals: Option<&Path>) -> Result<Samples> {
     let times = (STEPS / steps).max(1);
     let mut samples = Vec::new();
-    // The first one warms up.
+    // The first sample is a warm-up.
     for sample in 0..=RUNS {
         let mut took = Duration::ZERO;
         for time in 0..times {
@@ -229,11 +225,11 @@ async fn repeated(graph: &Graph, steps: usize, journals: Option<&Path>) -> Resul
             if let Some(path) = &path {
                 context = context.with_journal(Journal::create(path, &head())?, None);
             }
-            let begun = Instant::now();
+            let start = Instant::now();
             completed(graph, &context, steps).await?;
-            // What is left of the journal is written.
+            // Writes the rest of the journal.
             drop(context);
-            took += begun.elapsed();
+            took += start.elapsed();
             if let Some(path) = &path {
                 std::fs::remove_file(path)?;
             }
@@ -249,7 +245,7 @@ async fn completed(graph: &Graph, context: &ExecutionContext, steps: usize) -> R
         return Err(error).context("the graph failed");
     }
     ensure!(run.status == TraceStatus::Completed);
-    // Each graph inside is a step, and all but one of them.
+    // Each nested graph counts as a step.
     ensure!(run.usage.steps_executed() >= steps as u64, "{} steps", run.usage.steps_executed());
     black_box(run.results);
     Ok(())

@@ -15,14 +15,14 @@ use serde_json::Value;
 use server_process::LiveServer;
 use support::{Figure, Report};
 
-/// Seconds that each is asked for.
+/// Duration of a measurement in seconds.
 const SECONDS: u32 = 5;
-/// Connections at a time.
+/// Numbers of concurrent connections.
 const CONNECTIONS: [u32; 3] = [1, 10, 50];
-/// What is asked: a name, the method, the path, the body.
-const ASKED: [(&str, &str, &str, &str); 3] = [
+/// Measured requests: name, method, path, body.
+const REQUESTS: [(&str, &str, &str, &str); 3] = [
     ("GET /health, without a token", "GET", "/health", ""),
-    ("GET /nodes, of which there are ten", "GET", "/nodes", ""),
+    ("GET /nodes, ten nodes", "GET", "/nodes", ""),
     ("POST /api/command with PING", "POST", "/api/command", r#"{"command_type":"PING","request_id":"1"}"#),
 ];
 
@@ -31,13 +31,13 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let mut report = Report::new(
-        "HTTP, asked by wrk",
-        "Debian's `wrk` with one thread asks a server on loopback, HTTP/1.1 without TLS, connections kept. Each is asked for 5 s after one that does not count.",
+        "HTTP, measured with wrk",
+        "Debian's `wrk` with one thread against a server on loopback, HTTP/1.1 without TLS, persistent connections. Each measurement takes 5 s after 1 s of warm-up.",
     );
     match Command::new("wrk").arg("--version").output() {
         Ok(_) => measure(&mut report)?,
         Err(error) => {
-            report.note(&format!("Not measured: there is no `wrk` ({error}); `apt-get install wrk`."))
+            report.note(&format!("Not measured: `wrk` is not installed ({error}); `apt-get install wrk`."))
         }
     }
     report.print();
@@ -53,24 +53,24 @@ fn measure(report: &mut Report) -> Result<()> {
         server.run(&["server", "node", "create", &format!("node-{n}"), "--backend", "bash"])?;
     }
     let script = server.home.nerve_home().join("wrk.lua");
-    for (name, method, path, body) in ASKED {
+    for (name, method, path, body) in REQUESTS {
         fs::write(&script, lua(method, body, &token))?;
         for connections in CONNECTIONS {
             eprintln!("http: {name}, {connections}");
-            let asked = Asked::wrk(&format!("http://{address}{path}"), connections, &script)?;
+            let measured = Measurement::wrk(&format!("http://{address}{path}"), connections, &script)?;
             let of = |what: &str| match connections {
                 1 => format!("{name}: {what}, 1 connection"),
                 _ => format!("{name}: {what}, {connections} connections"),
             };
-            report.row(&of("requests"), &Figure::one(asked.rate, "/s"));
-            report.row(&of("median"), &Figure::one(asked.median, "µs"));
-            report.row(&of("99 of 100 within"), &Figure::one(asked.p99, "µs"));
+            report.row(&of("requests"), &Figure::one(measured.rate, "/s"));
+            report.row(&of("median"), &Figure::one(measured.median, "µs"));
+            report.row(&of("99 of 100 within"), &Figure::one(measured.p99, "µs"));
         }
     }
     Ok(())
 }
 
-/// What `wrk` runs: the request, and at the end one line of numbers. In a file of the server's home, for the token is in it.
+/// Returns the script for `wrk`: the request, and one line of numbers at the end. It contains the token, so it is stored in the server's home.
 fn lua(method: &str, body: &str, token: &str) -> String {
     format!(
         r#"wrk.method = "{method}"
@@ -85,33 +85,33 @@ end
     )
 }
 
-struct Asked {
-    /// A second.
+struct Measurement {
+    /// Requests per second.
     rate: f64,
     /// Microseconds.
     median: f64,
     p99: f64,
 }
 
-impl Asked {
-    /// Asks twice; the second time counts.
-    fn wrk(url: &str, connections: u32, script: &Path) -> Result<Asked> {
-        Asked::once(url, connections, 1, script)?;
-        Asked::once(url, connections, SECONDS, script)
+impl Measurement {
+    /// Measures after a warm-up of one second.
+    fn wrk(url: &str, connections: u32, script: &Path) -> Result<Measurement> {
+        Measurement::once(url, connections, 1, script)?;
+        Measurement::once(url, connections, SECONDS, script)
     }
 
-    fn once(url: &str, connections: u32, seconds: u32, script: &Path) -> Result<Asked> {
+    fn once(url: &str, connections: u32, seconds: u32, script: &Path) -> Result<Measurement> {
         let mut wrk = Command::new("wrk");
         wrk.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), "-s"]).arg(script).arg(url);
         let output = wrk.output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line = said
+        let report = String::from_utf8_lossy(&output.stdout);
+        let line = report
             .lines()
             .find_map(|line| line.strip_prefix("RESULT "))
-            .with_context(|| format!("wrk: {said}"))?;
+            .with_context(|| format!("wrk: {report}"))?;
         let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         let [requests, micros, errors, median, p99] = numbers[..] else { anyhow::bail!("wrk: {line}") };
         ensure!(errors == 0.0, "wrk: {errors} of {requests} requests failed");
-        Ok(Asked { rate: requests / (micros / 1e6), median, p99 })
+        Ok(Measurement { rate: requests / (micros / 1e6), median, p99 })
     }
 }

@@ -44,17 +44,17 @@ async fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(arguments) = support::fresh_process_arguments() {
-        let [batch, diary] = arguments.as_slice() else { bail!("how much, and noted where?") };
+        let [batch, diary] = arguments.as_slice() else { bail!("expected a batch size and a path") };
         return write(batch.parse()?, Path::new(diary));
     }
     let mut report = Report::new(
         "Kills",
         &format!(
             "`kill -9` of a node's host, {ROUNDS} times for each of two programs, at a random moment in the first second of \
-             output. A program writes a numbered batch every millisecond and notes elsewhere when. Lost is what it had written \
-             when the signal was sent and what is not in the recording, what the kernel still held included: in time, from the \
-             first batch that is missing to the signal. Unreadable is a recording that cannot be opened, has a hole, or has \
-             other bytes than were written."
+             output. A program writes a numbered batch every millisecond and notes elsewhere when. Lost is output that \
+             was written before the signal and is not in the recording, including bytes still in the kernel; in time, from the \
+             first missing batch to the signal. Unreadable is a recording that cannot be opened, has a gap, or differs from \
+             the written bytes."
         ),
     );
     let (server, mut random) = (LiveServer::start()?, Random(4711));
@@ -94,7 +94,7 @@ struct Lost {
     bytes: f64,
 }
 
-/// Runs one round. The inner error is about the recording.
+/// Runs one round. The inner error concerns the recording.
 async fn kill(
     server: &LiveServer,
     client: &NerveClient,
@@ -156,7 +156,7 @@ fn lost(recording: &Path, diary: &Path, batch: usize, killed: Duration) -> Resul
     let whole = diary.matches('\n').count();
     let written: Vec<Duration> = written.take(whole).collect::<Result<_>>()?;
     for (number, got) in output.chunks(batch).enumerate() {
-        let at = written.get(number).context("more is recorded than was written")?;
+        let at = written.get(number).context("more was recorded than written")?;
         ensure!(batch_of(number, *at, batch).starts_with(got), "batch {number} is not as it was written");
     }
     let before: Vec<Duration> = written.into_iter().filter(|at| *at <= killed).collect();

@@ -82,21 +82,21 @@ async fn forks(report: &mut Report) -> Result<()> {
         Some(CommandLine::Argv([program].into_iter().chain(recipe.argv.into_iter().skip(1)).collect()));
     params.cwd = Some(server.home.work().display().to_string());
     params.env = recipe.env.into_iter().collect();
-    let begun = Instant::now();
+    let start = Instant::now();
     let node = client.create_node(&params).await?;
     node.wait(&["ready"], Some(PATIENCE)).await?;
-    let fresh = begun.elapsed().as_secs_f64() * 1e3;
+    let fresh = start.elapsed().as_secs_f64() * 1e3;
     node.execute("hello", &limit()).await?;
     let (mut answered, mut ready) = (Vec::new(), Vec::new());
     for number in 0..FORKS {
-        let begun = Instant::now();
+        let start = Instant::now();
         let fork = node.fork(&format!("fork-{number}")).await?;
-        answered.push(begun.elapsed().as_secs_f64() * 1e3);
+        answered.push(start.elapsed().as_secs_f64() * 1e3);
         fork.wait(&["ready"], Some(PATIENCE)).await?;
-        ready.push(begun.elapsed().as_secs_f64() * 1e3);
+        ready.push(start.elapsed().as_secs_f64() * 1e3);
         fork.stop().await?;
     }
-    report.row("FORK_NODE answered: its program runs", &Samples::new(answered).median("ms"));
+    report.row("FORK_NODE to reply: the program runs", &Samples::new(answered).median("ms"));
     report.row("from FORK_NODE to ready", &Samples::new(ready).median("ms"));
     report.row("for comparison, a fresh Claude Code from CREATE_NODE to ready", &Figure::one(fresh, "ms"));
     Ok(())
@@ -121,13 +121,13 @@ async fn conversations(report: &mut Report) -> Result<()> {
     let kept = ExecuteOptions { conversation: Some(conversation), ..limit() };
     let (mut plain, mut more) = (Vec::new(), Vec::new());
     for _ in 0..TALKS {
-        let begun = Instant::now();
+        let start = Instant::now();
         node.execute("true", &limit()).await?;
-        let without = begun.elapsed().as_secs_f64() * 1e3;
+        let without = start.elapsed().as_secs_f64() * 1e3;
         plain.push(without);
-        let begun = Instant::now();
+        let start = Instant::now();
         node.execute("true", &kept).await?;
-        more.push(begun.elapsed().as_secs_f64() * 1e3 - without);
+        more.push(start.elapsed().as_secs_f64() * 1e3 - without);
     }
     report.row("a turn without a conversation", &Samples::new(plain).median("ms"));
     let more = Samples::new(more);
@@ -157,13 +157,13 @@ async fn tmux(report: &mut Report) -> Result<()> {
     let more = own.iter().zip(&pane).map(|(own, pane)| pane - own).collect();
     report.row("own terminal: median of a turn", &Samples::new(own).median("ms"));
     report.row("tmux: median of a turn", &Samples::new(pane.clone()).median("ms"));
-    report.goal("tmux: more than on an own terminal", &Samples::new(more).median("ms"), Goal::AtMost(10.0));
+    report.goal("tmux: added to an own terminal", &Samples::new(more).median("ms"), Goal::AtMost(10.0));
     if peer.is_empty() {
         report.note("libtmux is not installed here: `cargo xtask setup` installs it.");
     } else {
         let ratios = pane.iter().zip(&peer).map(|(pane, peer)| pane / peer).collect();
         report.row("libtmux: median of a turn", &Samples::new(peer).median("ms"));
-        report.row("tmux through libtmux, medians", &Samples::new(ratios).median("×"));
+        report.row("tmux / libtmux, medians", &Samples::new(ratios).median("×"));
     }
     let what = format!("wrong answers of {}", 2 * RUNS * TURNS);
     report.goal(&what, &Figure::one(wrong as f64, ""), Goal::AtMost(0.0));
@@ -217,7 +217,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // Gone with its last pane is as well.
+        // The server may have ended with its last pane.
         let _ = Command::new("tmux").arg("-S").arg(&self.0).arg("kill-server").output();
     }
 }
@@ -254,7 +254,7 @@ impl Mux {
 
 impl Drop for Mux {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -264,7 +264,7 @@ fn limit() -> ExecuteOptions {
     ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() }
 }
 
-/// Milliseconds of the median turn; the node is stopped.
+/// Returns the median turn in milliseconds, and stops the node.
 async fn turns(node: &RemoteNode, wrong: &mut usize) -> Result<f64> {
     let (mut times, options) = (Vec::with_capacity(TURNS), limit());
     for number in 1..=TURNS {
@@ -291,7 +291,7 @@ fn by_libtmux(python: &Path, socket: &Path) -> Result<f64> {
     Ok(Samples::new(times).quantile(0.5))
 }
 
-/// Debian's interpreter has Debian's packages; another `python3` may stand before it.
+/// Returns an interpreter with libtmux. Only Debian's has Debian's packages, and another `python3` may precede it in PATH.
 fn python_with_libtmux() -> Option<PathBuf> {
     let has_libtmux = |python: &PathBuf| {
         let check = Command::new(python).args(["-c", "import libtmux"]).output();

@@ -35,21 +35,21 @@ const RUNS: usize = 3;
 const SHORT: u64 = 100_000_000;
 const LONG: u64 = 1_000_000_000;
 const PLACES: usize = 50;
-/// Places that are opened without an index.
+/// Number of places opened without an index.
 const WITHOUT: usize = 3;
-/// What is read of a terminal at a time.
+/// Bytes per read of a terminal.
 const PIECE: usize = 2048;
-/// Replays and looks of this many MB in a second of CPU time are wanted.
-const WANTED: Goal = Goal::AtLeast(150.0);
-/// How much more memory, in MiB, a recording ten times as long may take.
-const FLAT: Goal = Goal::AtMost(8.0);
+/// Goal for replay and inspection: MB of output per second of CPU time.
+const RATE_GOAL: Goal = Goal::AtLeast(150.0);
+/// Limit of additional memory for a recording ten times as long, in MiB.
+const MEMORY_GOAL: Goal = Goal::AtMost(8.0);
 
 fn main() -> Result<()> {
     if support::is_debug_build() {
         return Ok(());
     }
     if let Some(arguments) = support::fresh_process_arguments() {
-        let [how, path] = arguments.as_slice() else { bail!("who reads what?") };
+        let [how, path] = arguments.as_slice() else { bail!("expected a reader and a path") };
         return measure(how, Path::new(path));
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
@@ -70,7 +70,7 @@ fn about(short: &Path, long: &Path) -> Result<String> {
     let megabytes = |path: &Path| anyhow::Ok(path.metadata()?.len() as f64 / 1e6);
     Ok(format!(
         "Two recordings of agents' output (as in \"Recording\"), 100 MB and 1 GB of it, in records of {PIECE} bytes: files of \
-         {:.0} and {:.0} MB, in the page cache. Whole commands, output to /dev/null: MB of output for a second of CPU time, {RUNS} \
+         {:.0} and {:.0} MB, in the page cache. Whole commands, output to /dev/null: MB of output per second of CPU time, {RUNS} \
          runs; peak memory (VmHWM) of the process, which for `--fast` is mostly the lines it prints (1,000,000 at most). *Reading* decompresses and checks every block, *model* is the terminal model fed \
          with the same pieces from memory, *fold* is both, in fresh processes. Opening: a new `Playback`, then `seek` to one of \
          {PLACES} random bytes; every 10 MB are a second of the session.",
@@ -79,7 +79,7 @@ fn about(short: &Path, long: &Path) -> Result<String> {
     ))
 }
 
-/// Writes a recording with so many bytes of output.
+/// Writes a recording with `bytes` bytes of output.
 fn record(folder: &Path, bytes: u64) -> Result<PathBuf> {
     eprintln!("writing a recording of {} MB", bytes / 1_000_000);
     let path = folder.join(format!("{bytes}.ahr"));
@@ -87,7 +87,7 @@ fn record(folder: &Path, bytes: u64) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The commands people use, on both.
+/// Measures the commands people use, on both recordings.
 fn replays(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
     let home = Hermetic::new()?;
     for (what, command) in [
@@ -103,7 +103,7 @@ fn replays(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
                 rates.push(bytes as f64 / 1e6 / cost.cpu);
                 peaks.push(cost.peak);
             }
-            report.goal(&format!("{what}, {name}"), &Samples::new(rates).median("MB/s"), WANTED);
+            report.goal(&format!("{what}, {name}"), &Samples::new(rates).median("MB/s"), RATE_GOAL);
             report.row(&format!("{what}, {name}: peak memory"), &Samples::new(peaks).median("MiB"));
         }
     }
@@ -123,7 +123,7 @@ fn cost(command: &mut Command) -> Result<Cost> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
     let (pid, mut peak) = (child.id().to_string(), f64::NAN);
     let status = loop {
-        // The peak only grows: the last one that is seen is it. An ended process has none.
+        // The peak only grows, so the last value counts. An ended process has none.
         peak = memory_of(&pid, "VmHWM").unwrap_or(peak);
         match child.try_wait()? {
             Some(status) => break status,
@@ -134,8 +134,8 @@ fn cost(command: &mut Command) -> Result<Cost> {
     Ok(Cost { cpu: process::cpu_of_ended_children()? - before, peak })
 }
 
-/// What is nearest to it elsewhere: all bytes of a recording, without a terminal. It wants one to write to, which `script` makes.
-/// Gives back why it was not measured.
+/// Measures the closest peer, which outputs all bytes of a recording without a terminal model. It needs a terminal, which `script`
+/// provides. Returns a note if it could not be measured.
 fn asciinema(report: &mut Report, recording: &Path) -> Result<Option<String>> {
     let (home, cast) = (Hermetic::new()?, recording.with_extension("cast"));
     let mut export = home.command(env!("CARGO_BIN_EXE_nerve"));
@@ -149,8 +149,7 @@ fn asciinema(report: &mut Report, recording: &Path) -> Result<Option<String>> {
         match cost(home.command("script").args(["-q", "-e", "-c", &line, "/dev/null"])) {
             Ok(cost) => rates.push(SHORT as f64 / 1e6 / cost.cpu),
             Err(error) => {
-                let why = error.to_string();
-                return Ok(Some(format!("Not compared with `asciinema cat` (in `script`): {why}.")));
+                return Ok(Some(format!("Not compared with `asciinema cat` (in `script`): {error}.")));
             }
         }
     }
@@ -158,7 +157,7 @@ fn asciinema(report: &mut Report, recording: &Path) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Where the time of a replay goes.
+/// Measures the parts of a replay.
 fn parts(report: &mut Report, recording: &Path) -> Result<()> {
     let path = recording.to_str().context("the folder's name is no UTF-8")?;
     for (how, what) in [("read", "reading"), ("model", "model"), ("fold", "fold")] {
@@ -166,14 +165,14 @@ fn parts(report: &mut Report, recording: &Path) -> Result<()> {
         for run in 1..=RUNS {
             eprintln!("{what}: {run} of {RUNS}");
             let figures = support::in_fresh_process(&[how, path])?;
-            rates.push(SHORT as f64 / 1e6 / figures.first().context("it says nothing")?);
+            rates.push(SHORT as f64 / 1e6 / figures.first().context("no figures")?);
         }
         report.row(&format!("library, 100 MB: {what}"), &Samples::new(rates).median("MB/s"));
     }
     Ok(())
 }
 
-/// Memory is to be that of a short recording: all of it where nothing is kept, and but for the scrollback where a terminal is.
+/// Compares peak memory for a short and a long recording. Without scrollback, both should be equal.
 fn memory(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
     for (how, what) in [("read", "reading"), ("bare", "fold without scrollback")] {
         let mut peaks = Vec::new();
@@ -181,12 +180,12 @@ fn memory(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
             eprintln!("memory, {what}: {name}");
             let path = path.to_str().context("the folder's name is no UTF-8")?;
             let figures = support::in_fresh_process(&[how, path])?;
-            let peak = *figures.get(1).context("it says too little")?;
+            let peak = *figures.get(1).context("a figure is missing")?;
             report.row(&format!("library, {name}: {what}, peak memory"), &Figure::one(peak, "MiB"));
             peaks.push(peak);
         }
         let more = Figure::one(peaks[1] - peaks[0], "MiB");
-        report.goal(&format!("{what}: memory that 1 GB takes more than 100 MB"), &more, FLAT);
+        report.goal(&format!("{what}: additional memory of 1 GB over 100 MB"), &more, MEMORY_GOAL);
     }
     Ok(())
 }
@@ -217,11 +216,11 @@ fn measure(how: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives the number of output bytes.
+/// Returns the number of output bytes.
 fn read(path: &Path) -> Result<u64> {
     let (mut reader, mut end) = (Reader::open(path)?, 0);
     while let Some(part) = reader.next()? {
-        let Part::Block(block) = part else { bail!("something is lost") };
+        let Part::Block(block) = part else { bail!("a block is lost") };
         end = block.output().end;
     }
     Ok(end)
@@ -250,7 +249,7 @@ fn opening(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
         report.goal(&format!("{name}: opening at a random byte, p99"), &worst, Goal::AtMost(100.0));
         let without = paths.iter().take(WITHOUT).map(|place| milliseconds(|| play_to(path, *place)));
         let without = Samples::new(without.collect::<Result<_>>()?);
-        report.row(&format!("{name}: opening at {WITHOUT} of them without an index"), &without.median("ms"));
+        report.row(&format!("{name}: opening at {WITHOUT} of these without an index"), &without.median("ms"));
     }
     Ok(())
 }
@@ -263,12 +262,13 @@ fn open_at(path: &Path, offset: u64) -> Result<()> {
     Ok(())
 }
 
-/// As far as whole records go.
+/// Plays whole records up to `offset`.
 fn play_to(path: &Path, offset: u64) -> Result<()> {
     let mut play = Playback::open(path, Size::default())?;
-    let left = play.play(|record| !matches!(record.body, Body::Data { off, .. } if off > offset), |_| ())?;
+    let has_more =
+        play.play(|record| !matches!(record.body, Body::Data { off, .. } if off > offset), |_| ())?;
     let at = play.replay().terminal.offset();
-    ensure!(!left || at >= offset, "it is at {at} instead of {offset}");
+    ensure!(!has_more || at >= offset, "it is at {at} instead of {offset}");
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use nerve_testkit::{Hermetic, wait_until};
 use server_process::{LiveServer, run};
 use support::{Figure, Goal, Report, Samples, memory_of};
 
-/// Idle time that is watched.
+/// Observed idle time.
 const IDLE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
@@ -115,13 +115,13 @@ async fn idle(report: &mut Report) -> Result<()> {
     ready_nodes(&client, 50).await?;
     let full = memory_of(&pid, "VmRSS")?;
 
-    // What the nodes' start left to do has to be over.
+    // Waits until the nodes' start has settled.
     let quiet = wait_until(Duration::from_secs(30), || {
         let before = ticks(&pid).ok();
         std::thread::sleep(Duration::from_millis(200));
         before == ticks(&pid).ok()
     });
-    ensure!(quiet, "the server does not come to rest");
+    ensure!(quiet, "the server does not become idle");
     eprintln!("server: idle for {IDLE:?}");
     let (before, woken) = (ticks(&pid)?, wakeups(&pid)?);
     tokio::time::sleep(IDLE).await;
@@ -129,10 +129,10 @@ async fn idle(report: &mut Report) -> Result<()> {
     let woken = (wakeups(&pid)? - woken) as f64 / IDLE.as_secs_f64();
     let what = format!("CPU of the server with 50 ready nodes, over {} s", IDLE.as_secs());
     report.goal(&what, &Figure::one(percent, "%"), Goal::AtMost(0.0));
-    report.row("times it woke up, a second", &Figure::one(woken, ""));
+    report.row("wake-ups per second", &Figure::one(woken, ""));
     report.row("memory of a server without nodes", &Figure::one(empty, "MiB"));
     report.row("memory of a server with 50 nodes", &Figure::one(full, "MiB"));
-    report.row("that is for each node", &Figure::one((full - empty) / 50.0, "MiB"));
+    report.row("memory per node", &Figure::one((full - empty) / 50.0, "MiB"));
     Ok(())
 }
 
@@ -156,7 +156,7 @@ fn ticks(pid: &str) -> Result<u64> {
     Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
 }
 
-/// How often its threads have waited for something and got it.
+/// Returns the number of voluntary context switches of a process.
 fn wakeups(pid: &str) -> Result<u64> {
     let mut sum = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {

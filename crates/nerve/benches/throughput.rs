@@ -32,7 +32,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(arguments) = support::fresh_process_arguments() {
-        let [how, argv @ ..] = arguments.as_slice() else { bail!("who reads what?") };
+        let [how, argv @ ..] = arguments.as_slice() else { bail!("expected a reader and a program") };
         return tokio::runtime::Runtime::new()?.block_on(measure(how, argv.to_vec()));
     }
     let mut report = Report::new(
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Lines of 1–160 characters, as text has them.
+/// Writes text lines of 1–160 characters.
 fn write_text(path: &Path) -> Result<()> {
     const WORDS: &str = "It is a truth universally acknowledged, that a single process in possession of a \
                          good terminal must be in want of a reader. ";
@@ -83,7 +83,7 @@ fn write_text(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Rounds of raw, node and model.
+/// Runs rounds of raw, node and model.
 fn compare(report: &mut Report, what: &str, argv: &[&str]) -> Result<()> {
     let [mut raw, mut node, mut model, mut share, mut peak] = [const { Vec::new() }; 5];
     for round in 1..=PAIRS {
@@ -109,7 +109,7 @@ fn value(values: &[f64], at: usize) -> Result<f64> {
     values.get(at).copied().context("a figure is missing")
 }
 
-/// Prints seconds, peak MiB and, where they are counted, bytes.
+/// Prints seconds, peak MiB and, if counted, bytes.
 async fn measure(how: &str, argv: Vec<String>) -> Result<()> {
     let program = Program { argv, cwd: None, env: BTreeMap::new(), env_remove: Vec::new() };
     let start = Instant::now();
@@ -152,7 +152,7 @@ async fn drive(program: Program) -> Result<u64> {
         parser: ParserKind::None,
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
-        journal: Journal::off(),
+        journal: Journal::disabled(),
         adopted: None,
         answers: true,
         events: Publisher::new(Clock::start()),

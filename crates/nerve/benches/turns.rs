@@ -23,12 +23,12 @@ const RUNS: usize = 7;
 const TURNS: usize = 100;
 const PROMPT_RUNS: usize = 3;
 
-/// Prompts without the usual ending, without any text, of two lines, and one that is never the same twice.
+/// Prompts: without the usual ending, empty, of two lines, and different each time.
 const PROMPTS: [(&str, &str); 4] = [
     ("`me: `", "me: "),
-    ("of no text at all", ""),
+    ("without text", ""),
     ("of two lines that ends in a bracket", "\n[\\w]\n(100%)"),
-    ("that is another one each turn", "$RANDOM \\# $EPOCHREALTIME ~ "),
+    ("that changes each turn", "$RANDOM \\# $EPOCHREALTIME ~ "),
 ];
 
 #[tokio::main]
@@ -40,10 +40,10 @@ async fn main() -> Result<()> {
         "Turns",
         &format!(
             "{TURNS} sequential turns `echo N`, {RUNS} runs by each in turn. nerve: a client, the Unix \
-             socket of a `nerve server`, a node over bash, the audit log on; it is not told the prompt. \
-             pexpect: the same bash, its prompt known to the letter, `delaybeforesend` off; *without \
+             socket of a `nerve server`, a node over bash, the audit log on; nerve does not know the prompt. \
+             pexpect: the same bash with an exactly known prompt, `delaybeforesend` off; *without \
              waits*: `delayafterread` off too. *bash itself*: a bare loop on the terminal that knows the \
-             prompt, which is the floor. A value is the median, or the 99th percentile, of a run."
+             prompt: the lower bound. A value is the median, or the 99th percentile, of a run."
         ),
     );
     let server = LiveServer::start()?;
@@ -65,8 +65,8 @@ async fn main() -> Result<()> {
     if python.is_some() {
         pexpect.rows(&mut report, "pexpect", None);
         hasty.rows(&mut report, "pexpect without waits", None);
-        report.goal("nerve through pexpect, medians", &nerve.through(&pexpect), Goal::AtMost(1.5));
-        report.row("nerve through pexpect without waits, medians", &nerve.through(&hasty));
+        report.goal("nerve / pexpect, medians", &nerve.ratio(&pexpect), Goal::AtMost(1.5));
+        report.row("nerve / pexpect without waits, medians", &nerve.ratio(&hasty));
     } else {
         report.note("pexpect is not installed here: `cargo xtask setup` installs it.");
     }
@@ -87,7 +87,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What came of one run: milliseconds for each turn, and how many answers were wrong.
+/// Result of a run: milliseconds per turn, and the number of wrong answers.
 type Run = (Vec<f64>, usize);
 
 #[derive(Default)]
@@ -105,22 +105,22 @@ impl Runs {
         self.wrong += wrong;
     }
 
-    /// How many times the other's median each median is, run by run.
-    fn through(&self, other: &Runs) -> Figure {
+    /// Returns the ratios of the medians, run by run.
+    fn ratio(&self, other: &Runs) -> Figure {
         let ratios = self.medians.iter().zip(&other.medians).map(|(a, b)| a / b).collect();
         Samples::new(ratios).median("×")
     }
 
-    fn rows(&self, report: &mut Report, who: &str, goal: Option<Goal>) {
+    fn rows(&self, report: &mut Report, name: &str, goal: Option<Goal>) {
         let median = Samples::new(self.medians.clone()).median("ms");
         match goal {
-            Some(goal) => report.goal(&format!("{who}: median"), &median, goal),
-            None => report.row(&format!("{who}: median"), &median),
+            Some(goal) => report.goal(&format!("{name}: median"), &median, goal),
+            None => report.row(&format!("{name}: median"), &median),
         }
-        report.row(&format!("{who}: p99"), &Samples::new(self.tails.clone()).median("ms"));
+        report.row(&format!("{name}: p99"), &Samples::new(self.tails.clone()).median("ms"));
         let turns = self.medians.len() * TURNS;
         let wrong = Figure::one(self.wrong as f64, "");
-        report.goal(&format!("{who}: wrong answers of {turns}"), &wrong, Goal::AtMost(0.0));
+        report.goal(&format!("{name}: wrong answers of {turns}"), &wrong, Goal::AtMost(0.0));
     }
 }
 
@@ -155,7 +155,7 @@ fn by_pexpect(python: &Path, options: &[&str]) -> Result<Run> {
     Ok((times, wrong))
 }
 
-/// Debian's interpreter has Debian's packages; another `python3` may stand before it.
+/// Returns an interpreter with pexpect. Only Debian's has Debian's packages, and another `python3` may precede it in PATH.
 fn python_with_pexpect() -> Option<PathBuf> {
     let has_pexpect = |python: &PathBuf| {
         let check = Command::new(python).args(["-c", "import pexpect"]).output();

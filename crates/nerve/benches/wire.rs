@@ -24,17 +24,17 @@ use tokio::task::JoinSet;
 
 /// Requests of one client whose round trips are timed.
 const TIMED: usize = 20_000;
-/// How long throughput is counted.
+/// Duration of a throughput measurement.
 const COUNTED: Duration = Duration::from_secs(3);
 /// Requests that a client sends before it reads their answers.
 const BATCH: usize = 32;
-/// Subscribers that get each event.
+/// Number of subscribers.
 const SUBSCRIBERS: usize = 100;
-/// Events each of them gets.
+/// Number of events per subscriber.
 const EVENTS: usize = 2000;
-/// Connections that are opened and left alone.
+/// Number of idle connections.
 const IDLE: usize = 500;
-/// Clients whose every answer is checked, and commands of each.
+/// Clients in the test that checks every answer, and commands of each.
 const CHECKED: (usize, usize) = (1000, 100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Transport {
     }
 }
 
-/// A server, and how to come in.
+/// A server with its addresses and token.
 struct Target {
     server: LiveServer,
     tcp: SocketAddr,
@@ -89,7 +89,7 @@ impl Target {
         Ok(client)
     }
 
-    /// A client whose thread sleeps while it waits, and what it asks.
+    /// Returns a blocking client and its request.
     fn plain(&self, transport: Transport) -> Result<(Plain, Vec<u8>)> {
         let tcp = |address| -> Result<Box<dyn blocking_client::Stream>> {
             let stream = std::net::TcpStream::connect(address)?;
@@ -110,7 +110,7 @@ impl Target {
         Ok((client, request))
     }
 
-    /// What each request over HTTP begins with.
+    /// Returns the head of each HTTP request.
     fn head(&self) -> String {
         let (host, token) = (self.http, &self.token);
         format!(
@@ -118,7 +118,7 @@ impl Target {
         )
     }
 
-    /// What a client says first; each line is answered.
+    /// Returns a client's first lines; each is answered.
     fn greeting(&self, transport: Transport) -> Vec<String> {
         let token = &self.token;
         let hello =
@@ -141,7 +141,7 @@ async fn tcp(address: SocketAddr) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(stream))
 }
 
-/// One connection that speaks no more than it must: what is measured is the server.
+/// A minimal client, so that the figures are the server's.
 struct Client {
     stream: BufReader<Box<dyn Stream>>,
     transport: Transport,
@@ -164,7 +164,7 @@ impl Client {
         self.send(ping(id).as_bytes()).await
     }
 
-    /// The next answer's bytes.
+    /// Returns the next answer's bytes.
     async fn answer(&mut self) -> Result<&[u8]> {
         let mut length = None;
         loop {
@@ -212,10 +212,10 @@ async fn main() -> Result<()> {
     }
     let mut report = Report::new(
         "Wire",
-        "`PING` over each transport, by clients that do no more than they must, on the same two cores as the server. *round trip*: one \
-         client, one request at a time, its thread asleep while it waits. *echo*: the same with a thread at the other end that sends back \
-         80 bytes over a Unix socket, in the same run: what it costs this machine to wake two idle cores. *on one core*: client and server \
-         are kept on the first, so that none has to be woken. *at a time*: each client waits for its answer before it asks again; *in batches*: it sends 32 \
+        "`PING` over each transport, by minimal clients, on the same two cores as the server. *round trip*: one \
+         client, one request at a time, its thread blocks while it waits. *echo*: a thread returns 80 bytes over a Unix socket, \
+         in the same run: the cost of waking two idle cores on this machine. *on one core*: client and server \
+         are pinned to the first core, so that none has to be woken. *at a time*: each client waits for an answer before the next request; *in batches*: it sends 32 \
          requests, then reads their answers (over HTTP: pipelined). A value of throughput is of one run of 3 s.",
     );
     let target = Target::start()?;
@@ -257,12 +257,12 @@ fn round_trips(target: &Target, transport: Transport, raw: &Samples, report: &mu
         Transport::Tcp | Transport::Http => report.row(&what, &times.median("µs")),
     }
     report.row(&format!("{}: round trip, p99", transport.name()), &Figure::one(times.quantile(0.99), "µs"));
-    let beside = Figure::one(times.quantile(0.5) / raw.quantile(0.5), "");
-    report.row(&format!("{}: round trip, × echo", transport.name()), &beside);
+    let ratio = Figure::one(times.quantile(0.5) / raw.quantile(0.5), "");
+    report.row(&format!("{}: round trip, × echo", transport.name()), &ratio);
     Ok(())
 }
 
-/// Round trips for which no core has to wake.
+/// Measures round trips that wake no core.
 fn on_one_core(report: &mut Report) -> Result<()> {
     let raw = blocking_client::echo(TIMED, true)?;
     report.row("on one core: echo: round trip", &raw.median("µs"));
@@ -280,7 +280,7 @@ fn on_one_core(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Answers a second, all clients together.
+/// Returns answers per second of all clients together.
 async fn throughput(target: &Target, transport: Transport, clients: usize, batch: usize) -> Result<f64> {
     let mut all = JoinSet::new();
     let mut ready = Vec::new();
@@ -306,13 +306,13 @@ async fn throughput(target: &Target, transport: Transport, clients: usize, batch
         });
     }
     let mut answers = 0;
-    while let Some(done) = all.join_next().await {
-        answers += done??;
+    while let Some(result) = all.join_next().await {
+        answers += result??;
     }
     Ok(answers as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Events to many subscribers: each gets all, in order.
+/// Measures events to many subscribers. Each receives all in order.
 async fn fan_out(report: &mut Report) -> Result<()> {
     eprintln!("wire: fan-out");
     let target = Target::start()?;
@@ -345,22 +345,22 @@ async fn fan_out(report: &mut Report) -> Result<()> {
         let answer: Value = serde_json::from_slice(maker.answer().await?)?;
         ensure!(answer["success"] == true, "{answer}");
     }
-    while let Some(done) = all.join_next().await {
-        done??;
+    while let Some(result) = all.join_next().await {
+        result??;
     }
     let events = (SUBSCRIBERS * EVENTS) as f64;
-    let what = format!("events handed to {SUBSCRIBERS} subscribers, each made by a CREATE_NODE");
+    let what = format!("events delivered to {SUBSCRIBERS} subscribers, each caused by a CREATE_NODE");
     report.row(&what, &Figure::one(events / start.elapsed().as_secs_f64(), "/s"));
     Ok(())
 }
 
-/// What a connection that is left alone costs the server.
+/// Measures the server's memory per idle connection.
 async fn idle(transport: Transport, report: &mut Report) -> Result<()> {
     eprintln!("wire: idle over {}", transport.name());
     let target = Target::start()?;
     let pid = target.server.process.id().to_string();
     let mut open = Vec::new();
-    // What the server takes once is not a connection's.
+    // One-time costs of the server do not count.
     for _ in 0..10 {
         open.push(target.connect(transport).await?);
     }
@@ -377,7 +377,7 @@ async fn idle(transport: Transport, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Many clients at once, each answer checked.
+/// Checks each answer of many concurrent clients.
 async fn checked(report: &mut Report) -> Result<()> {
     eprintln!("wire: every answer checked");
     let target = Target::start()?;
@@ -402,15 +402,15 @@ async fn checked(report: &mut Report) -> Result<()> {
         });
     }
     let mut wrong = 0;
-    while let Some(done) = all.join_next().await {
-        if let Err(error) = done? {
+    while let Some(result) = all.join_next().await {
+        if let Err(error) = result? {
             eprintln!("{error:#}");
             wrong += 1;
         }
     }
     let rate = (clients * commands) as f64 / start.elapsed().as_secs_f64();
     let what = format!(
-        "{clients} clients with {commands} commands each, every answer checked: clients with a wrong one"
+        "{clients} clients with {commands} commands each, every answer checked: clients with a wrong answer"
     );
     report.goal(&what, &Figure::one(f64::from(wrong), ""), Goal::AtMost(0.0));
     report.row("that is", &Figure::one(rate, "/s"));

@@ -44,7 +44,7 @@ pub struct SessionArgs {
     #[serde(default)]
     pub elsewhere: Vec<String>,
     /// Method of finding the conversation of a running program.
-    pub learn: Option<Learn>,
+    pub learn: Option<IdSource>,
     /// Format of the program's session files, if they can be cut at a moment.
     pub past: Option<PastKind>,
     /// Reason why conversations cannot be forked, for programs without support.
@@ -115,7 +115,7 @@ pub enum ValueKind {
 /// Ways to find the conversation of a running program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Learn {
+pub enum IdSource {
     /// `~/.claude/sessions/<pid>.json`.
     Claude,
     /// The only rollout file that the process or a child has open; its name contains the id.

@@ -32,8 +32,9 @@ pub use conversation::{ConversationMessage, ConversationOptions};
 pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph};
 pub use history::GetHistory;
 pub use node::{
-    AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode, LikeNode,
-    ListNodes, ResizeNode, RunCommand, SendInterrupt, StartNode, StopNode, WaitNode, WriteData,
+    AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode,
+    InheritedNode, ListNodes, ResizeNode, RunCommand, SendInterrupt, StartNode, StopNode, WaitNode,
+    WriteData,
 };
 pub use proxy::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
 pub use read::read;

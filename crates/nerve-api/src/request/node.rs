@@ -79,14 +79,14 @@ pub struct CreateNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationOptions>,
     /// Existing node whose environment variables and proxy are inherited, unless set in this request. Their values are not disclosed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub like: Option<LikeNode>,
+    #[serde(rename = "like", default, skip_serializing_if = "Option::is_none")]
+    pub inherit: Option<InheritedNode>,
 }
 
 /// Another node of the same server, from which CREATE_NODE inherits settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LikeNode {
+pub struct InheritedNode {
     /// Id of the node.
     pub node_id: String,
     /// Session of the node.
@@ -138,7 +138,7 @@ impl CreateNode {
             chat: None,
             proxy: None,
             conversation: None,
-            like: None,
+            inherit: None,
         }
     }
 }

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 pub const MAX_WAITING: usize = 1024;
 /// Maximum size of queued events in bytes, because outputs of tools are long.
 pub const MAX_WAITING_BYTES: usize = 16 << 20;
-/// How long dropping the pipe waits for the reader to take the rest.
+/// Time that dropping the pipe waits for the reader to drain it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The writing end of an events pipe.
@@ -49,7 +49,7 @@ struct State {
     bytes: usize,
     /// Number of events dropped since the last queued frame, and the time of the last of them.
     dropped: Option<(u64, TsMs)>,
-    /// Why the pipe ended.
+    /// Reason for the end of the pipe.
     failed: Option<String>,
     is_failure_reported: bool,
     is_closing: bool,
@@ -72,7 +72,7 @@ impl EventsPipe {
     ///
     /// # Errors
     /// [`PipeEnded`], once: the reader is gone or the pipe is broken. Later events are dropped silently.
-    pub fn tell(&self, activity: &Activity) -> Result<(), PipeEnded> {
+    pub fn send(&self, activity: &Activity) -> Result<(), PipeEnded> {
         let mut state = self.shared.lock();
         if let Some(reason) = state.failed.clone() {
             let was_reported = std::mem::replace(&mut state.is_failure_reported, true);
@@ -221,7 +221,7 @@ mod tests {
         let long = "x".repeat(60_000);
         let events: Vec<Activity> = (0..200).map(|at| thought(&format!("{at} {long}"))).collect();
         for activity in &events {
-            assert_eq!(pipe.tell(activity), Ok(()));
+            assert_eq!(pipe.send(activity), Ok(()));
         }
         drop(pipe);
         assert!(reading.join().unwrap() == events);
@@ -233,18 +233,18 @@ mod tests {
         let pipe = EventsPipe::new(writer).unwrap();
         let piece = "x".repeat(1000);
         let count = 5000;
-        let begun = Instant::now();
+        let start = Instant::now();
         for at in 0..count {
-            assert_eq!(pipe.tell(&thought(&format!("{at} {piece}"))), Ok(()));
+            assert_eq!(pipe.send(&thought(&format!("{at} {piece}"))), Ok(()));
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "a caller was blocked");
+        assert!(start.elapsed() < Duration::from_secs(5), "a caller was blocked");
         let reading = std::thread::spawn(move || all(reader));
         // The next event that fits is preceded by the count.
         let deadline = Instant::now() + Duration::from_secs(20);
         while pipe.shared.lock().dropped.is_some() {
             assert!(Instant::now() < deadline, "the queue does not drain");
             if pipe.shared.lock().frames.is_empty() {
-                pipe.tell(&thought("again")).unwrap();
+                pipe.send(&thought("again")).unwrap();
             }
             std::thread::yield_now();
         }
@@ -275,11 +275,11 @@ mod tests {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         for _ in 0..200 {
-            pipe.tell(&thought(&"x".repeat(60_000))).unwrap();
+            pipe.send(&thought(&"x".repeat(60_000))).unwrap();
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         drop(pipe);
-        assert!(begun.elapsed() < CLOSE_TIMEOUT * 5);
+        assert!(start.elapsed() < CLOSE_TIMEOUT * 5);
         drop(reader);
     }
 
@@ -288,19 +288,19 @@ mod tests {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         drop(reader);
-        pipe.tell(&thought("lost")).unwrap();
+        pipe.send(&thought("lost")).unwrap();
         let over = |state: &mut State| !state.is_over;
         drop(pipe.shared.over.wait_while(pipe.shared.lock(), over).unwrap());
-        let ended = pipe.tell(&thought("still lost")).unwrap_err();
+        let ended = pipe.send(&thought("still lost")).unwrap_err();
         assert!(ended.reason.contains("pipe"), "{ended}");
-        assert_eq!(pipe.tell(&thought("and again")), Ok(()));
+        assert_eq!(pipe.send(&thought("and again")), Ok(()));
     }
 
     #[test]
     fn oversized_event_is_counted_as_dropped() {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
-        pipe.tell(&thought(&"x".repeat(MAX_EVENT))).unwrap();
+        pipe.send(&thought(&"x".repeat(MAX_EVENT))).unwrap();
         drop(pipe);
         let events = all(reader);
         assert!(

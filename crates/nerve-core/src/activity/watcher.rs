@@ -36,15 +36,15 @@ impl Watcher {
     /// The path is not a folder, or the system allows no more watches.
     pub(crate) fn folder(&self, folder: &Path) -> io::Result<()> {
         // Added to existing watches, because the parent of one folder may be watched as another.
-        let made = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
-        let files = made | WatchFlags::MODIFY;
+        let folders = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
+        let files = folders | WatchFlags::MODIFY;
         'again: loop {
             if self.add(folder, files)? {
                 return Ok(());
             }
             let mut missing = folder;
             while let Some(parent) = missing.parent() {
-                if self.add(parent, made)? {
+                if self.add(parent, folders)? {
                     // Created before its parent was watched, so there will be no event.
                     if missing.exists() {
                         continue 'again;
@@ -73,7 +73,7 @@ impl Watcher {
     pub(crate) async fn changed(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
-            let taken = ready.try_io(|inotify| {
+            let result = ready.try_io(|inotify| {
                 let mut events = [0; EVENT_BUFFER];
                 let mut any = false;
                 loop {
@@ -85,7 +85,7 @@ impl Watcher {
                     }
                 }
             });
-            match taken {
+            match result {
                 Ok(done) => return done,
                 Err(_would_block) => {}
             }

@@ -30,7 +30,7 @@ pub(super) struct Answer {
     pub(super) tool_calls: Vec<ToolCall>,
     /// The model that answered, as named by the API.
     pub(super) model: Option<String>,
-    /// Why the answer ended: `stop`, `tool_calls`, `length`, `content_filter` as in OpenAI's API; other values as received.
+    /// Finish reason: `stop`, `tool_calls`, `length`, `content_filter` as in OpenAI's API; other values as received.
     pub(super) finish: String,
     pub(super) usage: Usage,
 }

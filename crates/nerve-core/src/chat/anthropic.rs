@@ -47,9 +47,9 @@ fn message(message: &Message) -> Option<Value> {
     Some(match message {
         Message::User { text } => json!({ "role": "user", "content": text }),
         Message::Assistant { text, tool_calls } => {
-            let said = Some(text).filter(|text| !text.trim().is_empty());
+            let text = Some(text).filter(|text| !text.trim().is_empty());
             let mut blocks: Vec<Value> =
-                said.map(|text| json!({ "type": "text", "text": text })).into_iter().collect();
+                text.map(|text| json!({ "type": "text", "text": text })).into_iter().collect();
             blocks.extend(tool_calls.iter().map(tool_use));
             if blocks.is_empty() {
                 return None;
@@ -227,8 +227,8 @@ mod tests {
 
     #[test]
     fn incomplete_stream_is_an_error() {
-        let said = delta(0, json!({ "type": "text_delta", "text": "Hel" }));
-        assert!(matches!(fold(&[start(), said]), Err(Fault::ClosedEarly)));
+        let partial = delta(0, json!({ "type": "text_delta", "text": "Hel" }));
+        assert!(matches!(fold(&[start(), partial]), Err(Fault::ClosedEarly)));
         assert!(matches!(event(&mut PartialAnswer::default(), "{\"type\": "), Err(Fault::Malformed(_))));
         let error =
             json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });

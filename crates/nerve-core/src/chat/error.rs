@@ -10,7 +10,7 @@ use crate::error::{EngineError, ErrorKind};
 /// Maximum number of characters of an API's message in an error.
 const MAX_MESSAGE_CHARS: usize = 500;
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The status is not a success.

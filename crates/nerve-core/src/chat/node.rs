@@ -19,7 +19,7 @@ use super::turn_queue::CANCEL_GRACE;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::node::terminal::{Journal, Prompt, prompt_of};
 use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
@@ -67,7 +67,7 @@ impl Node for ChatNode {
         "chat"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 
@@ -115,9 +115,9 @@ impl Node for ChatNode {
     fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
         let journal = match &self.inner.setup.fork_journals {
             Some(factory) => factory.journal(at, true),
-            None => Ok(Journal::off()),
+            None => Ok(Journal::disabled()),
         };
-        Some(journal.map(|journal| Arc::new(self.copy_as(named(at), journal)) as NodeHandle))
+        Some(journal.map(|journal| Arc::new(self.copy_as(with_session(at), journal)) as NodeHandle))
     }
 
     fn as_chat(&self) -> Option<&ChatNode> {
@@ -187,19 +187,19 @@ impl ChatNode {
     pub fn read(&self, lines: Option<usize>) -> String {
         let mut text = String::new();
         for message in &self.conversation().messages {
-            let (who, said) = match message {
+            let (role, content) = match message {
                 Message::User { text } => ("user", text.clone()),
                 Message::Assistant { text, tool_calls } => {
                     let calls = tool_calls.iter().map(|call| format!("{}({})", call.name, call.arguments));
-                    let said = Some(text.clone()).filter(|text| !text.is_empty());
-                    ("assistant", said.into_iter().chain(calls).collect::<Vec<_>>().join("\n"))
+                    let content = Some(text.clone()).filter(|text| !text.is_empty());
+                    ("assistant", content.into_iter().chain(calls).collect::<Vec<_>>().join("\n"))
                 }
                 Message::Tools { results } => {
-                    let said: Vec<&str> = results.iter().map(|result| result.content.as_str()).collect();
-                    ("tools", said.join("\n"))
+                    let contents: Vec<&str> = results.iter().map(|result| result.content.as_str()).collect();
+                    ("tools", contents.join("\n"))
                 }
             };
-            text.push_str(&format!("{who}: {said}\n"));
+            text.push_str(&format!("{role}: {content}\n"));
         }
         tail(text.trim_end(), lines)
     }
@@ -247,17 +247,17 @@ impl ChatNode {
         let (node, limit) = (self.clone(), prompt.timeout);
         let far = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(MAX_TIMEOUT);
         let turn = tokio::spawn(async move { node.run_turn(&prompt, &context, far).await });
-        let done = match limit {
+        let result = match limit {
             None => turn.await,
             Some(limit) => match timeout(limit.min(MAX_TIMEOUT), turn).await {
-                Ok(done) => done,
+                Ok(result) => result,
                 Err(_) => {
                     let error = self.error(ErrorKind::Timeout, &format!("no answer within {limit:?}"));
                     return Err(error.hint("the turn continues; its end is in the history"));
                 }
             },
         };
-        done.unwrap_or_else(|error| Err(self.error(ErrorKind::Internal, &error.to_string())))
+        result.unwrap_or_else(|error| Err(self.error(ErrorKind::Internal, &error.to_string())))
     }
 
     /// Waits until the node is in one of `states`. Returns at once if it is.
@@ -382,6 +382,6 @@ pub(super) fn tail(text: &str, lines: Option<usize>) -> String {
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
 }

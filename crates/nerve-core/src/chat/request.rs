@@ -25,7 +25,7 @@ use nerve_host::clock::Clock;
 pub(super) const MAX_BODY: usize = 16 << 20;
 /// Maximum number of bytes read of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// How long to read on after the end of an answer.
+/// Time to keep reading after the end of an answer.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The endpoint and its key. `Debug` does not show the key.
@@ -42,7 +42,7 @@ pub(super) struct Api {
 #[derive(Debug)]
 pub(super) struct ApiReply {
     pub(super) answer: Answer,
-    /// How often the request was retried.
+    /// Number of retries.
     pub(super) retries: u32,
     /// Size of the answer in bytes.
     pub(super) bytes: u64,
@@ -103,16 +103,16 @@ impl Api {
             )));
         }
         let mut span = self.begin_span(&model, context);
-        let done = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
+        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
             span.attributes.set("nerve.retries", retries);
-            match &done {
+            match &result {
                 Ok(reply) => reply.answer.describe(span),
                 Err(error) => set_error(span, error),
             }
         });
-        done
+        result
     }
 
     /// Begins the span of a request. Its attempts have no spans of their own.

@@ -1,4 +1,4 @@
-//! What a chat node is created from: its settings and its environment.
+//! Settings and environment of a chat node.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Setup {
     /// Checks that a node can be created.
     ///
     /// # Errors
-    /// As [`super::ChatNode::new`].
+    /// See [`super::ChatNode::new`].
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         self.spec.check()?;
         self.api().map(drop)

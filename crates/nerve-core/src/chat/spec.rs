@@ -45,10 +45,10 @@ pub struct ChatSpec {
     /// The model may call several tools at once; they run at the same time.
     #[serde(default = "yes")]
     pub parallel_tool_calls: bool,
-    /// How often in one turn tools are run and the model is called again.
+    /// Limit of tool rounds per turn; each runs tools and calls the model again.
     #[serde(default = "max_tool_rounds")]
     pub max_tool_rounds: u32,
-    /// How often a failed request is retried.
+    /// Limit of retries of a failed request.
     #[serde(default = "retries")]
     pub retries: u32,
     /// The file that stores the conversation: read at the start if it exists, written after each turn.

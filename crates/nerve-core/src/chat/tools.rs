@@ -197,7 +197,7 @@ fn find_called<'a>(tools: &'a [Tool], call: &ToolCall) -> Option<&'a Tool> {
 async fn run_one(tools: &[Tool], call: ToolCall, context: &ExecutionContext) -> FinishedCall {
     let tool = find_called(tools, &call);
     let name = tool.map_or(call.name.clone(), |tool| tool.name.clone());
-    let said = match tool {
+    let reply = match tool {
         None => {
             let known: Vec<&str> = tools.iter().map(|tool| tool.api_name.as_str()).collect();
             Err(format!("no tool '{}'; tools: {}", call.name, known.join(", ")))
@@ -207,7 +207,7 @@ async fn run_one(tools: &[Tool], call: ToolCall, context: &ExecutionContext) -> 
             Err(wrong) => Err(wrong),
         },
     };
-    let (content, is_error) = match said {
+    let (content, is_error) = match reply {
         Ok(content) => (content, false),
         Err(content) => (content, true),
     };
@@ -275,17 +275,17 @@ fn truncate(content: String) -> String {
         return content;
     }
     let note = format!("\n[cut: {chars} characters in all]");
-    let kept: String = content.chars().take(MAX_RESULT - note.len()).collect();
-    kept + &note
+    let shortened: String = content.chars().take(MAX_RESULT - note.len()).collect();
+    shortened + &note
 }
 
 /// Returns the metadata of a call's section.
-pub(super) fn call_metadata(done: &FinishedCall) -> BTreeMap<String, String> {
-    let status = if done.result.is_error { "error" } else { "ok" };
+pub(super) fn call_metadata(finished: &FinishedCall) -> BTreeMap<String, String> {
+    let status = if finished.result.is_error { "error" } else { "ok" };
     BTreeMap::from([
-        ("tool".to_string(), done.name.clone()),
-        ("args".to_string(), done.call.arguments.clone()),
-        ("id".to_string(), done.call.id.clone()),
+        ("tool".to_string(), finished.name.clone()),
+        ("args".to_string(), finished.call.arguments.clone()),
+        ("id".to_string(), finished.call.id.clone()),
         ("status".to_string(), status.to_string()),
     ])
 }
@@ -329,8 +329,8 @@ mod tests {
         let session = session();
         let tools = find(&spec(&["upper", "fails", "long", "panics"]), &session).unwrap();
         let context = ExecutionContext::new(&session);
-        let mut done = run(&tools, vec![call(name, arguments)], &context, true).await;
-        let result = done.remove(0).result;
+        let mut finished = run(&tools, vec![call(name, arguments)], &context, true).await;
+        let result = finished.remove(0).result;
         (result.content, result.is_error)
     }
 

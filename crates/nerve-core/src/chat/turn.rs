@@ -52,14 +52,14 @@ impl Turn<'_> {
     /// # Errors
     /// The errors of [`Api::send`]; Budget; Api: the model calls tools although it may not.
     pub(super) async fn run(&mut self, prompt: &str) -> Result<TurnResult, EngineError> {
-        let mut done = TurnResult::default();
+        let mut result = TurnResult::default();
         let (mut rounds, mut is_over) = (0, false);
         self.messages.push(Message::User { text: prompt.to_string() });
         loop {
             self.check_budget()?;
             let choice = match is_over {
                 true => Choice::None,
-                false => tools::choice(self.spec, self.tools, done.requests == 0),
+                false => tools::choice(self.spec, self.tools, result.requests == 0),
             };
             let body = match self.spec.provider {
                 Provider::Anthropic => anthropic::request(self.spec, &self.messages, self.tools, &choice),
@@ -67,21 +67,21 @@ impl Turn<'_> {
             };
             let (context, chunks) = (self.context, self.context.chunks());
             let reply = self.api.send(&body, context, chunks, self.deadline, self.clock).await?;
-            done.requests = self.api.sent();
-            done.retries += reply.retries;
-            done.bytes += reply.bytes;
+            result.requests = self.api.sent();
+            result.retries += reply.retries;
+            result.bytes += reply.bytes;
             let answer = reply.answer;
             self.spent += answer.usage;
-            done.model = answer.model.or(done.model);
-            push_section(&mut done.sections, SectionKind::Thinking, &answer.thinking);
-            push_section(&mut done.sections, SectionKind::Text, &answer.text);
-            done.content.clone_from(&answer.text);
+            result.model = answer.model.or(result.model);
+            push_section(&mut result.sections, SectionKind::Thinking, &answer.thinking);
+            push_section(&mut result.sections, SectionKind::Text, &answer.text);
+            result.content.clone_from(&answer.text);
             let calls = answer.tool_calls;
             self.messages.push(Message::Assistant { text: answer.text, tool_calls: calls.clone() });
             if calls.is_empty() {
-                done.finish = if is_over { MAX_TOOL_ROUNDS.to_string() } else { answer.finish };
-                done.messages = std::mem::take(&mut self.messages);
-                return Ok(done);
+                result.finish = if is_over { MAX_TOOL_ROUNDS.to_string() } else { answer.finish };
+                result.messages = std::mem::take(&mut self.messages);
+                return Ok(result);
             }
             if answer.finish == LENGTH {
                 return Err(self.truncated_call_error());
@@ -100,11 +100,11 @@ impl Turn<'_> {
             for ran in &ran {
                 let mut section = Section::new(SectionKind::ToolCall, ran.result.content.clone());
                 section.metadata = tools::call_metadata(ran);
-                done.sections.push(section);
+                result.sections.push(section);
             }
             let results = ran.iter().map(|ran| ran.result.clone()).collect();
             self.messages.push(Message::Tools { results });
-            done.calls.extend(ran);
+            result.calls.extend(ran);
         }
     }
 

@@ -26,7 +26,7 @@ use crate::telemetry::{TurnAttributes, end_turn};
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
-/// How long to wait for running tools when a turn is ended early.
+/// Time to wait for running tools when a turn is ended early.
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 
 impl ChatNode {
@@ -41,9 +41,9 @@ impl ChatNode {
         let span = telemetry.begin_turn(context.trace_context(), &self.inner.node, &prompt.text, target);
         let mut inside = context.clone();
         inside.span = span.context().cloned();
-        let done = self.run_queued_turn(prompt, &inside, deadline).await;
-        end_turn(span, telemetry, &done, || None);
-        done
+        let result = self.run_queued_turn(prompt, &inside, deadline).await;
+        end_turn(span, telemetry, &result, || None);
+        result
     }
 
     async fn run_queued_turn(
@@ -77,7 +77,7 @@ impl ChatNode {
                 }
             }
         };
-        // Registered before the node becomes busy: whoever sees it busy can interrupt it.
+        // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let mut interrupted = pin!(inner.interrupt.notified());
         interrupted.as_mut().enable();
         let number = self.begin()?;
@@ -87,11 +87,11 @@ impl ChatNode {
         let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
         let time = (started, inner.clock.now());
         let ended = match outcome {
-            Ok((mut done, usage)) => {
+            Ok((mut result, usage)) => {
                 // Commits the turn to the conversation.
-                let problem = self.replace(std::mem::take(&mut done.messages)).await;
+                let problem = self.replace(std::mem::take(&mut result.messages)).await;
                 let spec = &inner.setup.spec;
-                let mut response = response(&inner.node.node, spec, (number, time), &mut done, usage);
+                let mut response = response(&inner.node.node, spec, (number, time), &mut result, usage);
                 if let Some(problem) = problem {
                     response.attributes.insert(Response::WARNINGS.to_string(), problem);
                 }
@@ -151,7 +151,7 @@ impl ChatNode {
             let mut work = pin!(turn.run(&prompt.text));
             let early = tokio::select! {
                 biased;
-                done = &mut work => Ok(done),
+                result = &mut work => Ok(result),
                 () = context.cancellation().wait() => Err(cancelled()),
                 () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
                 _ = stopping.wait_for(|state| *state != StateName::Busy) => {
@@ -163,7 +163,7 @@ impl ChatNode {
                 }
             };
             match early {
-                Ok(done) => done.map_err(|error| self.with_node_name(error)),
+                Ok(result) => result.map_err(|error| self.with_node_name(error)),
                 Err(error) => {
                     stop.cancel();
                     // Wait for the tools to end; the result of the turn is dropped.
@@ -180,7 +180,7 @@ impl ChatNode {
         }
         // The usage of a failed turn is in no response, so it is counted here.
         match ended {
-            Ok(done) => Ok((done, spent)),
+            Ok(result) => Ok((result, spent)),
             Err(error) => {
                 context.add_tokens(spent.total());
                 Err(error)
@@ -210,9 +210,9 @@ impl ChatNode {
     /// Replaces the conversation. If its file cannot be written, returns why; the conversation is replaced all the same.
     pub(super) async fn replace(&self, messages: Vec<Message>) -> Option<String> {
         let inner = &self.inner;
-        let kept = inner.setup.store_path().map(|path| (path, messages.clone()));
+        let stored = inner.setup.store_path().map(|path| (path, messages.clone()));
         self.conversation().messages = messages;
-        if let Some((path, messages)) = kept
+        if let Some((path, messages)) = stored
             && let Err(error) = run_blocking(move || file::save(&path, &messages)).await
         {
             tracing::warn!(node = %inner.node.node, %error, "the conversation was not saved");
@@ -260,14 +260,14 @@ impl ChatNode {
     /// Begins a turn. The caller holds the turn lock.
     fn begin(&self) -> Result<u64, EngineError> {
         let inner = &self.inner;
-        let begun = inner.state.send_if_modified(|state| {
+        let has_started = inner.state.send_if_modified(|state| {
             let ready = *state == StateName::Ready;
             if ready {
                 *state = StateName::Busy;
             }
             ready
         });
-        if !begun {
+        if !has_started {
             return Err(self.stopped_error());
         }
         inner
@@ -284,8 +284,8 @@ struct QueueSlot<'a>(&'a AtomicUsize);
 impl<'a> QueueSlot<'a> {
     fn take(waiting: &'a AtomicUsize) -> Option<QueueSlot<'a>> {
         let one_more = |count| (count < MAX_QUEUED).then_some(count + 1);
-        let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.is_ok().then_some(QueueSlot(waiting))
+        let slot = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        slot.is_ok().then_some(QueueSlot(waiting))
     }
 }
 

@@ -92,7 +92,7 @@ pub trait Channel: std::fmt::Debug + Send + Sync + 'static {
     /// Returns the last `lines` lines of output.
     ///
     /// # Errors
-    /// As [`Channel::read`].
+    /// See [`Channel::read`].
     fn read_tail(&self, lines: usize) -> NodeFuture<'_, String> {
         Box::pin(async move {
             let all = self.read().await?;
@@ -144,7 +144,7 @@ impl Node for ChannelNode {
         "channel"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

@@ -64,7 +64,7 @@ pub struct Dag {
 #[derive(Clone)]
 #[deprecated(note = "use Graph::set_max_parallel and a trace")]
 pub struct DagOptions {
-    /// Whether tasks may run concurrently [default: true].
+    /// Allows tasks to run concurrently [default: true].
     pub parallel: bool,
     /// Maximum number of concurrent tasks: at least 1 [default: 4].
     pub max_workers: usize,
@@ -94,7 +94,7 @@ pub struct TaskResult {
     pub status: TaskStatus,
     /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// Why it failed or was skipped.
+    /// Reason for a failed or skipped task.
     pub error: Option<String>,
     /// Output; null if there is none.
     pub output: Value,

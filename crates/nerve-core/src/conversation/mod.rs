@@ -55,7 +55,7 @@ impl ConversationId {
     }
 }
 
-/// Whether earlier messages are put in front of the prompt.
+/// Policy for prepending earlier messages to the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UseContext {
     /// Those that the node's program has not seen; none if the program would run them as commands.
@@ -86,13 +86,13 @@ impl UseContext {
     }
 }
 
-/// How a prompt relates to a conversation.
+/// Conversation options of a prompt.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    /// Where the turn is stored. `None`: the node's own conversation, if it has one.
+    /// Conversation that stores the turn. `None`: the node's own conversation, if it has one.
     pub id: Option<ConversationId>,
     /// Additional earlier messages for this prompt only. They follow the stored ones and are not stored.
     pub history: Vec<Message>,
-    /// Whether earlier messages are put in front of the prompt.
+    /// Policy for prepending earlier messages to the prompt.
     pub context: UseContext,
 }

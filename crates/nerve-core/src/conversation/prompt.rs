@@ -10,8 +10,8 @@ pub const MAX_CONTEXT: usize = 4 << 20;
 ///
 /// ```
 /// use nerve_core::conversation::{Message, Role, prompt_with_context};
-/// let said = [Message::new(Role::User, "Hello", 1), Message::new(Role::Assistant, "Hi there!", 2)];
-/// let (prompt, left_out) = prompt_with_context(said.iter(), "My name is Alice");
+/// let messages = [Message::new(Role::User, "Hello", 1), Message::new(Role::Assistant, "Hi there!", 2)];
+/// let (prompt, left_out) = prompt_with_context(messages.iter(), "My name is Alice");
 /// assert_eq!(
 ///     prompt,
 ///     "\n# Previous conversation context:\nUser: Hello\nAssistant: Hi there!\n\n---\n\nMy name is Alice"
@@ -19,11 +19,11 @@ pub const MAX_CONTEXT: usize = 4 << 20;
 /// assert_eq!(left_out, 0);
 /// ```
 pub fn prompt_with_context<'a>(
-    said: impl DoubleEndedIterator<Item = &'a Message>,
+    messages: impl DoubleEndedIterator<Item = &'a Message>,
     prompt: &str,
 ) -> (String, usize) {
     let (mut room, mut newest, mut left_out) = (MAX_CONTEXT, Vec::new(), 0);
-    for message in said.rev() {
+    for message in messages.rev() {
         match room.checked_sub(message.content.len()).filter(|_| left_out == 0) {
             Some(rest) => {
                 room = rest;
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn newest_messages_that_fit_are_used() {
         let long = "x".repeat(MAX_CONTEXT / 2);
-        let said: Vec<Message> =
+        let messages: Vec<Message> =
             (0..4).map(|at| Message::new(Role::User, format!("{at}{long}"), at)).collect();
-        let (prompt, left_out) = prompt_with_context(said.iter(), "p");
+        let (prompt, left_out) = prompt_with_context(messages.iter(), "p");
         assert_eq!(left_out, 3);
         assert!(prompt.contains("User: 3x") && !prompt.contains("2x"));
         let one = [Message::new(Role::User, "y".repeat(MAX_CONTEXT + 1), 1)];

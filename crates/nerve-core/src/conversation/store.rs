@@ -40,7 +40,7 @@ pub struct ConversationStore {
 pub struct Loaded {
     /// The messages, oldest first.
     pub messages: Vec<Message>,
-    /// Why messages are missing, as a sentence.
+    /// Reason for missing messages, as a sentence.
     pub problem: Option<String>,
 }
 

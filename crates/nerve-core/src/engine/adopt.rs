@@ -8,7 +8,7 @@ use nerve_types::Size;
 use super::Engine;
 use crate::command::{BackendKind, EventKind, NodeRef, TerminalKind};
 use crate::error::EngineError;
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::node::launch::{adopt_host, adopt_pane};
 use crate::node::terminal::{TerminalNode, TerminalSpec};
 use crate::profiles::LoadedProfiles;
@@ -32,7 +32,7 @@ impl Engine {
             for (entry, label) in hosts {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
-                self.take_back(&profiles, &label, (cwd, size, memory), |spec| {
+                self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
                     adopt_host(hosting, spec, entry)
                 });
             }
@@ -40,11 +40,11 @@ impl Engine {
         for entry in in_panes {
             let (label, memory) = (entry.label.clone(), entry.memory.clone());
             let known = (entry.cwd.clone(), Size::default(), memory);
-            self.take_back(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
+            self.adopt_node(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
         }
     }
 
-    fn take_back(
+    fn adopt_node(
         &self,
         profiles: &LoadedProfiles,
         label: &Label,
@@ -65,10 +65,10 @@ impl Engine {
         match adopted() {
             Ok(kind) => {
                 let created = EventKind::NodeCreated { kind, forked_from: None };
-                self.inner.events.publish(Some(&named(&at)), created);
-                tracing::info!(%node, kind, "taken back");
+                self.inner.events.publish(Some(&with_session(&at)), created);
+                tracing::info!(%node, kind, "adopted");
             }
-            Err(error) => tracing::warn!(%node, %error, "left alone"),
+            Err(error) => tracing::warn!(%node, %error, "not adopted"),
         }
     }
 
@@ -84,7 +84,7 @@ impl Engine {
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
         let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
-        let node = named(&node_of(label));
+        let node = with_session(&node_of(label));
         // Before the node: its agent may be in a turn.
         let starting = self.inner.factory.proxy_launch(&node);
         let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));

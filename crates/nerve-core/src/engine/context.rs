@@ -1,4 +1,4 @@
-//! What accompanies a request without being part of it.
+//! Context of a request: data of its connection, and warnings for the client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use crate::telemetry::TraceContext;
 /// Characters of an invalid `traceparent` that a warning repeats.
 const SHOWN: usize = 64;
 
-/// Context of one request: what its connection adds, and the warnings that go with the reply.
+/// Context of one request: its connection's tag, and the warnings for its reply.
 #[derive(Debug, Default)]
 pub struct RequestContext {
-    /// Tag of the turn's [`OutputChunk`](crate::command::EventKind::OutputChunk) events, by which a connection knows its own chunks.
+    /// Tag of the turn's [`OutputChunk`](crate::command::EventKind::OutputChunk) events, by which a connection recognizes its own chunks.
     pub tag: Option<u64>,
     /// Warnings for the client.
     pub warnings: Warnings,

@@ -1,4 +1,4 @@
-//! Prompts with what was said before in front of them, and turns that are added to what was said.
+//! Prepends earlier messages of a conversation to prompts, and appends turns to it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,23 +15,23 @@ use crate::error::{EngineError, ErrorKind};
 use crate::node::NodeHandle;
 use crate::session::DEFAULT;
 
-/// A prompt of a conversation, on its way.
+/// A turn in progress that belongs to a conversation.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ConversationTurn {
     at: NodeRef,
-    /// Where it is kept, if it is.
-    kept: Option<(ConversationId, ConversationStore)>,
-    /// As the caller has it.
+    /// Conversation to which the turn is appended.
+    target: Option<(ConversationId, ConversationStore)>,
+    /// The caller's prompt.
     text: String,
     /// Milliseconds since the Unix epoch.
-    asked_at: u64,
-    /// What of the conversation the node was told now.
-    given: Vec<Message>,
-    /// What is wrong and does not stop the turn.
+    started_ms: u64,
+    /// Earlier messages that this prompt included.
+    sent: Vec<Message>,
+    /// Problems that do not fail the turn.
     problems: Vec<String>,
 }
 
-/// Tells programs that were started from each other, whatever their nodes are called.
+/// Distinguishes the programs behind node names, so that a restarted program counts as a new one.
 #[derive(Debug)]
 pub(super) struct Programs {
     engine: String,
@@ -50,17 +50,17 @@ impl Programs {
         Programs { engine: uuid::Uuid::new_v4().to_string(), seen: Mutex::default() }
     }
 
-    /// The program of a node as somebody who is told things. One in a host is the same for the next server too.
-    fn listener(&self, at: &NodeRef, node: &NodeHandle) -> ProgramSession {
-        let facts = node.info().metadata;
-        let session = facts.get("agent_session").map(String::as_str);
-        match facts.get("host") {
+    /// Identifies the program of a node. A program in a host keeps its identity when the server restarts.
+    fn session(&self, at: &NodeRef, node: &NodeHandle) -> ProgramSession {
+        let metadata = node.info().metadata;
+        let session = metadata.get("agent_session").map(String::as_str);
+        match metadata.get("host") {
             Some(host) => ProgramSession::new(&format!("host {host}"), session),
             None => ProgramSession::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
         }
     }
 
-    /// What the node was told is forgotten there.
+    /// Makes the node a new program that has seen no messages.
     pub(super) fn forget(&self, at: NodeRef) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.nodes.remove(&without_default(at));
@@ -87,14 +87,14 @@ impl Engine {
     /// Puts earlier messages in front of a prompt. Returns `None` if the prompt belongs to no conversation.
     ///
     /// # Errors
-    /// InvalidRequest: invalid names; conversations are not kept; the node would run the messages as commands.
-    pub(super) async fn begin_talk(
+    /// InvalidRequest: invalid names; conversations are not persisted; the node would run the messages as commands.
+    pub(super) async fn begin_conversation_turn(
         &self,
         node: &NodeHandle,
-        asked: &mut NodePrompt,
-    ) -> Result<Option<Talk>, EngineError> {
-        let at = without_default(asked.at.clone());
-        let options = asked.conversation.take();
+        request: &mut NodePrompt,
+    ) -> Result<Option<ConversationTurn>, EngineError> {
+        let at = without_default(request.at.clone());
+        let options = request.conversation.take();
         let own = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
             session.definition(&at.node)?.conversation.map(|id| *id)
@@ -106,16 +106,16 @@ impl Engine {
         let options = options.unwrap_or_default();
         let kind = context_of(node);
         if kind == ContextKind::Commands && options.context == UseContext::Always {
-            let message = format!("node '{}' would run what was said before as commands", at.node);
+            let message = format!("node '{}' would run the earlier messages as commands", at.node);
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
                 .hint("with context 'auto' or 'never' only the prompt is sent"));
         }
         let mut problems = Vec::new();
-        let kept = match id {
+        let target = match id {
             Some(id) => Some((id.clone(), self.conversation_store(&id)?)),
             None => None,
         };
-        let persisted = match &kept {
+        let persisted = match &target {
             Some((id, store)) => {
                 let loaded = load(store.clone(), id.clone()).await;
                 problems.extend(loaded.problem);
@@ -123,52 +123,61 @@ impl Engine {
             }
             None => Vec::new(),
         };
-        let listener = self.inner.programs.listener(&at, node);
-        // The node refuses an empty prompt.
-        let tells = kind != ContextKind::Commands
+        let program = self.inner.programs.session(&at, node);
+        // The node rejects an empty prompt.
+        let sends_context = kind != ContextKind::Commands
             && options.context != UseContext::Never
-            && !asked.prompt.text.trim().is_empty();
-        if !tells && !options.history.is_empty() && options.context != UseContext::Never {
+            && !request.prompt.text.trim().is_empty();
+        if !sends_context && !options.history.is_empty() && options.context != UseContext::Never {
             problems
-                .push(format!("the history was not told to '{}', which would run it as commands", at.node));
+                .push(format!("the history was not sent to '{}', which would run it as commands", at.node));
         }
-        let knows_itself = kind == ContextKind::Own && options.context == UseContext::Auto;
-        let given: Vec<Message> = persisted
+        let remembers = kind == ContextKind::Own && options.context == UseContext::Auto;
+        let sent: Vec<Message> = persisted
             .into_iter()
-            .filter(|message| tells && !(knows_itself && listener.has_seen(message)))
+            .filter(|message| sends_context && !(remembers && program.has_seen(message)))
             .collect();
-        let history: &[Message] = if tells { &options.history } else { &[] };
-        let (prompt, left_out) = prompt_with_context(given.iter().chain(history), &asked.prompt.text);
+        let history: &[Message] = if sends_context { &options.history } else { &[] };
+        let (prompt, left_out) = prompt_with_context(sent.iter().chain(history), &request.prompt.text);
         if left_out > 0 {
-            problems.push(format!(
-                "{left_out} messages of the conversation are too long to be told, the oldest first"
-            ));
+            problems
+                .push(format!("the conversation is too long: its {left_out} oldest messages were left out"));
         }
-        let text = std::mem::replace(&mut asked.prompt.text, prompt);
+        let text = std::mem::replace(&mut request.prompt.text, prompt);
         for problem in &problems {
-            self.complain(&at, problem);
+            self.report(&at, problem);
         }
-        Ok(Some(Talk { at, kept, text, asked_at: self.milliseconds(), given, problems }))
+        Ok(Some(ConversationTurn { at, target, text, started_ms: self.milliseconds(), sent, problems }))
     }
 
     /// Adds a successful turn to its conversation. Problems become warnings of the response.
-    pub(super) async fn end_talk(&self, talk: Talk, node: &NodeHandle, response: &mut Response) {
-        let Talk { at, kept, text, asked_at, given, mut problems } = talk;
-        if let Some((id, store)) = kept.filter(|_| response.succeeded()) {
+    pub(super) async fn end_conversation_turn(
+        &self,
+        turn: ConversationTurn,
+        node: &NodeHandle,
+        response: &mut Response,
+    ) {
+        let ConversationTurn { at, target, text, started_ms, sent, mut problems } = turn;
+        if let Some((id, store)) = target.filter(|_| response.succeeded()) {
             let new = [
-                Message::new(Role::User, text, asked_at),
-                Message::new(Role::Assistant, response.text.as_str(), self.milliseconds().max(asked_at + 1)),
+                Message::new(Role::User, text, started_ms),
+                Message::new(
+                    Role::Assistant,
+                    response.text.as_str(),
+                    self.milliseconds().max(started_ms + 1),
+                ),
             ];
             // The session of the agent may be known only after the turn.
-            let listener = self.inner.programs.listener(&at, node);
-            let added = tokio::task::spawn_blocking(move || store.append(&id, &new, &listener, &given)).await;
-            let problem = match added {
+            let program = self.inner.programs.session(&at, node);
+            let appended =
+                tokio::task::spawn_blocking(move || store.append(&id, &new, &program, &sent)).await;
+            let problem = match appended {
                 Ok(Ok(problem)) => problem,
                 Ok(Err(problem)) => Some(problem),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(problem) = problem {
-                self.complain(&at, &problem);
+                self.report(&at, &problem);
                 problems.push(problem);
             }
         }
@@ -186,12 +195,12 @@ impl Engine {
     pub(super) fn conversation_store(&self, id: &ConversationId) -> Result<ConversationStore, EngineError> {
         id.check()?;
         self.inner.conversations.clone().ok_or_else(|| {
-            EngineError::new(ErrorKind::InvalidRequest, "conversations are not kept here")
-                .hint("a server keeps them; without one, give a history alone")
+            EngineError::new(ErrorKind::InvalidRequest, "conversations are not persisted here")
+                .hint("use a server, or send only a history")
         })
     }
 
-    fn complain(&self, at: &NodeRef, problem: &str) {
+    fn report(&self, at: &NodeRef, problem: &str) {
         tracing::warn!(node = %at.node, "{problem}");
         self.inner.events.publish(Some(at), EventKind::Error { message: problem.to_string() });
     }
@@ -201,13 +210,13 @@ impl Engine {
     }
 }
 
-/// Removes the name of the default session, so that both forms are equal.
+/// Removes the name of the default session, so that both forms compare equal.
 pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
     at.session = at.session.filter(|session| session != DEFAULT);
     at
 }
 
-/// Returns what a node does with earlier messages.
+/// Returns how a node handles earlier messages.
 fn context_of(node: &NodeHandle) -> ContextKind {
     match node.as_terminal() {
         Some(terminal) => terminal.context_kind(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_agent::parse::transcript::{CutError, cut, parse_turn, turns};
-use nerve_agent::profile::session::{ConversationRef, Learn, SessionArgs};
+use nerve_agent::profile::session::{ConversationRef, IdSource, SessionArgs};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_api::reply::NodeForked;
 use nerve_api::request::ForkNode;
@@ -21,10 +21,10 @@ use crate::node::NodeHandle;
 use crate::node::terminal::TerminalNode;
 use crate::session::{Session, check_name};
 
-/// Time that an agent gets to write the end of a turn.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time an agent has to write the end of a turn.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Poll interval.
-const STEP: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// Creates a node that continues from the state of another node. The fork is completed even if the future is dropped.
@@ -73,12 +73,12 @@ impl Engine {
         }
         let from = Source { at: source.clone(), definition, terminal: terminal.cloned() };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
-        let made = self.make(&session, spec, Some(source.node.clone())).await;
-        if let (Err(_), Some(copy)) = (&made, copy) {
+        let created = self.make(&session, spec, Some(source.node.clone())).await;
+        if let (Err(_), Some(copy)) = (&created, copy) {
             // Nothing refers to the copy.
             let _ = std::fs::remove_file(copy);
         }
-        made
+        created
     }
 
     /// Forks a node that can copy itself.
@@ -91,21 +91,21 @@ impl Engine {
         turn: Option<u64>,
     ) -> Result<NodeInfo, EngineError> {
         let reservation = session.reserve(&at.node)?;
-        let made = match (node.fork(&at), turn) {
+        let fork = match (node.fork(&at), turn) {
             (None, _) => Err(no_fork(source, &format!("a {} node", node.kind()))),
             (Some(_), Some(_)) => Err(only_now(source)),
-            (Some(made), None) => made,
+            (Some(fork), None) => fork,
         };
-        let made = made.inspect_err(|_| session.release(&at.node, reservation))?;
+        let fork = fork.inspect_err(|_| session.release(&at.node, reservation))?;
         let spec = session.definition(&source.node).map(|spec| {
             let chat = spec.chat.map(|chat| Box::new(chat.for_fork()));
             NodeSpec { node: at.clone(), chat, ..spec }
         });
-        let info = made.info();
-        if !session.fill(&at.node, reservation, made) {
+        let info = fork.info();
+        if !session.fill(&at.node, reservation, fork) {
             return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
         }
-        self.is_made(session, &at, spec, info.kind, Some(source.node.clone()));
+        self.register_node(session, &at, spec, info.kind, Some(source.node.clone()));
         Ok(info)
     }
 
@@ -130,41 +130,43 @@ impl Engine {
             .map_err(engine_error)?
     }
 
-    /// Adds the variables and the proxy of the node that `like` names.
-    pub(super) fn alike(&self, mut spec: NodeSpec) -> Result<NodeSpec, EngineError> {
-        let Some(like) = spec.like.take() else { return Ok(spec) };
-        let session = self.inner.sessions.get(like.node.session.as_deref())?;
-        let node = session.get(&like.node.node);
+    /// Adds the variables and the proxy of the node whose settings are inherited.
+    pub(super) fn inherit(&self, mut spec: NodeSpec) -> Result<NodeSpec, EngineError> {
+        let Some(inherited) = spec.inherit.take() else { return Ok(spec) };
+        let session = self.inner.sessions.get(inherited.node.session.as_deref())?;
+        let node = session.get(&inherited.node.node);
         let terminal = node.as_ref().and_then(|node| node.as_terminal());
-        let definition = session.definition(&like.node.node);
+        let definition = session.definition(&inherited.node.node);
         let Some(other) = definition.or_else(|| terminal.map(TerminalNode::to_spec)) else {
             // The error lists the nodes.
-            session.find(&like.node.node)?;
-            let message = format!("nobody knows how node '{}' was made", like.node.node);
-            return Err(EngineError::new(ErrorKind::NotFound, message).hint("say it all instead"));
+            session.find(&inherited.node.node)?;
+            let message = format!("the definition of node '{}' is unknown", inherited.node.node);
+            return Err(EngineError::new(ErrorKind::NotFound, message)
+                .hint("set its variables and proxy in the request instead"));
         };
-        let wants_proxy = like.proxy && spec.proxy.is_none();
+        let wants_proxy = inherited.proxy && spec.proxy.is_none();
         if wants_proxy && other.proxy.is_none() && terminal.is_some_and(TerminalNode::has_unknown_proxy) {
-            return Err(no_proxy_to_fork(&like.node));
+            return Err(no_proxy_to_fork(&inherited.node));
         }
         let env = other.env.into_iter().chain(spec.env).collect();
         let proxy = spec.proxy.take().or(other.proxy.filter(|_| wants_proxy));
         Ok(NodeSpec { env, proxy, ..spec })
     }
 
-    /// Resumes the conversation that the definition names, unless another node has it now.
-    pub(super) fn taking_up(&self, spec: NodeSpec) -> NodeSpec {
+    /// Resumes the conversation that the definition names, unless a running node uses it.
+    pub(super) fn resume_if_free(&self, spec: NodeSpec) -> NodeSpec {
         let Some(id) = &spec.agent_session else { return spec };
-        let has_it = |info: NodeInfo| {
+        let uses_it = |info: NodeInfo| {
             info.state != StateName::Stopped && info.metadata.get("agent_session") == Some(id)
         };
         let sessions = self.inner.sessions.list();
-        let taken = sessions.iter().flat_map(|session| session.nodes()).any(|(_, node)| has_it(node.info()));
-        if taken { spec } else { self.going_on(spec) }
+        let is_used =
+            sessions.iter().flat_map(|session| session.nodes()).any(|(_, node)| uses_it(node.info()));
+        if is_used { spec } else { self.resume_conversation(spec) }
     }
 
     /// Resumes the conversation of a definition if it exists: its id cannot be used twice.
-    pub(super) fn going_on(&self, spec: NodeSpec) -> NodeSpec {
+    pub(super) fn resume_conversation(&self, spec: NodeSpec) -> NodeSpec {
         if spec.place.pane.is_some() {
             // The program in an adopted pane is not started here.
             return spec;
@@ -177,7 +179,7 @@ impl Engine {
             _ => None,
         });
         let is_there = |id: &String| {
-            forms.learn == Some(Learn::Claude)
+            forms.learn == Some(IdSource::Claude)
                 && SessionFiles::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
@@ -189,7 +191,7 @@ impl Engine {
     }
 }
 
-/// The node that is forked.
+/// Node that is forked.
 struct Source {
     at: NodeRef,
     definition: NodeSpec,
@@ -198,7 +200,7 @@ struct Source {
 }
 
 impl Source {
-    /// Reads other programs' files: not for a task of the runtime.
+    /// Returns the definition of the fork, and the copy of a transcript written for it. Blocks: reads other programs' files.
     fn fork(
         &self,
         profile: &Profile,
@@ -211,9 +213,11 @@ impl Source {
             return Err(no_fork(&self.at, &format!("a node of '{}'", profile.name)));
         };
         if forms.fork.is_empty() {
-            let why = forms.cannot.as_deref().unwrap_or("it has no way to do that");
-            let message = format!("cannot fork node '{}': {why}", self.at.node);
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("make a new node instead"));
+            let reason = forms.cannot.as_deref().unwrap_or("it does not support forking");
+            let message = format!("cannot fork node '{}': {reason}", self.at.node);
+            return Err(
+                EngineError::new(ErrorKind::InvalidRequest, message).hint("create a new node instead")
+            );
         }
         let keeps_transcript = matches!(profile.transcript, Some(TranscriptKind::Claude));
         if turn.is_some() && !keeps_transcript {
@@ -221,15 +225,15 @@ impl Source {
         }
         let records = SessionFiles::of(&self.definition.env);
         let records = records.ok_or_else(|| {
-            EngineError::new(ErrorKind::Process, "no home folder: nobody knows where agents keep their files")
+            EngineError::new(ErrorKind::Process, "no home folder: the agent's files cannot be located")
         })?;
         let id = self.conversation(forms, &records, argv, state)?;
         let new = new_id();
         let file = match () {
             () if keeps_transcript => Some(self.transcript(&records, &id)?),
-            () if forms.fork.iter().any(|word| word.contains("{file}")) => {
-                Some(records.chat(&id).filter(|path| has_answer(path)).ok_or_else(|| never_spoke(&self.at))?)
-            }
+            () if forms.fork.iter().any(|word| word.contains("{file}")) => Some(
+                records.chat(&id).filter(|path| has_answer(path)).ok_or_else(|| no_turns_yet(&self.at))?,
+            ),
             () => None,
         };
         let (argv, copy) = match (turn, &file) {
@@ -264,7 +268,7 @@ impl Source {
         self.terminal.as_ref().map_or(self.definition.size, |node| node.to_spec().size)
     }
 
-    /// Agents find a conversation by the folder in which it began.
+    /// Returns the folder of the node. Agents look up a conversation by its folder.
     fn cwd(&self) -> Option<PathBuf> {
         let shown = || self.terminal.as_ref()?.to_spec().cwd;
         self.definition.cwd.clone().or_else(shown)
@@ -280,27 +284,27 @@ impl Source {
     ) -> Result<String, EngineError> {
         // The pid of an ended process may belong to another process by now.
         let pid = self.terminal.as_ref().filter(|_| state != StateName::Stopped).and_then(TerminalNode::pid);
-        let told = || match forms.conversation(argv) {
+        let in_command = || match forms.conversation(argv) {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             _ => None,
         };
         pid.and_then(|pid| records.learn(forms, pid))
             .or_else(|| self.terminal.as_ref().and_then(TerminalNode::agent_session))
             .or_else(|| self.definition.agent_session.clone())
-            .or_else(told)
+            .or_else(in_command)
             .ok_or_else(|| {
-                if forms.learn == Some(Learn::Codex) && self.terminal.is_some() && self.turns() == 0 {
-                    return never_spoke(&self.at);
+                if forms.learn == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
+                    return no_turns_yet(&self.at);
                 }
                 let what = match forms.learn {
-                    Some(Learn::Claude) => "Claude session ID not tracked",
+                    Some(IdSource::Claude) => "Claude session ID not tracked",
                     _ => "the id of its conversation is not known",
                 };
                 let message = format!("cannot fork node '{}': {what}", self.at.node);
                 let hint = match forms.learn {
-                    None => "it is known of nodes whose command names it",
-                    Some(Learn::Claude) => "the agent says it with its first turn; nodes made with a plain `claude` have it from the start",
-                    Some(Learn::Codex) => "it has to be the only conversation that the program has open",
+                    None => "it is known only if the command contains it",
+                    Some(IdSource::Claude) => "the agent reports it with its first turn; nodes created with a plain `claude` have it from the start",
+                    Some(IdSource::Codex) => "the program must have exactly one open conversation",
                 };
                 EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
             })
@@ -309,7 +313,7 @@ impl Source {
     /// Returns the file of the conversation, if it has a turn. The agent may still be writing the end of a turn that it has already
     /// displayed.
     fn transcript(&self, records: &SessionFiles, id: &str) -> Result<PathBuf, EngineError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WRITE_TIMEOUT;
         loop {
             let path = records.transcript(id);
             let text = path.as_ref().map(|path| read_transcript(path));
@@ -321,10 +325,10 @@ impl Source {
             if is_whole || Instant::now() >= deadline {
                 let has_none = text.is_none_or(|text| text.is_ok_and(|text| turns(&text) == Ok(0)));
                 // The agent may understand a file that this parser does not.
-                return path.filter(|_| !has_none).ok_or_else(|| never_spoke(&self.at));
+                return path.filter(|_| !has_none).ok_or_else(|| no_turns_yet(&self.at));
             }
             // Polling is cheaper than a file watch: a few reads per fork.
-            std::thread::sleep(STEP);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -366,8 +370,9 @@ impl Source {
             self.at.node,
             shell_words::join(argv)
         );
-        EngineError::new(ErrorKind::InvalidRequest, message)
-            .hint("a script that starts it hides where the words for a fork would go")
+        EngineError::new(ErrorKind::InvalidRequest, message).hint(
+            "start the agent directly, not through a script: nerve has to add its --resume/--fork arguments",
+        )
     }
 }
 
@@ -387,13 +392,13 @@ fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), E
         return Ok(());
     }
     let message = format!("node '{target}' exists already in session '{}'", session.name());
-    Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("stop it first, or take another name"))
+    Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("stop it first, or choose another name"))
 }
 
 /// Checks that the node can be forked: during a turn its conversation is incomplete.
 fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     let node = &source.node;
-    let (kind, why, hint) = match state {
+    let (kind, reason, hint) = match state {
         StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),
         StateName::Busy => (ErrorKind::Busy, "it is busy", "wait until it is ready: `node wait` does that"),
         StateName::Starting => {
@@ -402,7 +407,7 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
         StateName::Blocked => (ErrorKind::Blocked, "it asks something", "answer it first: `node answer`"),
         StateName::Stopping => (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended"),
     };
-    Err(EngineError::new(kind, format!("cannot fork node '{node}': {why}")).hint(hint))
+    Err(EngineError::new(kind, format!("cannot fork node '{node}': {reason}")).hint(hint))
 }
 
 fn no_fork(source: &NodeRef, what: &str) -> EngineError {
@@ -410,14 +415,10 @@ fn no_fork(source: &NodeRef, what: &str) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message).hint("agents in terminals and chat nodes do")
 }
 
-/// The error of a fork without its proxy: it would bypass the budget, the key and the model.
+/// Returns the error of a fork whose proxy is unknown. Without the proxy, it would bypass budget, key and model.
 fn no_proxy_to_fork(source: &NodeRef) -> EngineError {
-    let message = format!(
-        "cannot fork node '{}': it has a proxy, and what was kept of that cannot be read",
-        source.node
-    );
-    EngineError::new(ErrorKind::InvalidRequest, message)
-        .hint("make a new node, with the proxy that it is to have")
+    let message = format!("cannot fork node '{}': its proxy settings cannot be read", source.node);
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("create a new node with the proxy it needs")
 }
 
 fn only_now(source: &NodeRef) -> EngineError {
@@ -425,13 +426,12 @@ fn only_now(source: &NodeRef) -> EngineError {
         "cannot fork node '{}' at an earlier turn: only Claude Code's transcripts can be cut",
         source.node
     );
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("leave the turn out: it goes on from now")
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("omit the turn to fork at the present")
 }
 
-fn never_spoke(source: &NodeRef) -> EngineError {
-    let message =
-        format!("cannot fork node '{}': it never had a turn, so there is nothing to go on from", source.node);
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("send it a prompt first, or make a new node")
+fn no_turns_yet(source: &NodeRef) -> EngineError {
+    let message = format!("cannot fork node '{}': it never had a turn", source.node);
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("send it a prompt first, or create a new node")
 }
 
 /// Returns true if the end of the last turn is written, or cannot be determined.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::RequestContext;
 use super::runs::{Run, RunEnd, not_found};
-use super::{Engine, linking};
+use super::{Engine, subgraphs};
 use crate::command::{
     BackendKind, CommandLine, EventKind, GraphEventKind, NodeRef, NodeSpec, PanePlace, RunStatus,
 };
@@ -26,13 +26,13 @@ use crate::graph::file::{
 use crate::graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
 use crate::graph::{Graph, GraphRun};
 use crate::node::NodeHandle;
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::session::{DEFAULT, Session, check_name, stop_all};
 use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, end_run};
 use crate::trace::{TraceStatus, Tracer};
 
-/// A run that was admitted and has not begun.
-struct Beginning {
+/// An admitted run that has not started.
+struct PendingRun {
     graph: Graph,
     nodes: Vec<(String, NodeDefinition)>,
     run: Arc<Run>,
@@ -55,7 +55,7 @@ struct RunOptions {
     parent: Option<TraceContext>,
 }
 
-/// Options of a run that are kept in its journal.
+/// Options of a run that are stored in its journal.
 #[derive(Debug, Clone, Default)]
 struct Options {
     trace: bool,
@@ -106,10 +106,10 @@ impl Engine {
         if session.definition(graph.id()).is_some() {
             let message = format!("node '{}' exists already in session '{}'", graph.id(), session.name());
             return Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                .hint("delete it first, or take another name"));
+                .hint("delete it first, or choose another name"));
         }
         session.register(Arc::new(graph), None)?;
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(info)
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         let session = self.inner.sessions.get(session_id.as_deref())?;
         self.graph_node(&session, &graph_id)?;
         session.unregister(&graph_id);
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(Done {})
     }
 
@@ -193,7 +193,7 @@ impl Engine {
     /// Runs a registered graph. The run continues even if the future is dropped.
     ///
     /// # Errors
-    /// As [`Engine::execute_graph`].
+    /// See [`Engine::execute_graph`].
     pub async fn run_graph(
         &self,
         request: RunGraph,
@@ -232,7 +232,7 @@ impl Engine {
         let id = match run {
             Some(id) => {
                 check_name(&id, "run")?;
-                self.no_session_of_that_name(&id, |_| true)?;
+                self.check_run_id(&id, |_| true)?;
                 id
             }
             None => new_run_id(self.inner.runs.clock.now()),
@@ -244,9 +244,9 @@ impl Engine {
             session: Some(outer.name()),
         };
         let span = self.inner.telemetry.begin_run(parent.map(Arc::new).as_ref(), &of);
-        let kept =
+        let parent_span =
             span.context().map(|context| (context.traceparent(), context.tracestate().map(str::to_string)));
-        let options = Options { trace, keep_nodes, span: kept };
+        let options = Options { trace, keep_nodes, span: parent_span };
         let head = Header {
             at: self.inner.clock.now(),
             run: id.clone(),
@@ -264,39 +264,35 @@ impl Engine {
         };
         let run = admitted.begin(graph.len(), journal);
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: false });
-        self.go(Beginning { graph, nodes, run, outer, input, past: None, options, span }, detach).await
+        self.go(PendingRun { graph, nodes, run, outer, input, past: None, options, span }, detach).await
     }
 
-    /// Refuses a run id that names a session: the run's own session has that name and ends with the run.
-    fn no_session_of_that_name(
-        &self,
-        run: &str,
-        is_anothers: impl FnOnce(&Session) -> bool,
-    ) -> Result<(), EngineError> {
-        match self.inner.sessions.find_by_name(run).filter(is_anothers) {
+    /// Rejects a run id that is the name of a session. A run's own session has the run's id as its name and ends with the run.
+    fn check_run_id(&self, run: &str, is_foreign: impl FnOnce(&Session) -> bool) -> Result<(), EngineError> {
+        match self.inner.sessions.find_by_name(run).filter(is_foreign) {
             Some(_) => {
-                Err(EngineError::new(ErrorKind::AlreadyExists, format!("there is a session '{run}' already"))
-                    .hint("take another id for the run"))
+                Err(EngineError::new(ErrorKind::AlreadyExists, format!("session '{run}' exists already"))
+                    .hint("choose another run id"))
             }
             None => Ok(()),
         }
     }
 
-    /// Continues a run whose server is gone, or that failed or was cancelled. Steps that are done are not run again.
+    /// Resumes a run whose server is gone, or that failed or was cancelled. Completed steps are not run again.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (it is active or completed; the definition), AlreadyExists. As [`Engine::execute_graph`] when it ends.
+    /// NotFound, InvalidRequest (active or completed run, invalid definition), AlreadyExists. As [`Engine::execute_graph`] when the run ends.
     pub async fn resume_run(&self, request: ResumeRun, _: RequestContext) -> Result<RunReply, EngineError> {
         let ResumeRun { run_id: id, definition, trace, detach } = request;
         let graph = definition.map(Value::Object);
         check_name(&id, "run")?;
-        if self.inner.runs.get(&id).is_some_and(|run| run.goes_on()) {
-            let message = format!("run '{id}' goes on: there is nothing to resume");
+        if self.inner.runs.get(&id).is_some_and(|run| run.is_active()) {
+            let message = format!("run '{id}' is active: there is nothing to resume");
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
-                .hint("`nerve server graph status` says how far it is"));
+                .hint("`nerve server graph status` shows its progress"));
         }
         // The session of the run itself may exist: its nodes outlived their server.
-        self.no_session_of_that_name(&id, Session::is_kept)?;
+        self.check_run_id(&id, Session::is_kept)?;
         let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
         let (engine, run) = (self.clone(), id.clone());
         let info = blocking(move || engine.inner.runs.info(&run)).await??;
@@ -313,7 +309,7 @@ impl Engine {
         let (file, compiled) = read_in(graph.unwrap_or_else(|| past.definition().clone()), &outer)?;
         if let Some(cut) = past.cut() {
             let message =
-                format!("run '{id}': the last {cut} bytes of its journal were cut and are left out");
+                format!("run '{id}': the last {cut} bytes of its journal are incomplete and were dropped");
             tracing::warn!("{message}");
             self.inner.events.publish(None, EventKind::Error { message });
         }
@@ -334,10 +330,10 @@ impl Engine {
         let mut span = self.inner.telemetry.begin_run(options.parent().as_ref(), &of);
         span.describe(|span| span.attributes.set("nerve.resumed", true));
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: true });
-        self.go(Beginning { graph, nodes, run, outer, input, past: Some(past), options, span }, detach).await
+        self.go(PendingRun { graph, nodes, run, outer, input, past: Some(past), options, span }, detach).await
     }
 
-    /// Resumes the runs of a server that is gone, where their graphs say so. Must be called on a runtime, after [`Engine::adopt`].
+    /// Resumes interrupted runs of an earlier server whose graphs have `on_restart: resume`. Must be called on a runtime, after [`Engine::adopt`].
     pub fn resume_interrupted(&self) {
         let engine = self.clone();
         tokio::spawn(async move {
@@ -350,7 +346,7 @@ impl Engine {
                 let resumes = GraphFile::from_value(past.definition().clone())
                     .is_ok_and(|file| file.on_restart == OnRestart::Resume);
                 if !resumes {
-                    tracing::info!(run = %id, "interrupted: `nerve server graph resume` goes on with it");
+                    tracing::info!(run = %id, "interrupted: `nerve server graph resume` resumes it");
                     continue;
                 }
                 let request = ResumeRun { run_id: id.clone(), detach: true, ..ResumeRun::default() };
@@ -364,10 +360,10 @@ impl Engine {
     }
 
     /// Drives a run in a task of its own and waits for its end, unless `detach` is set.
-    async fn go(&self, beginning: Beginning, detach: bool) -> Result<RunReply, EngineError> {
-        let run = Arc::clone(&beginning.run);
+    async fn go(&self, pending: PendingRun, detach: bool) -> Result<RunReply, EngineError> {
+        let run = Arc::clone(&pending.run);
         let engine = self.clone();
-        let task = tokio::spawn(async move { engine.drive(beginning).await });
+        let task = tokio::spawn(async move { engine.drive(pending).await });
         let watched = Arc::clone(&run);
         // The results can be large: they are returned to the caller and not kept.
         let end = tokio::spawn(async move {
@@ -398,16 +394,16 @@ impl Engine {
     }
 
     /// Creates the graph's nodes, runs the graph, stops its nodes and ends the run.
-    async fn drive(&self, beginning: Beginning) -> (RunEnded, Option<EngineError>) {
-        let Beginning { graph, nodes, run, outer, input, past, options, span } = beginning;
+    async fn drive(&self, pending: PendingRun) -> (RunEnded, Option<EngineError>) {
+        let PendingRun { graph, nodes, run, outer, input, past, options, span } = pending;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
         let session = self.run_session(&run.id, &outer, nodes.is_empty());
-        let made = match &session {
-            Ok(session) => self.make_nodes(&run, session, &nodes, span.context()).await,
+        let created = match &session {
+            Ok(session) => self.create_nodes(&run, session, &nodes, span.context()).await,
             Err(error) => Err(error.clone()),
         };
         let session = session.unwrap_or_else(|_| outer.clone());
-        let outcome = match made {
+        let outcome = match created {
             Ok(()) => {
                 let mut context = context(&run, &session, input, past, tracer.clone())
                     .with_telemetry(self.inner.telemetry.clone(), span.context().cloned());
@@ -466,7 +462,7 @@ impl Engine {
     }
 
     /// Starts the graph's nodes concurrently. Nodes that outlived their server are kept.
-    async fn make_nodes(
+    async fn create_nodes(
         &self,
         run: &Arc<Run>,
         session: &Session,
@@ -487,14 +483,16 @@ impl Engine {
             let engine = self.clone();
             let (session, limit) = (session.clone(), bash_limit(definition));
             let name = name.clone();
-            starts.push(tokio::spawn(async move { engine.make_node(&session, &name, spec, limit).await }));
+            starts.push(tokio::spawn(async move {
+                engine.create_node_of_run(&session, &name, spec, limit).await
+            }));
         }
         let mut failure = None;
         for start in starts {
-            let made = start.await.unwrap_or_else(|error| {
+            let created = start.await.unwrap_or_else(|error| {
                 Err(EngineError::new(ErrorKind::Internal, format!("a start ended: {error}")))
             });
-            failure = failure.or(made.err());
+            failure = failure.or(created.err());
         }
         match failure {
             Some(error) => Err(error),
@@ -502,7 +500,7 @@ impl Engine {
         }
     }
 
-    async fn make_node(
+    async fn create_node_of_run(
         &self,
         session: &Session,
         name: &str,
@@ -511,7 +509,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let reservation = session.reserve(name)?;
         let at = spec.node.clone();
-        let made: Result<NodeHandle, EngineError> = match (spec.backend, limit) {
+        let created: Result<NodeHandle, EngineError> = match (spec.backend, limit) {
             (BackendKind::Bash, Some(limit)) => self
                 .inner
                 .factory
@@ -519,23 +517,25 @@ impl Engine {
                 .map(|node| Arc::new(node.with_timeout(limit)) as NodeHandle),
             _ => self.inner.factory.create(spec).await,
         };
-        let node = made.inspect_err(|_| session.release(name, reservation))?;
+        let node = created.inspect_err(|_| session.release(name, reservation))?;
         let kind = node.kind();
         if !session.fill(name, reservation, Arc::clone(&node)) {
             node.stop("the server was shut down").await;
             return Err(EngineError::new(ErrorKind::Cancelled, "the server is shutting down"));
         }
-        self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind, forked_from: None });
+        self.inner
+            .events
+            .publish(Some(&with_session(&at)), EventKind::NodeCreated { kind, forked_from: None });
         Ok(())
     }
 
     /// Stops the nodes of a run, except those to keep, and removes its session if it is empty.
     async fn end_nodes(&self, session: &Session, nodes: &[(String, NodeDefinition)], keep_all: bool) {
-        let kept = |name: &str| {
+        let is_kept = |name: &str| {
             let definition = nodes.iter().find(|(known, _)| known == name).map(|(_, definition)| definition);
             keep_all || definition.is_some_and(NodeDefinition::is_kept)
         };
-        let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !kept(name)).collect();
+        let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !is_kept(name)).collect();
         stop_all(ending.iter().map(|(_, node)| Arc::clone(node)).collect(), "its run ended").await;
         for (name, node) in &ending {
             session.forget(name, node);
@@ -559,14 +559,14 @@ impl Engine {
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };
         let id = id.as_str();
-        let mut runs = self.inner.runs.going_on(id);
+        let mut runs = self.inner.runs.active(id);
         if runs.is_empty() {
             match self.cancel_interrupted(id).await {
                 Ok(true) => return Ok(RunsCancelled { cancelled: true, runs: vec![id.to_string()] }),
                 Ok(false) => {}
                 // The journal is locked: the run may have begun meanwhile.
                 Err(error) => {
-                    runs = self.inner.runs.going_on(id);
+                    runs = self.inner.runs.active(id);
                     if runs.is_empty() {
                         return Err(error);
                     }
@@ -574,7 +574,7 @@ impl Engine {
             }
         }
         if runs.is_empty() {
-            let message = format!("no run '{id}' goes on, and no run of a graph of that name");
+            let message = format!("no active run '{id}', and no active run of a graph with that name");
             return Err(EngineError::new(ErrorKind::NotFound, message)
                 .hint("`nerve server graph list --runs` lists runs"));
         }
@@ -637,23 +637,23 @@ impl Engine {
     pub async fn answer_gate(&self, request: AnswerGate, _: RequestContext) -> Result<RunInfo, EngineError> {
         let AnswerGate { run_id, step_id, choice } = request;
         check_name(&run_id, "run")?;
-        let Some(run) = self.inner.runs.get(&run_id).filter(|run| run.goes_on()) else {
+        let Some(run) = self.inner.runs.get(&run_id).filter(|run| run.is_active()) else {
             let engine = self.clone();
             let info = blocking(move || engine.inner.runs.info(&run_id)).await??;
-            return Err(asks_nothing(&info));
+            return Err(no_open_gate(&info));
         };
         run.gates.answer(step_id.as_deref(), &choice)?;
         Ok(run.info())
     }
 }
 
-/// The error of an answer to a run that has ended.
-fn asks_nothing(info: &RunInfo) -> EngineError {
-    let message = format!("run '{}' asks nothing: it is {}", info.run_id, info.status);
+/// Returns the error of an answer to a run that has ended.
+fn no_open_gate(info: &RunInfo) -> EngineError {
+    let message = format!("run '{}' has no open gate: it is {}", info.run_id, info.status);
     let error = EngineError::new(ErrorKind::NotFound, message);
     match info.status.as_str() {
         "completed" => error,
-        _ => error.hint(format!("`nerve server graph resume {}` goes on with it", info.run_id)),
+        _ => error.hint(format!("`nerve server graph resume {}` resumes it", info.run_id)),
     }
 }
 
@@ -682,7 +682,7 @@ fn context(
 /// Reads a definition for a run, together with the registered graphs that it names.
 fn read_in(definition: Value, session: &Session) -> Result<(GraphFile, Compiled), EngineError> {
     let mut file = GraphFile::from_value(definition)?;
-    linking::link(&mut file, session)?;
+    subgraphs::embed(&mut file, session)?;
     let compiled = file.compile()?;
     Ok((file, compiled))
 }
@@ -782,6 +782,6 @@ fn bash_limit(definition: &NodeDefinition) -> Option<Duration> {
 
 /// Runs `work` on a thread that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
 }

@@ -13,7 +13,7 @@ use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::session::{DEFAULT, check_name};
 
-/// Bytes of entries in one reply. A line on the wire holds 16 MiB.
+/// Limit of entries in one reply, in bytes. A line on the wire holds 16 MiB.
 const REPLY_LIMIT: usize = 12 << 20;
 
 impl Engine {

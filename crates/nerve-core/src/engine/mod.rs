@@ -3,18 +3,18 @@
 //! A method takes the request of [`nerve_api`] and returns its reply. All of them may be called from many tasks at once.
 
 mod adopt;
-mod book;
 mod context;
 mod conversations;
 mod fork;
 mod graphs;
 mod history;
-mod linking;
 mod replies;
 mod results;
 pub mod runs;
+mod session_persister;
 mod sessions;
 mod specs;
+mod subgraphs;
 mod terminals;
 mod turns;
 
@@ -26,11 +26,11 @@ use nerve_api::request::Ping;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
-use self::book::Book;
 pub use self::context::{RequestContext, Warnings};
 use self::conversations::Programs;
 pub use self::replies::seconds;
 use self::runs::Runs;
+use self::session_persister::SessionPersister;
 use crate::command::{EngineEvent, EventKind, NodeRef};
 use crate::conversation::ConversationStore;
 use crate::error::EngineError;
@@ -74,7 +74,7 @@ struct Inner {
     events: Publisher,
     sessions: SessionManager,
     runs: Runs,
-    book: Book,
+    persister: SessionPersister,
     conversations: Option<ConversationStore>,
     programs: Programs,
     results: Results,
@@ -93,14 +93,14 @@ impl Engine {
         nodes.proxies.telemetry = config.telemetry.clone();
         let factory = NodeFactory::with_publisher(nodes, events.clone(), clock);
         let sessions = SessionManager::new(factory.clone());
-        let book = Book::open(config.sessions_file, &server, &sessions, &events);
+        let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);
         let inner = Inner {
             runs: Runs::new(config.runs_dir, &server, clock, events.clone()),
             factory,
             clock,
             events,
             sessions,
-            book,
+            persister,
             conversations: config.conversations.map(ConversationStore::new),
             programs: Programs::new(),
             results: Results::open(config.results_dir, &server, clock),
@@ -110,9 +110,9 @@ impl Engine {
         Engine { inner: Arc::new(inner) }
     }
 
-    /// Returns problems with the persisted sessions, as sentences for people. Events would come before the first subscriber.
+    /// Returns problems with the persisted sessions, as sentences for people. They are also published as events, but before the first subscriber.
     pub fn troubles(&self) -> &[String] {
-        self.inner.book.troubles()
+        self.inner.persister.troubles()
     }
 
     /// Subscribes to all events from now on. A slow receiver loses the oldest events and learns how many.
@@ -134,18 +134,18 @@ impl Engine {
         // New nodes are refused from here on; starts in progress end by themselves.
         let mut nodes = self.inner.sessions.close_registration();
         if keep_nodes {
-            let mut left = Vec::new();
+            let mut unreleased = Vec::new();
             for node in nodes {
                 if !node.release().await {
-                    left.push(node);
+                    unreleased.push(node);
                 }
             }
-            nodes = left;
+            nodes = unreleased;
         }
         stop_all(nodes, "the server was shut down").await;
         self.inner.creating.close();
         self.inner.creating.wait().await;
-        self.inner.book.close().await;
+        self.inner.persister.close().await;
         self.inner.events.publish(None, EventKind::ServerShutdown);
     }
 

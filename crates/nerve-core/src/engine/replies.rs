@@ -13,7 +13,7 @@ use crate::error::EngineError;
 use crate::results::{RecordedError, ResultRecord, WebhookRecord};
 use crate::session::DEFAULT;
 
-/// Longest message of an error in bytes. It may repeat a name that is megabytes long.
+/// Limit of an error message in bytes. It may repeat a name that is megabytes long.
 const LONGEST_MESSAGE: usize = 16 * 1024;
 
 /// Returns a time in seconds since the Unix epoch, exact to well under a microsecond until the year 2100.
@@ -25,7 +25,7 @@ impl From<command::NodeInfo> for NodeInfo {
     fn from(info: command::NodeInfo) -> NodeInfo {
         let command::NodeInfo { id, session, kind, state, persistent, metadata } = info;
         let mut metadata: Map<String, Value> =
-            metadata.into_iter().map(|(key, fact)| (key, Value::from(fact))).collect();
+            metadata.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
         // The default session has no name in the engine's references.
         let session = if session.is_empty() { DEFAULT.to_string() } else { session };
         metadata.insert("session".to_string(), Value::from(session));
@@ -71,7 +71,7 @@ impl From<command::GateInfo> for GateInfo {
     }
 }
 
-/// A finished turn: the object that a step of a graph returns too.
+/// Converts a finished turn into the object that a step of a graph returns too.
 impl From<command::Response> for Turn {
     fn from(response: command::Response) -> Turn {
         let (node_id, turn) = (response.node.clone(), response.turn);
@@ -122,7 +122,7 @@ fn webhook(record: WebhookRecord) -> WebhookStatus {
 }
 
 impl EngineError {
-    /// Splits the error into its message, cut to a bearable length, and its details.
+    /// Splits the error into its message, cut to 16 KiB, and its details.
     pub fn into_reply(self) -> (String, ErrorDetails) {
         let EngineError { kind, mut message, hint, screen, choices, delivery, details } = self;
         if message.len() > LONGEST_MESSAGE {

@@ -20,9 +20,9 @@ use crate::telemetry::{ActiveSpan, TraceContext};
 use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
 use nerve_host::clock::MAX_TIMEOUT;
 
-/// The event, on the wire and to webhooks.
+/// Name of the event, on the wire and in webhooks.
 const READY: &str = "RESULT_READY";
-/// Results in a list without `last`.
+/// Default limit of listed results.
 const LISTED: usize = 100;
 
 impl Engine {
@@ -46,9 +46,9 @@ impl Engine {
         let at = without_default(execute.at.clone());
         let lane = results.node_lock(&at);
         let alone = if execute.prompt.fail_if_busy {
-            let message = format!("node '{}' does another turn", at.node);
+            let message = format!("node '{}' is busy with another turn", at.node);
             let busy =
-                |_| EngineError::new(ErrorKind::Busy, message).hint("without fail_if_busy it would wait");
+                |_| EngineError::new(ErrorKind::Busy, message).hint("without fail_if_busy, the prompt waits");
             Some(Arc::clone(&lane).try_lock_owned().map_err(busy)?)
         } else {
             None
@@ -95,9 +95,9 @@ impl Engine {
             started_at: Some(results.seconds()),
             ..ResultRecord::clone(&live.current())
         });
-        // Saved first: a record on disk must not say that nothing had begun.
+        // Saved first, so that the record on disk never claims that a started turn has not started.
         results.save(live, Arc::clone(&running)).await.map_err(|problem| {
-            EngineError::new(ErrorKind::Internal, format!("the turn was not begun: {problem}"))
+            EngineError::new(ErrorKind::Internal, format!("the turn was not started: {problem}"))
         })?;
         live.set(running);
         if execute.prompt.timeout.is_some() {
@@ -107,9 +107,9 @@ impl Engine {
         let (engine, cancellation) = (self.clone(), live.cancellation.clone());
         let turn = tokio::spawn(async move { engine.turn(execute, Some(&cancellation)).await });
         let aborts = AbortOnDrop(turn.abort_handle());
-        let done = turn.await;
+        let outcome = turn.await;
         drop(aborts);
-        done.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        outcome.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 
     /// Ends a result. `outcome` is `None` if the server shut down first.
@@ -122,7 +122,7 @@ impl Engine {
     ) {
         let results = &self.inner.results;
         let now = results.seconds();
-        let goes_down = outcome.is_none();
+        let is_shutdown = outcome.is_none();
         let record = Arc::new({
             let mut record = ResultRecord::clone(&live.current());
             match outcome {
@@ -135,7 +135,7 @@ impl Engine {
             record
         });
         // Saved before it is published.
-        let mut saved = self.saved(live, &record).await;
+        let mut saved = self.save_or_report(live, &record).await;
         live.set(Arc::clone(&record));
         let at = at_of(&record);
         let success = record.status == ResultStatus::Done;
@@ -153,9 +153,9 @@ impl Engine {
                 status: record.status.as_str(),
             },
         );
-        if let Some(webhook) = webhook.filter(|_| !goes_down) {
+        if let Some(webhook) = webhook.filter(|_| !is_shutdown) {
             self.deliver(live, &webhook, &record, span).await;
-            saved = self.saved(live, &live.current()).await;
+            saved = self.save_or_report(live, &live.current()).await;
         }
         results.close(live, saved).await;
     }
@@ -173,7 +173,7 @@ impl Engine {
             body: payload(record, self.inner.results.seconds()).to_string().into(),
             trace: span.context().cloned(),
         };
-        let tried = |attempt| {
+        let record_attempt = |attempt| {
             live.change(|record| {
                 if let Some(webhook) = &mut record.webhook {
                     webhook.attempts.push(attempt);
@@ -183,7 +183,7 @@ impl Engine {
         let closing = self.inner.results.closing.clone();
         let delivered = tokio::select! {
             biased;
-            delivered = webhook.deliver(&delivery, FIRST_PAUSE, tried) => Some(delivered),
+            delivered = webhook.deliver(&delivery, FIRST_PAUSE, record_attempt) => Some(delivered),
             () = closing.cancelled() => None,
         };
         span.describe(|span| span.attributes.set("nerve.webhook.delivered", delivered == Some(true)));
@@ -195,14 +195,14 @@ impl Engine {
             }
             Some(false) => {
                 let last = record.webhook.as_ref().and_then(|webhook| webhook.attempts.last());
-                let why = match last {
+                let reason = match last {
                     Some(Attempt { status: Some(status), .. }) => {
-                        format!("it was answered with HTTP status {status}")
+                        format!("the receiver answered with HTTP status {status}")
                     }
-                    Some(Attempt { error: Some(error), .. }) => format!("the last try failed: {error}"),
-                    _ => "the last try failed".to_string(),
+                    Some(Attempt { error: Some(error), .. }) => format!("the last attempt failed: {error}"),
+                    _ => "the last attempt failed".to_string(),
                 };
-                record.give_up_webhook(&why);
+                record.give_up_webhook(&reason);
             }
             None => record.give_up_webhook("the server was shut down before it was delivered"),
         });
@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    async fn saved(&self, live: &ActiveResult, record: &Arc<ResultRecord>) -> bool {
+    async fn save_or_report(&self, live: &ActiveResult, record: &Arc<ResultRecord>) -> bool {
         match self.inner.results.save(live, Arc::clone(record)).await {
             Ok(()) => true,
             Err(problem) => {
@@ -237,14 +237,14 @@ impl Engine {
             let ended = timeout_at(deadline, changes.wait_for(|record| record.status.is_end())).await;
             match ended {
                 Ok(Ok(record)) => return Ok(ResultRecord::clone(&record).into()),
-                // It is not live any more.
+                // The result is no longer live.
                 Ok(Err(_)) => {}
                 Err(_) => {
                     let status = live.current().status.as_str();
                     let message =
                         format!("result '{id}' is still {status} after {:?}", timeout.unwrap_or(MAX_TIMEOUT));
                     return Err(EngineError::new(ErrorKind::Timeout, message)
-                        .hint("it goes on: ask again, or cancel it"));
+                        .hint("retry to keep waiting, or cancel it"));
                 }
             }
         }
@@ -269,10 +269,10 @@ impl Engine {
         Ok(ResultList { results: records.into_iter().map(ResultInfo::from).collect() })
     }
 
-    /// Removes a queued prompt, or interrupts its turn. Returns the result as it is then.
+    /// Removes a queued prompt, or interrupts its turn. Returns the updated result.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (it has ended).
+    /// NotFound, InvalidRequest (the result has ended).
     pub async fn cancel_result(
         &self,
         request: CancelResult,
@@ -310,7 +310,7 @@ fn at_of(record: &ResultRecord) -> NodeRef {
 }
 
 fn too_late(execute: &NodePrompt) -> EngineError {
-    let message = format!("the turn on '{}' was not begun in time: others were before it", execute.at.node);
+    let message = format!("the turn on '{}' timed out in the queue", execute.at.node);
     EngineError::new(ErrorKind::Timeout, message)
 }
 

@@ -1,4 +1,4 @@
-//! Runs of graphs: active runs, and runs that only their journals know.
+//! Runs of graphs: active runs, and earlier runs that are read from their journals.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ use crate::session::DEFAULT;
 use crate::trace::ExecutionTrace;
 use nerve_host::clock::Clock;
 
-/// Steps that are kept of one run. Of more, completed ones are dropped, the oldest first. Journal and trace have all.
+/// Limit of steps in memory per run. Beyond it, the oldest completed steps are dropped. Journal and trace contain all steps.
 const STEPS: usize = 2048;
-/// Ended runs that are kept.
+/// Limit of ended runs in memory.
 const ENDED: usize = 64;
-/// Runs in a list.
+/// Limit of listed runs.
 const LISTED: usize = 1000;
 
 /// The runs of a server.
@@ -36,7 +36,7 @@ pub(super) struct Runs {
     pub(super) clock: Clock,
     events: Publisher,
     known: Mutex<BTreeMap<String, Arc<Run>>>,
-    /// No more runs are admitted. Changed while `known` is locked.
+    /// Set when no more runs are admitted. Changed while `known` is locked.
     closed: AtomicBool,
 }
 
@@ -54,13 +54,13 @@ pub(super) struct Run {
     clock: Clock,
     state: Mutex<State>,
     ended: watch::Sender<bool>,
-    /// The server shuts down. The run has not ended and can be resumed.
+    /// Set if the server shut down before the run had ended. Such a run can be resumed.
     interrupted: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Everything but the gates. Its status is that of `status`.
+    /// State without the gates and with an outdated `status`.
     info: RunInfo,
     status: RunStatus,
     started: TsNs,
@@ -124,13 +124,13 @@ impl Runs {
         if self.closed.load(Ordering::Relaxed) {
             return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
         }
-        if known.get(id).is_some_and(|run| run.goes_on()) {
-            return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' goes on already"))
-                .hint("take another id, or cancel it first"));
+        if known.get(id).is_some_and(|run| run.is_active()) {
+            return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' is already active"))
+                .hint("choose another id, or cancel it first"));
         }
         let before = known.insert(id.to_string(), Arc::clone(&run));
         let ended: Vec<String> =
-            known.iter().filter(|(_, run)| !run.goes_on()).map(|(id, _)| id.clone()).collect();
+            known.iter().filter(|(_, run)| !run.is_active()).map(|(id, _)| id.clone()).collect();
         for id in ended.iter().take(ended.len().saturating_sub(ENDED)) {
             known.remove(id);
         }
@@ -143,9 +143,9 @@ impl Runs {
     }
 
     /// Returns active runs with that id, or of the graph with that id.
-    pub(super) fn going_on(&self, id: &str) -> Vec<Arc<Run>> {
+    pub(super) fn active(&self, id: &str) -> Vec<Arc<Run>> {
         let known = self.lock();
-        let runs = known.values().filter(|run| run.goes_on() && (run.id == id || run.graph == id));
+        let runs = known.values().filter(|run| run.is_active() && (run.id == id || run.graph == id));
         runs.cloned().collect()
     }
 
@@ -182,7 +182,7 @@ impl Runs {
         }
         let path = self.journal(id).filter(|path| path.exists()).ok_or_else(|| not_found(id))?;
         let summary = Summary::read(&path);
-        // It may have begun meanwhile.
+        // The run may have started meanwhile.
         if let Some(run) = self.get(id) {
             return Ok(run.info());
         }
@@ -194,20 +194,20 @@ impl Runs {
     /// Returns the journals of runs that have not ended: those of a server that is gone. Blocks on the disk.
     pub(super) fn interrupted(&self) -> Vec<PathBuf> {
         let files = self.folder.iter().flat_map(|folder| journals(folder));
-        let goes_on = |path: &PathBuf| {
-            // The last line of most journals says that the run has ended. The others are few and are read as a whole.
+        let is_unfinished = |path: &PathBuf| {
+            // Most journals end with the end of the run. The few others are read as a whole.
             !journal::has_ended(path) && Summary::read(path).is_ok_and(|summary| summary.ending.is_none())
         };
-        files.filter(goes_on).collect()
+        files.filter(is_unfinished).collect()
     }
 
     /// Interrupts all active runs because the server shuts down, and waits for them. They can be resumed. With `keep_nodes` nothing is
-    /// interrupted on the terminals.
+    /// interrupted in the terminals.
     pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
         let runs: Vec<Arc<Run>> = {
             let known = self.lock();
             self.closed.store(true, Ordering::Relaxed);
-            known.values().filter(|run| run.goes_on()).cloned().collect()
+            known.values().filter(|run| run.is_active()).cloned().collect()
         };
         for run in &runs {
             run.interrupted.store(true, Ordering::Release);
@@ -287,11 +287,11 @@ impl Run {
             (state.info.clone(), state.status)
         };
         info.gates = self.gates.waiting().into_iter().map(reply::GateInfo::from).collect();
-        let runs = |step: &RunStep| {
+        let is_running = |step: &RunStep| {
             matches!(step.state.as_str(), "running" | "queued")
                 && !info.gates.iter().any(|gate| is_in(&gate.step_id, &step.step_id))
         };
-        if status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(runs) {
+        if status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(is_running) {
             status = RunStatus::Waiting;
         }
         info.status = status.as_str().to_string();
@@ -306,7 +306,8 @@ impl Run {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn goes_on(&self) -> bool {
+    /// Returns true until the run has ended.
+    pub(super) fn is_active(&self) -> bool {
         !*self.ended.borrow()
     }
 
@@ -365,7 +366,7 @@ impl Run {
         self.events.publish_in(&self.session, event);
     }
 
-    /// Ends the run: notifies all who wait for it and returns the run with its results.
+    /// Ends the run, notifies its waiters and returns the run with its results.
     pub(super) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
         let RunEnd { status, tokens, results, error, trace } = end;
         let now = self.clock.now();
@@ -391,7 +392,7 @@ impl Run {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The journal is gone, but its faults are still reported.
         self.lock().info.faults.clone_from(&info.faults);
-        // Published before the end, so that those who wait for it have seen the event.
+        // Published before the end, so that waiters have received the event.
         self.publish(GraphEventKind::Ended { status, ms, tokens, error: message });
         self.ended.send_replace(true);
         let ended = RunEnded {
@@ -419,9 +420,9 @@ impl Run {
 pub(super) struct RunEnd {
     pub(super) status: RunStatus,
     pub(super) tokens: u64,
-    /// Results of the steps that are done.
+    /// Results of completed steps.
     pub(super) results: Map<String, Value>,
-    /// Why the run failed or was cancelled.
+    /// Reason of a failed or cancelled run.
     pub(super) error: Option<EngineError>,
     pub(super) trace: Option<Box<ExecutionTrace>>,
 }
@@ -471,9 +472,9 @@ impl State {
         let mut spare = steps.len() - STEPS;
         for states in [&["completed", "reused", "skipped"][..], &["failed", "cancelled"]] {
             steps.retain(|step| {
-                let goes = spare > 0 && states.contains(&step.state.as_str());
-                spare -= usize::from(goes);
-                !goes
+                let is_dropped = spare > 0 && states.contains(&step.state.as_str());
+                spare -= usize::from(is_dropped);
+                !is_dropped
             });
         }
         self.places = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
@@ -579,11 +580,11 @@ mod tests {
         let runs = runs();
         let admitted = runs.admit("r-1", "g", None, 1).unwrap();
         assert_eq!(runs.list()[0].run_id, "r-1");
-        assert_eq!(runs.going_on("g").len(), 1);
+        assert_eq!(runs.active("g").len(), 1);
         assert!(runs.admit("r-1", "g", None, 1).is_err());
         let run = Arc::clone(&admitted.run);
         drop(admitted);
-        assert!(!run.goes_on() && runs.list().is_empty() && runs.going_on("r-1").is_empty());
+        assert!(!run.is_active() && runs.list().is_empty() && runs.active("r-1").is_empty());
         // An ended run is known again if another one with its id never begins.
         let first = runs.admit("r-1", "g", None, 1).unwrap().begin(1, None);
         first.ended.send_replace(true);

@@ -15,7 +15,7 @@ use super::context::RequestContext;
 use super::specs::{self, node_ref};
 use crate::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use crate::session::{DEFAULT, Session, stop_all};
 
 impl Engine {
@@ -34,9 +34,9 @@ impl Engine {
     /// Starts a node from its definition, as [`Engine::create_node`] does.
     ///
     /// # Errors
-    /// As [`Engine::create_node`].
+    /// See [`Engine::create_node`].
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.create_detached(self.taking_up(self.alike(spec)?)).await
+        self.create_detached(self.resume_if_free(self.inherit(spec)?)).await
     }
 
     /// Completes the start even if the future is dropped.
@@ -59,8 +59,8 @@ impl Engine {
     ) -> Result<NodeInfo, EngineError> {
         let at = spec.node.clone();
         let reservation = session.reserve(&at.node)?;
-        let made = self.inner.factory.create(spec.clone()).await;
-        let node = made.inspect_err(|_| session.release(&at.node, reservation))?;
+        let created = self.inner.factory.create(spec.clone()).await;
+        let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
         let info = node.info();
         if !session.fill(&at.node, reservation, Arc::clone(&node)) {
             node.stop("its session was deleted, or the server was shut down").await;
@@ -69,12 +69,12 @@ impl Engine {
                 "its session was deleted meanwhile, or the server is shutting down",
             ));
         }
-        self.is_made(session, &at, Some(spec), info.kind, forked_from);
+        self.register_node(session, &at, Some(spec), info.kind, forked_from);
         Ok(info)
     }
 
     /// Persists and publishes a new node.
-    pub(super) fn is_made(
+    pub(super) fn register_node(
         &self,
         session: &Session,
         at: &NodeRef,
@@ -83,14 +83,14 @@ impl Engine {
         forked_from: Option<String>,
     ) {
         session.define(&at.node, spec);
-        self.inner.book.note(&self.inner.sessions);
-        self.inner.events.publish(Some(&named(at)), EventKind::NodeCreated { kind, forked_from });
+        self.inner.persister.save(&self.inner.sessions);
+        self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
-    /// Starts a node again that is defined and does not run.
+    /// Starts a node again that is defined but not running.
     ///
     /// # Errors
-    /// NotFound, AlreadyExists (it runs), Process.
+    /// NotFound, AlreadyExists (it is running), Process.
     pub async fn start_node(
         &self,
         request: StartNode,
@@ -110,9 +110,9 @@ impl Engine {
             // The error lists the nodes.
             session.find(&at.node)?;
             let message = format!("node '{}' has no definition to start it from", at.node);
-            return Err(EngineError::new(ErrorKind::NotFound, message).hint("make it with `node create`"));
+            return Err(EngineError::new(ErrorKind::NotFound, message).hint("create it with `node create`"));
         };
-        self.create_detached(self.going_on(spec)).await
+        self.create_detached(self.resume_conversation(spec)).await
     }
 
     /// Stops a node and removes it and its definition.
@@ -127,15 +127,15 @@ impl Engine {
                 session.find(&id)?;
             }
             session.define(&id, None);
-            self.inner.book.note(&self.inner.sessions);
+            self.inner.persister.save(&self.inner.sessions);
             return Ok(Stopped { stopped: true });
         };
         node.stop("stopped").await;
-        // Meanwhile the name may have gone to a new node.
+        // The name may belong to a new node by now.
         if session.forget(&id, &node) {
             session.define(&id, None);
         }
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(Stopped { stopped: true })
     }
 
@@ -209,7 +209,7 @@ impl Engine {
     ) -> Result<SessionInfo, EngineError> {
         let CreateSession { name, description, tags } = request;
         let session = self.inner.sessions.create(&name, description, tags)?;
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(session.info().into())
     }
 
@@ -249,11 +249,11 @@ impl Engine {
         _: RequestContext,
     ) -> Result<Done, EngineError> {
         self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
-        self.inner.book.note(&self.inner.sessions);
+        self.inner.persister.save(&self.inner.sessions);
         Ok(Done {})
     }
 
-    /// Starts the nodes of a session that are defined and do not run, all at the same time.
+    /// Starts the nodes of a session that are defined but not running, concurrently.
     ///
     /// # Errors
     /// NotFound.

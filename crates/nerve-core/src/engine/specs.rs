@@ -1,4 +1,4 @@
-//! Parameters of requests as domain types. What is wrong with them is reported by the name of the parameter.
+//! Converts parameters of requests to domain types. Errors name the parameter.
 
 use std::str::FromStr;
 
@@ -10,13 +10,15 @@ use nerve_api::request::{
 use nerve_types::Size;
 
 use crate::chat::{ChatSpec, Provider, ToolChoice};
-use crate::command::{BackendKind, Choice, CommandLine, Like, NodeRef, NodeSpec, PanePlace, StateName};
+use crate::command::{
+    BackendKind, Choice, CommandLine, InheritedNode, NodeRef, NodeSpec, PanePlace, StateName,
+};
 use crate::conversation::{Conversation, ConversationId, Message, Role, UseContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 use crate::webhook::Webhook;
 
-/// Requests that have a node as their only parameter.
+/// Implements conversions for requests that have a node as their only parameter.
 macro_rules! from_node {
     ($($request:ident)*) => {$(
         impl From<NodeRef> for $request {
@@ -33,7 +35,7 @@ pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
     NodeRef { session, node }
 }
 
-/// Returns how the node of a CREATE_NODE is made.
+/// Returns the definition of the node that a CREATE_NODE creates.
 pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
     let backend = BackendKind::parse(&request.backend).ok_or_else(|| {
         let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
@@ -45,9 +47,9 @@ pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
     }
     let command = request.command.unwrap_or(CommandLine::Argv(Vec::new()));
     let default = Size::default();
-    let like = request
-        .like
-        .map(|like| Box::new(Like { node: node_ref(like.node_id, like.session_id), proxy: like.proxy }));
+    let inherit = request.inherit.map(|from| {
+        Box::new(InheritedNode { node: node_ref(from.node_id, from.session_id), proxy: from.proxy })
+    });
     Ok(NodeSpec {
         cwd: request.cwd.map(Into::into),
         env: request.env,
@@ -63,7 +65,7 @@ pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
         chat: request.chat.map(chat).transpose()?.map(Box::new),
         conversation: request.conversation.map(node_conversation).transpose()?.flatten().map(Box::new),
         proxy: request.proxy.map(proxy).transpose()?.map(Box::new),
-        like,
+        inherit,
         ..NodeSpec::new(node_ref(request.node_id, request.session_id), backend, command)
     })
 }
@@ -74,7 +76,7 @@ pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
     if (size.cols, size.rows) == (cols, rows) {
         return Ok(size);
     }
-    Err(invalid(format!("a terminal of {cols} columns and {rows} rows cannot be"))
+    Err(invalid(format!("invalid terminal size: {cols} columns, {rows} rows"))
         .hint("2-4096 columns, 1-4096 rows"))
 }
 
@@ -108,7 +110,7 @@ pub(super) fn states(names: &[String]) -> Result<Vec<StateName>, EngineError> {
     }
 }
 
-/// Returns the answer that an ANSWER_NODE gives to a dialog.
+/// Returns the choice of an ANSWER_NODE.
 pub(super) fn choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice, EngineError> {
     match (choice, cancel) {
         (Some(NodeChoice::Number(number)), false) => Ok(Choice::Number(number)),
@@ -170,7 +172,7 @@ pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<O
     match (is_async, target) {
         (_, None) => Ok(None),
         (false, Some(_)) => {
-            Err(invalid("params.webhook: there is nobody to tell").hint("it goes with async = true"))
+            Err(invalid("params.webhook: only for asynchronous executions").hint("set async = true"))
         }
         (true, Some(WebhookTarget { url, secret })) => Webhook::new(&url, secret).map(Some),
     }
@@ -202,7 +204,7 @@ fn chat(settings: ChatSettings) -> Result<ChatSpec, EngineError> {
     })
 }
 
-/// Returns the proxy of a node, checked as far as that is possible without the node's program.
+/// Returns the proxy of a node, checked as far as possible without the node's program.
 fn proxy(option: ProxyOption) -> Result<ProxySpec, EngineError> {
     let of_params = |mut error: EngineError| {
         error.message = format!("params.{}", error.message);
@@ -255,7 +257,7 @@ mod tests {
         for (bad, says) in [
             (json!("gemini"), "params.proxy.kind: unknown kind"),
             (json!({ "kind": "anthropic", "base_url": "host" }), "params.proxy.base_url"),
-            (json!({ "kind": "anthropic", "base_url": "http://far.example" }), "in the clear"),
+            (json!({ "kind": "anthropic", "base_url": "http://far.example" }), "unencrypted"),
             (json!({ "kind": "anthropic", "api_key_env": "sk-ant-x" }), "params.proxy.api_key_env"),
         ] {
             let error = proxied(bad).unwrap_err().message;

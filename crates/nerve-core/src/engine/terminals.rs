@@ -72,7 +72,7 @@ impl Engine {
     /// Writes bytes, which need not be UTF-8, to a terminal. Returns how many were written.
     ///
     /// # Errors
-    /// As [`Engine::write_data`].
+    /// See [`Engine::write_data`].
     pub async fn write_bytes(&self, node: &NodeRef, bytes: Vec<u8>) -> Result<usize, EngineError> {
         self.terminal(node)?.write(bytes).await
     }

@@ -16,7 +16,7 @@ use crate::node::bash::BashNode;
 use crate::node::terminal::Prompt;
 use crate::telemetry::{TraceContext, end_turn};
 
-/// A prompt, and the node that gets it.
+/// A prompt for a node.
 #[derive(Debug)]
 pub(super) struct NodePrompt {
     pub(super) at: NodeRef,
@@ -29,7 +29,7 @@ pub(super) struct NodePrompt {
 impl Engine {
     /// Runs one turn on a node, or accepts it if the request is asynchronous.
     ///
-    /// Dropping the future detaches from the turn and does not undo what was typed.
+    /// Dropping the future detaches from the turn and does not undo typed input.
     ///
     /// # Errors
     /// NotFound, InvalidRequest, Busy, Blocked (with the dialog), Delivery (the prompt did not arrive), Timeout, Interrupted.
@@ -55,7 +55,7 @@ impl Engine {
     /// and the evidence that ended it.
     ///
     /// # Errors
-    /// As [`Engine::execute_input`].
+    /// See [`Engine::execute_input`].
     pub async fn run_turn(
         &self,
         request: ExecuteInput,
@@ -67,27 +67,27 @@ impl Engine {
     /// Runs a turn, together with the conversation it belongs to.
     pub(super) async fn turn(
         &self,
-        mut asked: NodePrompt,
+        mut request: NodePrompt,
         cancellation: Option<&CancellationToken>,
     ) -> Result<Response, EngineError> {
-        let node = self.node(&asked.at)?;
-        let talk = self.begin_talk(&node, &mut asked).await?;
-        let NodePrompt { at, prompt, trace, .. } = asked;
+        let node = self.node(&request.at)?;
+        let conversation = self.begin_conversation_turn(&node, &mut request).await?;
+        let NodePrompt { at, prompt, trace, .. } = request;
         let (telemetry, parent) = (&self.inner.telemetry, trace.map(Arc::new));
         let never = CancellationToken::new();
         let cancellation = cancellation.unwrap_or(&never);
         let mut response = if let Some(node) = node.as_terminal() {
             let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.telemetry_target());
             let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-            let done = node.execute_until(prompt, cancellation).await;
-            end_turn(span, telemetry, &done, || node.agent_session());
-            done?
+            let outcome = node.execute_until(prompt, cancellation).await;
+            end_turn(span, telemetry, &outcome, || node.agent_session());
+            outcome?
         } else if let Some(node) = node.as_bash() {
             let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::telemetry_target);
             let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-            let done = node.execute_until(prompt, cancellation).await;
-            end_turn(span, telemetry, &done, || None);
-            done?
+            let outcome = node.execute_until(prompt, cancellation).await;
+            end_turn(span, telemetry, &outcome, || None);
+            outcome?
         } else if let Some(node) = node.as_chat() {
             let session = self.inner.sessions.get(at.session.as_deref())?;
             let context = ExecutionContext::new(&session)
@@ -97,8 +97,8 @@ impl Engine {
         } else {
             return Err(takes_no_prompts(&at, node.kind()));
         };
-        if let Some(talk) = talk {
-            self.end_talk(talk, &node, &mut response).await;
+        if let Some(turn) = conversation {
+            self.end_conversation_turn(turn, &node, &mut response).await;
         }
         Ok(response)
     }

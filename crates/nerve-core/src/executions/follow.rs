@@ -41,7 +41,7 @@ impl Follow {
     /// Reads the list for an overview ([`Executions::brief`]).
     ///
     /// # Errors
-    /// As [`Follow::new`].
+    /// See [`Follow::new`].
     pub(super) fn brief(recording: &Path) -> io::Result<Follow> {
         Follow::with(recording, Executions::brief(), true)
     }

@@ -97,8 +97,8 @@ fn nanoseconds(at: TsMs) -> u64 {
 
 /// Returns what was run: the command line of a shell, or the tool and its main argument.
 fn command(tool: &str, args: &str) -> String {
-    let given: Option<Value> = serde_json::from_str(args).ok();
-    let text = |key: &str| given.as_ref()?.get(key)?.as_str();
+    let arguments: Option<Value> = serde_json::from_str(args).ok();
+    let text = |key: &str| arguments.as_ref()?.get(key)?.as_str();
     if let Some(command) = text("command") {
         return command.to_string();
     }
@@ -150,13 +150,13 @@ mod tests {
     #[test]
     fn errors_after_end_of_unrecorded_session_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
-        let gone = dir.path().join("gone").join("session.ahr");
-        let log = ExecutionLog::ephemeral(gone.clone());
+        let missing = dir.path().join("gone").join("session.ahr");
+        let log = ExecutionLog::ephemeral(missing.clone());
         log.record(&start("Bash", "{}", "t1"));
         assert_eq!(log.failed_path(), None);
-        let log = ExecutionLog::new(gone.clone());
+        let log = ExecutionLog::new(missing.clone());
         log.record(&start("Bash", "{}", "t1"));
-        assert_eq!(log.failed_path(), Some(executions::path_of(&gone)));
+        assert_eq!(log.failed_path(), Some(executions::path_of(&missing)));
     }
 
     #[test]

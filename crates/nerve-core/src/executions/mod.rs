@@ -1,4 +1,4 @@
-//! What an agent runs. Each execution of a tool has an id that is the same live and in a replay, and is listed next to the
+//! Executions of tools by an agent. Each execution of a tool has an id that is the same live and in a replay, and is listed next to the
 //! session's recording ([`nerve_record::executions`]).
 //!
 //! | module | contents |

@@ -19,7 +19,7 @@ pub enum State {
     Ended(Option<i32>),
 }
 
-/// What reads the input that is typed into an execution.
+/// Reader of the input that is typed into an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// The command.
@@ -43,7 +43,7 @@ pub struct ExecutionUpdate {
     pub command: String,
     /// The state.
     pub state: State,
-    /// What reads the input that is typed into it.
+    /// Reader of the input that is typed into it.
     pub reader: Reader,
 }
 
@@ -100,10 +100,10 @@ impl States {
 
     /// Records that a host has ended.
     pub(super) fn on_host_ended(&mut self, host: &str) {
-        let gone: Vec<u64> =
+        let ended: Vec<u64> =
             self.running.iter().filter(|(_, running)| *running == host).map(|(number, _)| *number).collect();
-        self.running.retain(|number, _| !gone.contains(number));
-        self.unreported.extend(gone);
+        self.running.retain(|number, _| !ended.contains(number));
+        self.unreported.extend(ended);
     }
 
     /// Records that the agent has ended, and so everything that it ran itself.

@@ -1,6 +1,6 @@
 //! Runs the commands of an agent's shell tool under `nerve exec`, with the ids that the agent gave them.
 //!
-//! With Claude Code (2.1.330) this takes two steps. Its PreToolUse hook announces id and command before the user is asked for
+//! Claude Code (2.1.330) needs two steps. Its PreToolUse hook announces id and command before it requests the user's
 //! permission, and the announcement is stored in the node's hook folder. When the command runs, Claude Code passes the shell line,
 //! with its own preparations around the command, to the program in `CLAUDE_CODE_SHELL_PREFIX`. That is a link in the same folder to
 //! this program under the name [`LINK`], which finds the announcement and runs the line in a terminal of its own.
@@ -55,7 +55,7 @@ impl Announcement {
     /// The I/O error.
     pub fn note(&self, folder: &Path) -> io::Result<()> {
         let notes = folder.join(NOTES);
-        for (_, stale) in waiting(&notes).into_iter().skip(MAX_NOTES - 1) {
+        for (_, stale) in list_notes(&notes).into_iter().skip(MAX_NOTES - 1) {
             // Another process may have removed it in the meantime.
             let _ = fs::remove_file(stale);
         }
@@ -68,7 +68,7 @@ impl Announcement {
     /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.
     pub fn take(folder: &Path, line: &str) -> Option<Announcement> {
         let run = command_in(line)?;
-        let notes = waiting(&folder.join(NOTES)).into_iter();
+        let notes = list_notes(&folder.join(NOTES)).into_iter();
         let mut known = notes.filter_map(|(_, path)| Some((read(&path)?, path)));
         // The newest one with the same words: older ones were rejected.
         let (announcement, path) =
@@ -91,11 +91,11 @@ pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns the stored announcements, newest first.
-fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
+fn list_notes(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
     let entries = fs::read_dir(notes).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+    let visible = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     let mut notes: Vec<(SystemTime, PathBuf)> =
-        named.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+        visible.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
     notes.sort_unstable_by(|one, other| other.cmp(one));
     notes
 }

@@ -1,6 +1,6 @@
 //! Watches the executions of a session on a thread of its own, so that viewers read no files and never block.
 //!
-//! Nothing is polled. The folder is watched for new lines, and the kernel reports the end of hosts (pidfd_open(2)).
+//! It does not poll: the folder is watched for new lines, and the kernel reports the end of hosts (pidfd_open(2)).
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -35,11 +35,11 @@ impl Watch {
         let (recording, registry) = (canonical_path(recording), registry.to_path_buf());
         let failed = sender.clone();
         let watching = move || {
-            let done = runtime::Builder::new_current_thread()
+            let result = runtime::Builder::new_current_thread()
                 .enable_io()
                 .build()
                 .and_then(|runtime| runtime.block_on(watch(&recording, registry, &sender)));
-            if let Err(error) = done {
+            if let Err(error) = result {
                 // A send error means that the receiver was dropped.
                 let _ = sender.blocking_send(Err(error));
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nerve_agent::parse::session_files::{NewSession, cut_gemini, cut_opencode};
 use nerve_agent::parse::transcript::{TranscriptCut, cut_at};
-use nerve_agent::profile::session::{ConversationRef, Learn, PastKind, SessionArgs};
+use nerve_agent::profile::session::{ConversationRef, IdSource, PastKind, SessionArgs};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_types::TsNs;
 
@@ -18,7 +18,7 @@ use super::new_id;
 use super::opencode::Opencode;
 use super::session_files::{SessionFiles, project, read_transcript, write_into};
 
-/// What is known of the recorded session.
+/// Known facts of the recorded session.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedSession<'a> {
     /// The agent's profile.
@@ -33,15 +33,15 @@ pub struct RecordedSession<'a> {
     pub home: Option<&'a Path>,
     /// The working directory.
     pub cwd: &'a Path,
-    /// When the agent was started: nanoseconds since the Unix epoch.
+    /// Start of the agent, in nanoseconds since the Unix epoch.
     pub begun: TsNs,
-    /// When it ended; `None` while it runs.
+    /// End of the agent; `None` while it runs.
     pub ended: Option<TsNs>,
     /// Folder for copies of conversations that are passed to the agent by path. It is created when needed.
     pub copies: &'a Path,
 }
 
-/// How much of the conversation the new node has.
+/// Part of the conversation that the new node has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Conversation {
     /// A copy of the transcript up to the moment.
@@ -282,14 +282,14 @@ fn plan_gemini_copy(
     session_files: &SessionFiles,
     at: Option<TsNs>,
 ) -> Result<Planned, String> {
-    let begun = || only_one(session_files.chats_begun_in(past.cwd, past.begun, until(past, at)));
-    let id = conversation_id(past, forms).map_or_else(begun, Ok)?;
+    let only_candidate = || only_one(session_files.chats_begun_in(past.cwd, past.begun, until(past, at)));
+    let id = conversation_id(past, forms).map_or_else(only_candidate, Ok)?;
     let from =
         session_files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?;
-    let named = |error: String| format!("{}: {error}", from.display());
-    let text = read_transcript(&from).map_err(|error| named(error.to_string()))?;
+    let with_path = |error: String| format!("{}: {error}", from.display());
+    let text = read_transcript(&from).map_err(|error| with_path(error.to_string()))?;
     // Only counts turns here; the copy is written when everything else succeeded.
-    let cut = cut_gemini(&text, at, None).map_err(|error| named(error.to_string()))?;
+    let cut = cut_gemini(&text, at, None).map_err(|error| with_path(error.to_string()))?;
     if cut.turns == 0 {
         return Err(no_messages());
     }
@@ -316,7 +316,7 @@ fn plan_import(
         None if past.cwd.is_dir() => only_one(by.begun_in(past.cwd, past.begun, until(past, at))?)?,
         None => {
             return Err(format!(
-                "the agent's conversation is not known, and its folder {}, in which to ask for it, is gone",
+                "the agent's conversation is not known, and its folder {} is gone",
                 past.cwd.display()
             ));
         }
@@ -337,11 +337,11 @@ fn plan_import(
 
 /// Returns the id of the conversation, as reported by the agent or named by its command.
 fn conversation_id(past: &RecordedSession<'_>, forms: &SessionArgs) -> Option<String> {
-    let told = || match forms.conversation(past.command) {
+    let in_command = || match forms.conversation(past.command) {
         ConversationRef::Id(id) => Some(id),
         _ => None,
     };
-    past.agent_session.map(str::to_string).or_else(told).filter(|id| forms.is_id(id))
+    past.agent_session.map(str::to_string).or_else(in_command).filter(|id| forms.is_id(id))
 }
 
 /// Returns the time before which the conversation began.
@@ -349,9 +349,9 @@ fn until(past: &RecordedSession<'_>, at: Option<TsNs>) -> TsNs {
     at.or(past.ended).unwrap_or(TsNs(u64::MAX))
 }
 
-/// Returns the only conversation, because several cannot be told apart.
-fn only_one(mut begun: Vec<String>) -> Result<String, String> {
-    match (begun.pop(), begun.len()) {
+/// Returns the only conversation, because several cannot be distinguished.
+fn only_one(mut candidates: Vec<String>) -> Result<String, String> {
+    match (candidates.pop(), candidates.len()) {
         (Some(id), 0) => Ok(id),
         (None, _) => Err(no_messages()),
         (Some(_), others) => Err(format!(
@@ -387,9 +387,9 @@ fn only_transcript_begun(
     session_files: &SessionFiles,
     at: Option<TsNs>,
 ) -> Option<PathBuf> {
-    let mut begun = session_files.begun_in(past.cwd, past.begun, until(past, at));
-    let one = begun.pop()?;
-    begun.is_empty().then_some(one)
+    let mut candidates = session_files.begun_in(past.cwd, past.begun, until(past, at));
+    let one = candidates.pop()?;
+    candidates.is_empty().then_some(one)
 }
 
 /// Plans the agent's own fork of the whole conversation.
@@ -400,7 +400,7 @@ fn plan_own_fork(
     cwd: &Path,
 ) -> Result<Planned, String> {
     let id = conversation_id(past, forms).ok_or_else(|| match forms.learn {
-        Some(Learn::Codex) => {
+        Some(IdSource::Codex) => {
             "the agent's conversation is not known: the agent reports it after the first message".to_string()
         }
         _ => "the agent's conversation is not known: neither its command nor the agent names it".to_string(),

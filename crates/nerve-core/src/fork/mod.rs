@@ -36,16 +36,16 @@ pub(crate) fn identify(
             }
         };
     };
-    let told = forms.conversation(argv);
+    let reference = forms.conversation(argv);
     let Some(id) = given else {
-        return Ok(match told {
+        return Ok(match reference {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             ConversationRef::New | ConversationRef::Fork if forms.inject => insert_id(forms, argv, new_id()),
             ConversationRef::New | ConversationRef::Fork | ConversationRef::Unspecified => None,
         });
     };
     check_id(forms, &id)?;
-    match told {
+    match reference {
         ConversationRef::Id(other) if other == id => Ok(Some(id)),
         ConversationRef::Id(other) => {
             let message = format!("two conversation ids: '{other}' in the command, and '{id}'");

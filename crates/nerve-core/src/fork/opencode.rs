@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// Timeout of one call. The program takes seconds to start, and many on a loaded machine.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often to poll for the program's exit.
+/// Poll interval for the program's exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of bytes read of its output.
 const MAX_OUTPUT: u64 = 512 << 20;
@@ -119,9 +119,9 @@ impl Opencode {
         if status.success() {
             return read(&mut out, MAX_OUTPUT).map(Ok);
         }
-        let said: String =
+        let stderr: String =
             read(&mut err, MAX_OUTPUT)?.chars().filter(|c| !c.is_control()).take(MAX_ERROR_CHARS).collect();
-        Ok(Err(if said.is_empty() { status.to_string() } else { format!("{status}: {said}") }))
+        Ok(Err(if stderr.is_empty() { status.to_string() } else { format!("{status}: {stderr}") }))
     }
 }
 

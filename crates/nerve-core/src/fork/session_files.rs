@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use nerve_agent::profile::session::{Learn, SessionArgs};
+use nerve_agent::profile::session::{IdSource, SessionArgs};
 use nerve_types::TsNs;
 use serde_json::Value;
 
@@ -42,11 +42,11 @@ impl SessionFiles {
     /// Returns the id of a running process's current conversation, if it can be determined.
     pub(crate) fn learn(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
         let id = match forms.learn? {
-            Learn::Claude => {
+            IdSource::Claude => {
                 // A shell may have started the agent: use the nearest process with a status file.
                 process_tree(pid).into_iter().find_map(|pid| self.status_id(pid))?
             }
-            Learn::Codex => open_rollout(pid)?,
+            IdSource::Codex => open_rollout(pid)?,
         };
         forms.is_id(&id).then_some(id)
     }
@@ -89,9 +89,9 @@ impl SessionFiles {
     /// conversation that was begun from a file has two; the messages are in the larger one.
     pub(crate) fn chat(&self, id: &str) -> Option<PathBuf> {
         let end = format!("-{}.jsonl", id.get(..8)?);
-        let named = self.projects().flat_map(|project| chats_of(&project));
-        let named = named.filter(|path| path.to_string_lossy().ends_with(&end));
-        named
+        let chats = self.projects().flat_map(|project| chats_of(&project));
+        let chats = chats.filter(|path| path.to_string_lossy().ends_with(&end));
+        chats
             .filter(|path| first_id(path).as_deref() == Some(id))
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }

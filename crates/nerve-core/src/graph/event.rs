@@ -43,7 +43,7 @@ pub enum StepEventKind {
     Retry { attempt: u32, delay_ms: u64, error_type: &'static str },
 }
 
-/// How a step was completed.
+/// Manner in which a step was completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
     /// The step ran.

@@ -34,7 +34,7 @@ use crate::node::{Node, NodeFuture, NodeHandle};
 use crate::session::Session;
 use crate::trace::TraceStatus;
 
-/// What happens to independent steps when one step fails.
+/// Policy for independent steps when one step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
     /// They are cancelled, or do not start.
@@ -103,7 +103,7 @@ pub struct GraphRun {
     pub results: Map<String, Value>,
     /// Final status.
     pub status: TraceStatus,
-    /// Why it failed or was cancelled.
+    /// Reason for a failed or cancelled run.
     pub error: Option<EngineError>,
     /// Resources the run used.
     pub usage: ResourceUsage,
@@ -137,7 +137,7 @@ impl Graph {
     /// Adds a step that runs on the session's node named `node`, which is looked up when the step starts.
     ///
     /// # Errors
-    /// As [`Graph::add_step`].
+    /// See [`Graph::add_step`].
     pub fn add_step_ref(&mut self, node: &str, mut step: Step) -> Result<&mut Graph, EngineError> {
         step.node = node.into();
         step.target = Target::Name(Arc::clone(&step.node));
@@ -278,7 +278,7 @@ impl Graph {
                     let Target::Node(node) = target else { continue };
                     if let Some(inner) = node.as_graph() {
                         graphs.push(inner.clone());
-                    } else if node.persistent() && !found.iter().any(|known| Arc::ptr_eq(known, node)) {
+                    } else if node.is_persistent() && !found.iter().any(|known| Arc::ptr_eq(known, node)) {
                         found.push(Arc::clone(node));
                     }
                 }
@@ -332,8 +332,8 @@ impl Drop for Graph {
         if Arc::strong_count(&self.steps) > 1 {
             return;
         }
-        let mut left = vec![std::mem::take(&mut self.steps)];
-        while let Some(steps) = left.pop() {
+        let mut pending = vec![std::mem::take(&mut self.steps)];
+        while let Some(steps) = pending.pop() {
             // Shared with another graph.
             let Some(steps) = Arc::into_inner(steps) else { continue };
             for step in &steps {
@@ -343,7 +343,7 @@ impl Drop for Graph {
                         && let Some(inner) = node.as_graph()
                     {
                         // Keeps the inner steps alive when their graph is dropped.
-                        left.push(Arc::clone(&inner.steps));
+                        pending.push(Arc::clone(&inner.steps));
                     }
                 }
             }

@@ -94,9 +94,9 @@ impl Plan {
         while let Some(step) = order.get(at).copied() {
             at += 1;
             for dependant in self.dependants(step) {
-                let left = &mut pending[*dependant as usize];
-                *left -= 1;
-                if *left == 0 {
+                let remaining = &mut pending[*dependant as usize];
+                *remaining -= 1;
+                if *remaining == 0 {
                     order.push(*dependant);
                 }
             }

@@ -229,9 +229,9 @@ impl<'a> Dispatcher<'a> {
                 self.last_end = at;
                 self.results.set(index, value);
                 for dependant in self.plan.dependants(index) {
-                    let left = &mut self.pending[*dependant as usize];
-                    *left -= 1;
-                    if *left == 0 {
+                    let remaining = &mut self.pending[*dependant as usize];
+                    *remaining -= 1;
+                    if *remaining == 0 {
                         self.ready.push_back(*dependant);
                     }
                 }

@@ -43,7 +43,7 @@ pub struct Scope<'a> {
 /// A function of a step over the values in its [`Scope`].
 pub type ScopeFn<T> = Arc<dyn Fn(&Scope<'_>) -> Result<T, EngineError> + Send + Sync>;
 
-/// What happens on resume to a step that was running when its server died.
+/// Policy on resume for a step that was running when its server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnResume {
     /// Rerun it if its node is stateless, otherwise ask a person.

@@ -90,7 +90,7 @@ pub(super) struct StepRun<'a> {
     /// Context of the step, without its input.
     pub(super) context: ExecutionContext,
     pub(super) started_at: Option<TsNs>,
-    /// Whether start and end times are needed.
+    /// True if start and end times are needed.
     pub(super) is_timed: bool,
     /// End time of the last execution in nanoseconds; 0 if not measured.
     pub(super) ended_at: AtomicU64,
@@ -137,9 +137,9 @@ impl StepRun<'_> {
         let telemetry = &self.graph.run().telemetry;
         let parent = base.trace_context();
         let mut span = telemetry.begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
-        let done = self.execute(scope, base, &mut span).await;
-        end_step(span, &done);
-        done
+        let result = self.execute(scope, base, &mut span).await;
+        end_step(span, &result);
+        result
     }
 
     async fn execute(
@@ -185,13 +185,13 @@ impl StepRun<'_> {
             Preparation::Started(started_at) => started_at,
         };
         let mut attempts = 0;
-        let done = self.make_attempts(&node, &context, &mut attempts, span).await;
+        let result = self.make_attempts(&node, &context, &mut attempts, span).await;
         span.describe(|span| {
             span.attributes.set("nerve.node.kind", node.kind());
             span.attributes.set("nerve.attempts", attempts);
-            span.attributes.set_some("nerve.step.how", done.as_ref().ok().map(|(_, how)| how.as_str()));
+            span.attributes.set_some("nerve.step.how", result.as_ref().ok().map(|(_, how)| how.as_str()));
         });
-        self.finish(&node, &context, started_at, attempts, done).await
+        self.finish(&node, &context, started_at, attempts, result).await
     }
 
     /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
@@ -214,7 +214,7 @@ impl StepRun<'_> {
             }
         }
         if self.graph.run().observer.is_some() {
-            let queued = node.persistent() && crate::node::state_of(&**node) == StateName::Busy;
+            let queued = node.is_persistent() && crate::node::state_of(&**node) == StateName::Busy;
             self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
             if let Some(observer) =
                 self.graph.run().observer.as_ref().filter(|_| self.graph.run().observes_chunks)
@@ -249,7 +249,7 @@ impl StepRun<'_> {
             return Ok(Some(value.clone()));
         }
         let now = || self.graph.run().clock.now();
-        let persistent = node.persistent();
+        let persistent = node.is_persistent();
         if persistent
             && self.step.on_resume == OnResume::Ask
             && replay.is_some_and(|replay| replay.was_running(path, key))
@@ -296,9 +296,9 @@ impl StepRun<'_> {
         if let Some(value) = known {
             return Ok(value);
         }
-        let done = attempt(&node, context, limit).await;
+        let result = attempt(&node, context, limit).await;
         let at = run.clock.now();
-        match &done {
+        match &result {
             Ok(value) => {
                 journal.record(&JournalRecord::Finished { at, step: &path, key, value, ms: 0, tokens: None });
             }
@@ -309,7 +309,7 @@ impl StepRun<'_> {
                 journal.record(&JournalRecord::Failed { at, step: &path, key, error: &error, error_type });
             }
         }
-        done
+        result
     }
 
     /// Asks a person whether to rerun a step that was running on a stateful node when the run was interrupted.
@@ -410,7 +410,7 @@ impl StepRun<'_> {
         context: &ExecutionContext,
         started_at: Option<TsNs>,
         attempts: u32,
-        done: Result<(Value, Completion), EngineError>,
+        result: Result<(Value, Completion), EngineError>,
     ) -> Result<Value, EngineError> {
         let run = self.graph.run();
         let tokens = if context.step.is_some() { context.pool().usage().tokens_used() } else { 0 };
@@ -419,7 +419,7 @@ impl StepRun<'_> {
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
         if let Some((journal, _)) = run.journal.as_ref().filter(|_| node.as_graph().is_none()) {
             let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
-            match &done {
+            match &result {
                 Ok((value, Completion::Skipped)) => {
                     let reason = "it failed, and its error policy is skip";
                     journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
@@ -435,14 +435,14 @@ impl StepRun<'_> {
                     journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
                 }
             }
-            if node.persistent()
+            if node.is_persistent()
                 && let Err(error) = journal.flush().await
             {
                 tracing::warn!(%error, "the run continues without its journal");
             }
         }
         if run.observer.is_some() {
-            let (kind, data) = match &done {
+            let (kind, data) = match &result {
                 Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
                 Err(error) => {
                     (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
@@ -450,9 +450,9 @@ impl StepRun<'_> {
             };
             self.notify(context.step.as_ref(), kind, data);
         }
-        let outcome = done.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
+        let outcome = result.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
         self.trace_at(node, context, started_at, at, outcome, attempts);
-        done.map(|(value, _)| value)
+        result.map(|(value, _)| value)
     }
 
     fn resolve(&self, target: &Target) -> Result<NodeHandle, EngineError> {

@@ -126,7 +126,7 @@ fn is_plain_id(id: &str) -> bool {
 /// Returns true if the step uses only a stateless node, which needs no further check.
 fn is_stateless(step: &Step) -> bool {
     let Target::Node(node) = &step.target else { return false };
-    step.error_policy.is_none() && !node.persistent() && node.as_graph().is_none()
+    step.error_policy.is_none() && !node.is_persistent() && node.as_graph().is_none()
 }
 
 /// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
@@ -138,20 +138,20 @@ fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
     let mut look = |step: &Step, graphs: &mut Vec<Graph>| {
         let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
         for target in std::iter::once(&step.target).chain(fallback) {
-            let named;
+            let resolved;
             let node = match target {
                 Target::Node(node) => node,
                 Target::Name(name) => match session.and_then(|session| session.get(name)) {
                     Some(node) => {
-                        named = node;
-                        &named
+                        resolved = node;
+                        &resolved
                     }
                     None => continue,
                 },
             };
             match node.as_graph() {
                 Some(graph) => graphs.push(graph.clone()),
-                None if node.persistent() => found.push(Arc::clone(node)),
+                None if node.is_persistent() => found.push(Arc::clone(node)),
                 None => {}
             }
         }

@@ -39,7 +39,7 @@ use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
 /// Timeout of a command that sets none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to read output after the command's exit: another process may hold the pipes open.
+/// Time to read output after the command's exit: another process may hold the pipes open.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Evidence of a busy node.
@@ -81,11 +81,11 @@ impl Node for BashNode {
 
     fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
         Box::pin(async move {
-            let done = self.execute_in_context(context).await;
+            let result = self.execute_in_context(context).await;
             let context_cancelled = context.cancellation().is_cancelled();
-            match done {
+            match result {
                 Err(error) if context_cancelled && error.kind == ErrorKind::Interrupted => Err(cancelled()),
-                done => Ok(done?.into_value()),
+                result => Ok(result?.into_value()),
             }
         })
     }
@@ -178,7 +178,7 @@ impl BashNode {
     /// Runs a command like [`BashNode::execute`] until `cancellation`.
     ///
     /// # Errors
-    /// As [`BashNode::execute`]; Cancelled.
+    /// Those of [`BashNode::execute`], and Cancelled.
     pub async fn execute_until(
         &self,
         prompt: Prompt,
@@ -197,12 +197,12 @@ impl BashNode {
                 turn.map_err(|_| self.start_timeout_error())?
             }
         };
-        let done = self.run_metered(prompt, deadline, cancellation).await;
-        match done {
+        let result = self.run_metered(prompt, deadline, cancellation).await;
+        match result {
             Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
                 Err(cancelled())
             }
-            done => done,
+            result => result,
         }
     }
 
@@ -222,9 +222,9 @@ impl BashNode {
         let span =
             telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
         let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-        let done = self.execute_shared(prompt, context).await;
-        end_turn(span, telemetry, &done, || None);
-        done
+        let result = self.execute_shared(prompt, context).await;
+        end_turn(span, telemetry, &result, || None);
+        result
     }
 
     /// Waits until no prompt holds the lock exclusively, then runs a command.
@@ -263,9 +263,9 @@ impl BashNode {
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let mut metered = self.inner.events.begin_turn("bash");
-        let done = self.run_turn(prompt, deadline, cancellation).await;
-        metered.end(&done);
-        done
+        let result = self.run_turn(prompt, deadline, cancellation).await;
+        metered.end(&result);
+        result
     }
 
     async fn run_turn(
@@ -275,13 +275,13 @@ impl BashNode {
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        // Registered before the node becomes busy: whoever sees it busy can interrupt it.
+        // Registered before the node becomes busy, so that a busy node can always be interrupted.
         let interrupted = inner.interrupt.notified();
         let number = self.begin()?;
         let running = BusyGuard(self.clone());
         let started = inner.clock.now();
         let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
-        // Logged before the node is ready again: whoever waits for that finds the entry in the history.
+        // Logged before the node is ready again, so that waiters find the entry in the history.
         let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
         drop(running);
         answer
@@ -354,10 +354,10 @@ impl BashNode {
     /// Begins a turn. The caller holds the turn lock.
     fn begin(&self) -> Result<u64, EngineError> {
         let inner = &self.inner;
-        let mut gone = false;
-        let begun = inner.state.send_if_modified(|state| {
-            gone = !matches!(state, StateName::Ready | StateName::Busy);
-            if !gone {
+        let mut is_stopped = false;
+        let has_started = inner.state.send_if_modified(|state| {
+            is_stopped = !matches!(state, StateName::Ready | StateName::Busy);
+            if !is_stopped {
                 inner.running.fetch_add(1, Ordering::Relaxed);
             }
             let ready = *state == StateName::Ready;
@@ -366,10 +366,10 @@ impl BashNode {
             }
             ready
         });
-        if gone {
+        if is_stopped {
             return Err(self.stopped_error());
         }
-        if begun {
+        if has_started {
             let evidence = BUSY_EVIDENCE.to_string();
             inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
         }

@@ -133,10 +133,10 @@ impl NodeFactory {
     /// Creates a terminal node and starts its program.
     ///
     /// # Errors
-    /// As [`NodeFactory::create`].
+    /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
         let shared = &self.shared;
-        let node = named(&spec.node);
+        let node = with_session(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         let Some(kind) = spec.backend.terminal() else {
@@ -290,7 +290,7 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest; Process: no such folder.
     pub fn create_bash(&self, spec: NodeSpec) -> Result<BashNode, EngineError> {
-        let node = named(&spec.node);
+        let node = with_session(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_proxy(&spec)?;
@@ -303,7 +303,7 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest: no model, no key, invalid settings. Process: no such folder, or the stored conversation cannot be read.
     pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
-        let node = named(&spec.node);
+        let node = with_session(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_proxy(&spec)?;
@@ -348,7 +348,7 @@ impl NodeFactory {
     /// Opens the audit log of a node. A failure costs the log, not the node.
     pub(crate) fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
         if !history {
-            return Ok(Journal::off());
+            return Ok(Journal::disabled());
         }
         let shared = &self.shared;
         check_name(&shared.server, "server")?;
@@ -359,8 +359,8 @@ impl NodeFactory {
             Err(error) => {
                 tracing::warn!(node = %at.node, %error, "no history is kept");
                 let message = format!("no history is kept: {error}");
-                shared.events.publish(Some(&named(at)), EventKind::Error { message });
-                Ok(Journal::off())
+                shared.events.publish(Some(&with_session(at)), EventKind::Error { message });
+                Ok(Journal::disabled())
             }
         }
     }
@@ -395,7 +395,7 @@ impl NodeFactory {
 }
 
 /// Returns the reference with its session filled in.
-pub(crate) fn named(at: &NodeRef) -> NodeRef {
+pub(crate) fn with_session(at: &NodeRef) -> NodeRef {
     NodeRef {
         session: Some(at.session.clone().unwrap_or_else(|| DEFAULT.to_string())),
         node: at.node.clone(),

@@ -64,8 +64,8 @@ impl FunctionNode {
         FunctionNode::asynchronous(id, move |context| {
             let function = Arc::clone(&function);
             async move {
-                let done = tokio::task::spawn_blocking(move || function(&context)).await;
-                done.unwrap_or_else(|error| {
+                let result = tokio::task::spawn_blocking(move || function(&context)).await;
+                result.unwrap_or_else(|error| {
                     let message = format!("the function did not finish: {error}");
                     Err(EngineError::new(ErrorKind::Internal, message))
                 })

@@ -103,8 +103,9 @@ impl Node for GateNode {
                 let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
                 return Ok(json!({ "choice": choice, "by": by }));
             }
-            let asked = past.and_then(|past| past.question_deadline(&step, key));
-            let deadline = asked.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
+            let recorded_deadline = past.and_then(|past| past.question_deadline(&step, key));
+            let deadline =
+                recorded_deadline.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
             let info = GateInfo {
                 step,
                 question: self.question(&context.input),
@@ -112,7 +113,7 @@ impl Node for GateNode {
                 default: self.default.clone(),
                 deadline,
             };
-            let (choice, by) = ask(context, &self.id, info, key, asked.is_some()).await?;
+            let (choice, by) = ask(context, &self.id, info, key, recorded_deadline.is_some()).await?;
             Ok(json!({ "choice": choice, "by": by }))
         })
     }

@@ -1,5 +1,5 @@
 //! The audit log of a node, and when to capture the screen for it: before a prompt, after input has settled, and before the end.
-//! Nothing sleeps: a capture is due after a moment without output, or before the next entry.
+//! It does not sleep: a capture is due after a moment without output, or before the next entry.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Journal {
     }
 
     /// Creates a journal that discards everything.
-    pub fn off() -> Journal {
+    pub fn disabled() -> Journal {
         Journal::new(HistoryWriter::disabled())
     }
 

@@ -54,7 +54,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 
     /// Returns true if the node keeps state between executions. Such a node runs one execution at a time, must not be run again
     /// without need, and has to be stopped.
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         false
     }
 
@@ -71,7 +71,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
             session: String::new(),
             kind: self.kind(),
             state: StateName::Ready,
-            persistent: self.persistent(),
+            persistent: self.is_persistent(),
             metadata: Default::default(),
         }
     }

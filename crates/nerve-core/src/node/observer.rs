@@ -78,7 +78,7 @@ impl Observer {
             // The observer sends no prompts.
             ready_timeout: Duration::MAX,
             response_timeout: Duration::MAX,
-            journal: Journal::off(),
+            journal: Journal::disabled(),
             adopted: None,
             answers,
             events: Publisher::new(Clock::start()),

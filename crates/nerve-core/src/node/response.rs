@@ -13,7 +13,7 @@ use crate::command::Response;
 const TEXT_LIMIT: usize = 512 << 10;
 /// Maximum size of a metadata value of a section, in bytes. Of a longer value, such as a tool's arguments, the beginning is kept.
 const METADATA_LIMIT: usize = 64 << 10;
-/// Overhead of a section besides its texts, in bytes.
+/// Overhead of a section in addition to its texts, in bytes.
 const SECTION_COST: usize = 64;
 
 /// Returns the lines of a span with soft wraps joined. On the alternate screen, returns the visible rows.

@@ -9,9 +9,9 @@ use std::time::Duration;
 use nerve_agent::driver::Span;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
-/// How often a growing answer is polled.
+/// Poll interval of a growing answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a long answer is polled if it has to be parsed from its beginning each time.
+/// Poll interval of a long answer that has to be parsed from its beginning each time.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of rows from which a parsed answer counts as long.
 const LONG_ANSWER_ROWS: usize = 2_000;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nerve_agent::driver::{AgentState, Evidence};
 use nerve_agent::parse::ParserKind;
-use nerve_agent::profile::session::Learn;
+use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
 use nerve_types::Size;
 use serde_json::Value;
@@ -41,7 +41,7 @@ const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 /// Time after which a turn that exceeded a budget and ignores interrupts is abandoned.
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a terminal node is started with.
+/// Start parameters of a terminal node.
 pub struct TerminalSpec {
     /// Session and id.
     pub node: NodeRef,
@@ -75,7 +75,7 @@ pub struct TerminalSpec {
     pub proxy: Option<NodeProxy>,
 }
 
-/// Where a node's terminal lives outside this process.
+/// Location of a node's terminal outside this process.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalLocation {
     /// The recording of the terminal.
@@ -136,7 +136,7 @@ pub(super) struct Status {
     pub(super) turns: u64,
     pub(super) queued: usize,
     pub(super) faults: Vec<String>,
-    /// Why the node ended, if the exit status does not tell.
+    /// Reason for the end of the node, if the exit status does not show it.
     pub(super) lost: Option<String>,
     /// Id of the agent's own conversation.
     pub(super) agent_session: Option<String>,
@@ -197,10 +197,10 @@ impl ChunkStream {
     /// Waits for the response.
     ///
     /// # Errors
-    /// As [`TerminalNode::execute`].
+    /// See [`TerminalNode::execute`].
     pub async fn response(mut self) -> Result<Response, EngineError> {
-        let done = (&mut self.turn).await;
-        done.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        let result = (&mut self.turn).await;
+        result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 }
 
@@ -228,7 +228,7 @@ impl Node for TerminalNode {
         self.inner.kind
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 
@@ -342,7 +342,7 @@ impl TerminalNode {
     /// Runs a turn like [`TerminalNode::execute`]. `cancellation` withdraws the prompt or interrupts its turn.
     ///
     /// # Errors
-    /// As [`TerminalNode::execute`]; Cancelled.
+    /// Those of [`TerminalNode::execute`], and Cancelled.
     pub async fn execute_until(
         &self,
         prompt: Prompt,
@@ -388,9 +388,9 @@ impl TerminalNode {
         let node = &self.inner.node;
         let span =
             telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.telemetry_target());
-        let done = self.execute_metered(prompt, chunks, context).await;
-        end_turn(span, telemetry, &done, || self.agent_session());
-        done
+        let result = self.execute_metered(prompt, chunks, context).await;
+        end_turn(span, telemetry, &result, || self.agent_session());
+        result
     }
 
     /// Runs a turn and counts its usage while it runs, if a proxy observes the model's API. Exceeding a budget interrupts the turn.
@@ -474,7 +474,7 @@ impl TerminalNode {
     /// Types a command and Enter, without waiting for its end.
     ///
     /// # Errors
-    /// As [`TerminalNode::write`].
+    /// See [`TerminalNode::write`].
     pub async fn run(&self, command: String) -> Result<(), EngineError> {
         self.request(|reply| Request::Run { command, reply }).await?
     }
@@ -490,7 +490,7 @@ impl TerminalNode {
     /// Returns the last `lines` lines of text.
     ///
     /// # Errors
-    /// As [`TerminalNode::read`].
+    /// See [`TerminalNode::read`].
     pub async fn read_tail(&self, lines: usize) -> Result<String, EngineError> {
         self.request(|reply| Request::Read { lines: Some(lines), reply }).await
     }
@@ -553,7 +553,7 @@ impl TerminalNode {
     /// Returns the multiplexer's current description of the node's pane.
     ///
     /// # Errors
-    /// As [`TerminalNode::focus`].
+    /// See [`TerminalNode::focus`].
     pub async fn pane_info(&self) -> Result<PaneInfo, EngineError> {
         self.request(|reply| Request::PaneInfo { reply }).await?
     }
@@ -651,7 +651,7 @@ impl TerminalNode {
         }
         add("agent_session", status.agent_session.clone());
         let is_claude =
-            inner.profile.session.as_ref().is_some_and(|forms| forms.learn == Some(Learn::Claude));
+            inner.profile.session.as_ref().is_some_and(|forms| forms.learn == Some(IdSource::Claude));
         add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {

@@ -21,9 +21,9 @@ const MAX_TAIL_BYTES: u64 = 8 << 20;
 const SHORT_TAIL_BYTES: u64 = 256 << 10;
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// How long to wait for the agent to write the end of a turn that it has already drawn (observed: 50 ms on an idle machine).
+/// Time to wait for the agent to write the end of a turn that it has already drawn (observed: 50 ms on an idle machine).
 const END_TIMEOUT: Duration = Duration::from_millis(250);
-/// The same for agents on the alternate screen, which has no scrollback and so is a poor substitute.
+/// [`END_TIMEOUT`] for agents on the alternate screen, which has no scrollback and so is a poor substitute.
 const FULL_SCREEN_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Locates the session files of one agent process.

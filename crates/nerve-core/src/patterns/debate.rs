@@ -116,12 +116,12 @@ impl DebateLoop {
     pub async fn run(&self, context: &ExecutionContext) -> Result<DebateResult, LoopError<DebateTurn>> {
         let turns = Turns::new(context, self.turn_timeout);
         let mut history = Vec::new();
-        let done = match self.config.check() {
+        let outcome = match self.config.check() {
             Ok(()) => self.rounds(&turns, &mut history).await,
             Err(error) => Err(error),
         };
-        turns.end(done.as_ref().err());
-        match done {
+        turns.end(outcome.as_ref().err());
+        match outcome {
             Ok([final_a, final_b]) => {
                 if let Some(callback) = &self.config.on_complete {
                     callback(&history);

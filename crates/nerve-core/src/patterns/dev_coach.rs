@@ -103,7 +103,7 @@ pub struct DevCoachTurn {
 /// The result of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevCoachResult {
-    /// Whether the coach accepted.
+    /// True if the coach accepted.
     pub completed: bool,
     /// Number of completed rounds.
     pub rounds: u32,
@@ -162,12 +162,12 @@ impl DevCoachLoop {
     pub async fn run(&self, context: &ExecutionContext) -> Result<DevCoachResult, LoopError<DevCoachTurn>> {
         let turns = Turns::new(context, self.turn_timeout);
         let mut history = Vec::new();
-        let done = match self.config.check() {
+        let outcome = match self.config.check() {
             Ok(()) => self.rounds(&turns, &mut history).await,
             Err(error) => Err(error),
         };
-        turns.end(done.as_ref().err());
-        match done {
+        turns.end(outcome.as_ref().err());
+        match outcome {
             Ok((completed, rounds)) => Ok(DevCoachResult {
                 completed,
                 rounds,

@@ -44,8 +44,8 @@ impl<'a> Turns<'a> {
     ) -> Result<String, EngineError> {
         self.context.check_cancelled()?;
         self.context.check_budget()?;
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let limit = [self.limit, left].into_iter().flatten().min();
+        let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let limit = [self.limit, remaining].into_iter().flatten().min();
         let mut context = self.context.clone().with_input(text).with_pool(self.context.pool().subtotal());
         context.timeout = None;
         context.step = Some(match &self.context.step {
@@ -54,13 +54,13 @@ impl<'a> Turns<'a> {
         });
         context.pool().add_step();
         let began = context.run().clock.now();
-        let done = attempt(node, &context, limit).await.map_err(|error| match error.kind {
+        let result = attempt(node, &context, limit).await.map_err(|error| match error.kind {
             // The exceeded time limit may be that of the budget.
             ErrorKind::Timeout => self.context.pool().check(false).err().unwrap_or(error),
             _ => error,
         });
-        self.record(node, &context, began, &done);
-        done.map(|value| message_of(&value))
+        self.record(node, &context, began, &result);
+        result.map(|value| message_of(&value))
     }
 
     fn record(
@@ -68,13 +68,13 @@ impl<'a> Turns<'a> {
         node: &NodeHandle,
         context: &ExecutionContext,
         began: TsNs,
-        done: &Result<Value, EngineError>,
+        result: &Result<Value, EngineError>,
     ) {
         if context.trace().is_none() {
             return;
         }
         // The node's turn number identifies the entry in its audit log.
-        let turn = done.as_ref().ok().and_then(|value| value.get("turn"));
+        let turn = result.as_ref().ok().and_then(|value| value.get("turn"));
         let metadata: Map<String, Value> =
             turn.map(|turn| ("turn".to_string(), turn.clone())).into_iter().collect();
         context.record_step(StepTrace {
@@ -82,8 +82,8 @@ impl<'a> Turns<'a> {
             node_id: Arc::from(node.id()),
             node_type: node.kind(),
             input: context.input.clone(),
-            output: done.as_ref().cloned().unwrap_or_default(),
-            error: done.as_ref().err().map(ToString::to_string),
+            output: result.as_ref().cloned().unwrap_or_default(),
+            error: result.as_ref().err().map(ToString::to_string),
             start_time: began,
             end_time: context.run().clock.now(),
             tokens_used: context.pool().usage().tokens_used(),

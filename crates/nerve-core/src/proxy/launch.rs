@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nerve_agent::profile::{Profile, ProxyVars};
-use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream};
+use nerve_proxy::{
+    CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream,
+};
 use tokio::sync::Notify;
 
 use super::node::{Inner, ProxyState, Token};
@@ -20,7 +22,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::session::{DEFAULT, check_name};
 use crate::telemetry::record_call;
 
-/// How long the end of a node waits for replies in progress.
+/// Time that an ending node waits for replies in progress.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The node whose proxy is started, and where its files are.
@@ -91,7 +93,7 @@ pub(super) fn open(
     launch: ProxyLaunch<'_>,
     id: &str,
     spec: &ProxySpec,
-    (port, token, spent): (u16, Option<Token>, Spent),
+    (port, token, spent): (u16, Option<Token>, Totals),
 ) -> Result<Inner, EngineError> {
     let ProxyLaunch { proxies, server, node } = launch;
     // The names become folders of the log.
@@ -105,7 +107,7 @@ pub(super) fn open(
     let observer = {
         let (tracker, call_ended) = (tracker.clone(), call_ended.clone());
         let (telemetry, node) = (proxies.telemetry.clone(), node.clone());
-        OnCall::new(move |report: &CallReport| {
+        CallObserver::new(move |report: &CallReport| {
             tracker.record(report);
             call_ended.notify_one();
             record_call(&telemetry, report, Some(&node));
@@ -116,7 +118,7 @@ pub(super) fn open(
         client_token: token.as_ref().map(|Token(token)| Secret::new(token)),
         node: Some(node.node.clone()),
         turn: tracker.turn.clone(),
-        on_call: Some(proxies.on_call.iter().cloned().fold(observer, OnCall::and)),
+        on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::and)),
         log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
         spent,
         shutdown_timeout: SHUTDOWN_TIMEOUT,
@@ -153,7 +155,7 @@ pub(super) fn not_running(id: &str, spec: Option<ProxySpec>, why: String) -> Inn
         log: None,
         variables: Vec::new(),
         tracker: Arc::new(UsageTracker::default()),
-        state: Mutex::new(ProxyState::Ended(Spent::default())),
+        state: Mutex::new(ProxyState::Ended(Totals::default())),
         shutdown: tokio::sync::Mutex::default(),
         // The stored state is kept for a server that can read it.
         file: None,

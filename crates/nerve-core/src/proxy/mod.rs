@@ -18,14 +18,14 @@ use std::path::PathBuf;
 
 use crate::telemetry::Telemetry;
 
-/// Where proxies store their state, and who observes their requests. Without a folder there are no logs, and a proxy does not
+/// Storage and observers of proxies. Without a folder there are no logs, and a proxy does not
 /// survive its server.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     /// A private folder: `log/<server>/<session>/<node>.jsonl`, `run/<server>/<id>.json`.
     pub folder: Option<PathBuf>,
     /// Called for every finished request of every node, while the reply is being passed on. Must not block.
-    pub on_call: Option<nerve_proxy::OnCall>,
+    pub on_call: Option<nerve_proxy::CallObserver>,
     /// Records requests as spans.
     pub telemetry: Telemetry,
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nerve_agent::profile::Profile;
-use nerve_proxy::{Proxy, Spent};
+use nerve_proxy::{Proxy, Totals};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ pub(super) struct Inner {
     pub(super) is_closed: Mutex<bool>,
     /// Notified after each request.
     pub(super) call_ended: Arc<Notify>,
-    /// Why the proxy does not run.
+    /// Error that keeps the proxy from running.
     pub(super) failure: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Inner {
 pub(super) enum ProxyState {
     Running(Proxy),
     /// Ended, with the final totals.
-    Ended(Spent),
+    Ended(Totals),
 }
 
 /// The token that a program presents to the proxy.
@@ -85,8 +85,8 @@ impl NodeProxy {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
-        let begun = (0, token.clone(), Spent::default());
-        let mut inner = open(launch, &id, &spec, begun)?;
+        let initial = (0, token.clone(), Totals::default());
+        let mut inner = open(launch, &id, &spec, initial)?;
         let Some(address) = inner.address else {
             return Err(EngineError::new(ErrorKind::Internal, "the proxy has no port"));
         };
@@ -128,8 +128,8 @@ impl NodeProxy {
             }
         };
         let token = stored.token.map(Token);
-        let begun = (stored.port, token.clone(), Spent::from(stored.spent));
-        match open(launch, id, &stored.spec, begun) {
+        let initial = (stored.port, token.clone(), Totals::from(stored.spent));
+        match open(launch, id, &stored.spec, initial) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
                 proxy.spawn_persister();
@@ -142,7 +142,7 @@ impl NodeProxy {
                 );
                 let mut inner = not_running(id, Some(stored.spec), why);
                 inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
-                inner.state = Mutex::new(ProxyState::Ended(Spent::from(stored.spent)));
+                inner.state = Mutex::new(ProxyState::Ended(Totals::from(stored.spent)));
                 NodeProxy { inner: Arc::new(inner) }
             }
         }
@@ -227,7 +227,7 @@ impl NodeProxy {
             *self.inner.state() = ProxyState::Ended(spent);
         }
         let inner = self.inner.clone();
-        let done = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             if is_kept {
                 if let Err(error) = inner.write() {
                     tracing::warn!(%error, "the totals of a proxy were not stored");
@@ -237,7 +237,7 @@ impl NodeProxy {
             }
         });
         // An error means that the thread panicked. That is no reason to panic here too.
-        let _ = done.await;
+        let _ = task.await;
     }
 
     /// Stores the totals from now on.
@@ -266,7 +266,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spent(&self) -> Spent {
+    fn spent(&self) -> Totals {
         match &*self.state() {
             ProxyState::Running(proxy) => proxy.spent(),
             ProxyState::Ended(spent) => *spent,

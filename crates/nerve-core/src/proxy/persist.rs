@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nerve_proxy::{Spent, Usage};
+use nerve_proxy::{Totals, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::ProxySpec;
@@ -40,8 +40,8 @@ pub(super) struct StoredTotals {
     cost_usd: f64,
 }
 
-impl From<Spent> for StoredTotals {
-    fn from(spent: Spent) -> StoredTotals {
+impl From<Totals> for StoredTotals {
+    fn from(spent: Totals) -> StoredTotals {
         StoredTotals {
             requests: spent.requests,
             refused: spent.refused,
@@ -54,9 +54,9 @@ impl From<Spent> for StoredTotals {
     }
 }
 
-impl From<StoredTotals> for Spent {
-    fn from(stored: StoredTotals) -> Spent {
-        Spent {
+impl From<StoredTotals> for Totals {
+    fn from(stored: StoredTotals) -> Totals {
+        Totals {
             requests: stored.requests,
             refused: stored.refused,
             usage: Usage {
@@ -131,7 +131,7 @@ mod tests {
     fn stored_proxy_is_read_back_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = StoredProxy::path(dir.path(), "s", "abc");
-        let spent = Spent { requests: 3, cost_usd: 0.5, ..Spent::default() };
+        let spent = Totals { requests: 3, cost_usd: 0.5, ..Totals::default() };
         let stored = StoredProxy {
             spec: ProxySpec::new(ProxyKind::Openai),
             port: 4000,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let again = StoredProxy::read(&path).unwrap();
         assert_eq!((again.port, again.token.as_deref()), (4000, Some("t0ken")));
-        assert_eq!((again.spec, Spent::from(again.spent)), (stored.spec, spent));
+        assert_eq!((again.spec, Totals::from(again.spent)), (stored.spec, spent));
     }
 
     #[test]

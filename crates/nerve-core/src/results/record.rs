@@ -56,15 +56,15 @@ pub struct ResultRecord {
     pub status: ResultStatus,
     /// The beginning of the prompt.
     pub prompt: String,
-    /// When the execution was requested.
+    /// Time of the request.
     pub created_at: f64,
-    /// When the turn began.
+    /// Time the turn started.
     pub started_at: Option<f64>,
-    /// When the execution ended.
+    /// Time the execution ended.
     pub ended_at: Option<f64>,
     /// The turn's response, as built by [`Response::into_value`].
     pub response: Option<Value>,
-    /// Why there is no response.
+    /// Error, if there is no response.
     pub error: Option<RecordedError>,
     /// The webhook that is called at the end.
     pub webhook: Option<WebhookRecord>,
@@ -74,11 +74,11 @@ pub struct ResultRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedError {
-    /// What failed, and why.
+    /// Message: what failed, and why.
     pub message: String,
     /// The kind, as on the wire.
     pub error_type: String,
-    /// What to do about it.
+    /// Suggested fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The screen of the terminal.
@@ -87,7 +87,7 @@ pub struct RecordedError {
     /// The choices of the open dialog.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// How far the prompt was delivered.
+    /// Progress of the prompt's delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
 }
@@ -104,7 +104,7 @@ pub struct WebhookRecord {
     pub delivered: bool,
     /// All attempts so far.
     pub attempts: Vec<Attempt>,
-    /// Why delivery was given up.
+    /// Reason for abandoning delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gave_up: Option<String>,
 }
@@ -136,8 +136,8 @@ impl ResultRecord {
         match outcome {
             Ok(response) => {
                 let response = response.into_value();
-                let done = response.get("success").and_then(Value::as_bool).unwrap_or(false);
-                self.status = if done { ResultStatus::Done } else { ResultStatus::Failed };
+                let succeeded = response.get("success").and_then(Value::as_bool).unwrap_or(false);
+                self.status = if succeeded { ResultStatus::Done } else { ResultStatus::Failed };
                 self.response = Some(response);
             }
             Err(error) => {
@@ -149,10 +149,10 @@ impl ResultRecord {
 
     /// Marks the execution as lost because its server ended; `how` says how.
     pub(crate) fn lose(&mut self, at: f64, how: &str) {
-        let begun = self.started_at.is_some();
+        let has_started = self.started_at.is_some();
         self.status = ResultStatus::Lost;
         self.ended_at = Some(at);
-        let (message, hint) = if begun {
+        let (message, hint) = if has_started {
             let hint = format!(
                 "the turn may have continued: see 'nerve server node history {0}' and 'nerve server node read {0}'",
                 self.node_id

@@ -178,10 +178,10 @@ impl Results {
             // A mark that is left over is removed by the next server.
             let _ = closed.await;
         }
-        let kept = saved && self.store.is_some();
+        let is_stored = saved && self.store.is_some();
         let mut state = self.lock();
         state.live.remove(&record.result_id);
-        if !kept {
+        if !is_stored {
             state.ended.push_back(record);
             let surplus = state.ended.len().saturating_sub(MAX_REMEMBERED);
             state.ended.drain(..surplus);
@@ -212,8 +212,8 @@ impl Results {
                 .hint("`nerve result --list` lists the results; they are kept for a week")
         };
         let Some(store) = self.store.clone() else { return Err(unknown()) };
-        let wanted = id.to_string();
-        let found = blocking(move || store.get(&wanted)).await?;
+        let result_id = id.to_string();
+        let found = blocking(move || store.get(&result_id)).await?;
         let found = found.map_err(|error| {
             EngineError::new(ErrorKind::Internal, format!("cannot read the file of result '{id}': {error}"))
         })?;
@@ -291,6 +291,6 @@ fn seconds(clock: Clock) -> f64 {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
 }

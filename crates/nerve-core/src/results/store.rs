@@ -11,7 +11,7 @@ use crate::files::{private_folder, replace};
 
 /// Maximum number of results kept; the newest are kept.
 pub(super) const MAX_RESULTS: usize = 1000;
-/// How long a result is kept.
+/// Retention time of a result.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(7 * 86_400);
 /// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 64 << 20;

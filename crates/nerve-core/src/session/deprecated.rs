@@ -15,7 +15,7 @@ impl Session {
     /// Deprecated: [`Session::register`].
     ///
     /// # Errors
-    /// As [`Session::register`].
+    /// See [`Session::register`].
     #[deprecated(note = "use Session::register(node, Some(name))")]
     pub fn add(&self, name: &str, node: NodeHandle) -> Result<(), EngineError> {
         static WARNED: AtomicBool = AtomicBool::new(false);

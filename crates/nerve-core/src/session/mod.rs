@@ -303,7 +303,7 @@ impl Session {
         for (_, node) in self.nodes() {
             match node.as_graph() {
                 Some(graph) => graph.collect_persistent_nodes().into_iter().for_each(&mut add),
-                None if node.persistent() => add(node),
+                None if node.is_persistent() => add(node),
                 None => {}
             }
         }
@@ -325,7 +325,7 @@ impl Session {
                 let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
                 let message = format!("{what} '{name}' exists already in session '{}'", self.name());
                 return Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                    .hint(format!("{end} it first, or take another name")));
+                    .hint(format!("{end} it first, or choose another name")));
             }
         }
         state.reservations += 1;

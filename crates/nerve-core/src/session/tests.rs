@@ -9,7 +9,7 @@ use crate::node::terminal::Journal;
 fn node() -> NodeHandle {
     let events = Publisher::new(Clock::start());
     let at = NodeRef { session: None, node: "n".to_string() };
-    Arc::new(BashNode::new(at, None, BTreeMap::new(), Journal::off(), events))
+    Arc::new(BashNode::new(at, None, BTreeMap::new(), Journal::disabled(), events))
 }
 
 fn is(session: &Session, node: &NodeHandle) -> bool {

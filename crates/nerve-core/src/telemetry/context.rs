@@ -28,11 +28,11 @@ pub struct TraceContext {
     span: SpanId,
     flags: u8,
     state: Option<Arc<str>>,
-    /// Whether the span belongs to another process.
+    /// True if the span belongs to another process.
     remote: bool,
 }
 
-/// Why a `traceparent` is invalid.
+/// Defect of an invalid `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadTraceparent(&'static str);
 
@@ -59,7 +59,7 @@ impl TraceContext {
     /// recommendation demands.
     ///
     /// # Errors
-    /// Why `traceparent` is invalid: the trace cannot be continued.
+    /// A defect of `traceparent`: the trace cannot be continued.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Result<TraceContext, BadTraceparent> {
         let text = traceparent.trim_matches([' ', '\t']);
         let bytes = text.as_bytes();

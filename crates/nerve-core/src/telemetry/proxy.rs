@@ -18,10 +18,10 @@ pub fn record_call(telemetry: &Telemetry, report: &CallReport, node: Option<&Nod
     if !telemetry.is_on() {
         return;
     }
-    let named = report.traceparent.as_deref().and_then(|parent| TraceContext::parse(parent, None).ok());
-    let parent = named.map(Arc::new).or_else(|| telemetry.turn_of(node?));
-    let asked = report.asked_model.as_deref().or(report.model.as_deref());
-    let name = || match asked.filter(|_| report.spends) {
+    let reported = report.traceparent.as_deref().and_then(|parent| TraceContext::parse(parent, None).ok());
+    let parent = reported.map(Arc::new).or_else(|| telemetry.turn_of(node?));
+    let requested_model = report.asked_model.as_deref().or(report.model.as_deref());
+    let name = || match requested_model.filter(|_| report.spends) {
         Some(model) => Cow::Owned(format!("chat {model}")),
         None => Cow::Borrowed("proxy.call"),
     };

@@ -23,7 +23,7 @@ pub struct Span {
     pub context: TraceContext,
     /// Parent span.
     pub parent: Option<SpanId>,
-    /// Whether the parent belongs to another process.
+    /// True if the parent belongs to another process.
     pub parent_is_remote: bool,
     /// Name of the kind of operation; low cardinality.
     pub name: Cow<'static, str>,

@@ -14,7 +14,7 @@ use super::ids::{SpanId, TraceId};
 use super::sampler::Sampler;
 use super::span::{Attributes, Span, SpanKind, Status};
 use crate::command::NodeRef;
-use crate::node::factory::named;
+use crate::node::factory::with_session;
 use nerve_host::clock::Clock;
 
 /// Maximum number of known turns per node, running or queued.
@@ -27,7 +27,7 @@ pub struct TelemetrySetup {
     pub sampler: Sampler,
     /// Capacity of the queue of finished spans. On overflow spans are lost and counted.
     pub queue: usize,
-    /// Whether spans contain prompts and answers.
+    /// Includes prompts and answers in spans.
     pub captures_content: bool,
 }
 
@@ -82,11 +82,11 @@ struct Turn {
 impl Telemetry {
     /// Creates a recording handle and the receiving end of its queue.
     pub fn new(setup: TelemetrySetup) -> (Telemetry, Spans) {
-        let (queue, taken) = mpsc::channel(setup.queue.max(1));
+        let (queue, receiver) = mpsc::channel(setup.queue.max(1));
         let lost = Arc::new(AtomicU64::new(0));
         let inner =
             Inner { clock: Clock::start(), setup, queue, lost: Arc::clone(&lost), turns: Mutex::default() };
-        (Telemetry(Some(Arc::new(inner))), Spans { queue: taken, lost })
+        (Telemetry(Some(Arc::new(inner))), Spans { queue: receiver, lost })
     }
 
     /// Creates a handle that records nothing.
@@ -159,7 +159,7 @@ impl Telemetry {
     /// Returns the running turn of a node, if any.
     pub fn turn_of(&self, node: &NodeRef) -> Option<Arc<TraceContext>> {
         let turns = self.0.as_ref()?.turns();
-        turns.get(&named(node))?.first().cloned().map(Arc::new)
+        turns.get(&with_session(node))?.first().cloned().map(Arc::new)
     }
 }
 
@@ -240,7 +240,7 @@ impl ActiveSpan {
     /// Registers the span as a turn of a node: calls of the node's proxy belong to it while it runs.
     pub(crate) fn register_turn(&mut self, telemetry: &Telemetry, node: &NodeRef) {
         let (Some(inner), Some(context)) = (&telemetry.0, &self.context) else { return };
-        let node = named(node);
+        let node = with_session(node);
         let mut all = inner.turns();
         let turns = all.entry(node.clone()).or_default();
         if turns.len() < MAX_TURNS {

@@ -17,7 +17,7 @@ use crate::session::DEFAULT;
 pub(crate) struct TurnAttributes {
     /// Kind of the node.
     pub(crate) kind: &'static str,
-    /// Whether the node is a model or an agent, rather than a shell or program.
+    /// True if the node is a model or an agent, false for a shell or program.
     pub(crate) is_agent: bool,
     /// Provider of the model, in OpenTelemetry's terms: `anthropic`, `openai`, `gcp.gemini`.
     pub(crate) provider: Option<String>,

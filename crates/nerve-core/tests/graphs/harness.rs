@@ -147,7 +147,7 @@ impl Node for StatefulNode {
         "desk"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

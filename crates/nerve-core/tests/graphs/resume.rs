@@ -250,7 +250,7 @@ impl nerve_core::node::Node for Stuck {
         "desk"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

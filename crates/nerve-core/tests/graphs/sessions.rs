@@ -156,7 +156,7 @@ impl Node for Broken {
         "broken"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

@@ -116,7 +116,7 @@ impl TestClient {
     /// Uses an open connection.
     pub(crate) async fn of(stream: tokio::net::UnixStream) -> TestClient {
         TestClient {
-            connection: within_limit(Connection::greeted(stream)).await.unwrap(),
+            connection: within_limit(Connection::handshake(stream)).await.unwrap(),
             output: Vec::new(),
         }
     }

@@ -255,7 +255,7 @@ async fn announced_viewer_sees_short_lived_program() {
     assert_eq!(received(&mut viewer, "hi\r\n").await, ["100x30", "hi\r\n"]);
     while within_limit(viewer.next()).await != BackendEvent::Exited(ExitStatus::Code(3)) {}
     assert_eq!(within_limit(viewer.next()).await, BackendEvent::Closed);
-    assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Code(3));
+    assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Code(3));
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn internal_client_is_not_the_announced_viewer() {
     drop(internal);
     let mut viewer = harness.backend(Window::Shares(SIZE));
     assert_eq!(received(&mut viewer, "hi\r\n").await.last().unwrap(), "hi\r\n");
-    assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Code(3));
+    assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Code(3));
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn stopped_host_does_not_wait_for_viewer() {
         harness.host.stop().await;
         internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
         internal.request(&HostRequest::AckExit).await;
-        assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Signal(1));
+        assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Signal(1));
         assert!(stopped_at.elapsed() < Duration::from_secs(6), "{:?}", stopped_at.elapsed());
     }
 }
@@ -307,7 +307,7 @@ async fn viewer_that_left_is_no_longer_awaited() {
     internal.send_input("\n").await;
     internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
     internal.request(&HostRequest::AckExit).await;
-    within_limit(harness.host.finished()).await;
+    within_limit(harness.host.wait()).await;
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
 }
 
@@ -327,7 +327,7 @@ async fn viewer_sends_input_while_replaying() {
     let mut viewer = harness.backend(Window::Shares(Size::new(70, 20)));
     while within_limit(viewer.next()).await != BackendEvent::Output {}
     assert!(viewer.write(TsNs(0), b"\n", Origin::User));
-    while viewer.waiting() > 0 {
+    while viewer.queued_input() > 0 {
         assert_ne!(
             within_limit(viewer.next()).await,
             BackendEvent::CaughtUp,
@@ -356,7 +356,7 @@ async fn requests_and_disconnects_overtake_unread_input() {
     drop(second);
     first.wait_size(70, 15).await;
     first.request(&HostRequest::Stop).await;
-    assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Signal(1));
+    assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Signal(1));
 }
 
 #[tokio::test]
@@ -380,7 +380,7 @@ async fn input_before_disconnect_reaches_slow_program() {
 async fn recording_of_dead_host_has_exit_status() {
     let mut harness = HostHarness::recorded("echo hi; exit 3").await;
     acknowledge_exit(&harness).await;
-    within_limit(harness.host.finished()).await;
+    within_limit(harness.host.wait()).await;
     harness.host.forget();
     let mut entry = harness.host.entry.clone();
     // As if it belonged to a process that is gone.

@@ -92,7 +92,7 @@ impl Channel for UppercaseChannel {
 async fn channel_runs_as_graph_step() {
     let channel = Arc::new(UppercaseChannel::default());
     let node = ChannelNode::new(channel.clone());
-    assert!(node.persistent() && channel.is_open());
+    assert!(node.is_persistent() && channel.is_open());
     assert_eq!((node.id(), node.info().state), ("loud", StateName::Ready));
     assert_eq!(channel.channel_type(), ChannelType::Terminal);
     let session = Session::new("old");

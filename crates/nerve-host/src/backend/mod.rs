@@ -33,7 +33,7 @@ pub trait Backend: Send + 'static {
     /// Queues bytes for the program. Returns false and takes nothing if too much is queued or the program is gone.
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool;
     /// Returns the bytes queued for the program.
-    fn waiting(&self) -> usize;
+    fn queued_input(&self) -> usize;
     /// Requests another size; [`BackendEvent::Resized`] confirms it.
     ///
     /// # Errors
@@ -101,18 +101,18 @@ pub trait Backend: Send + 'static {
 /// A boxed future that can move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Whether input may be typed.
+/// Permission to type input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lease {
-    /// It may.
+    /// Granted.
     Free,
     /// Not known yet; [`BackendEvent::LeaseChanged`] follows.
     Pending,
     /// A person is typing. Check again at `until` or on [`BackendEvent::LeaseChanged`].
     Held {
-        /// Who is typing, for messages.
+        /// Holder of the lease, for messages.
         by: String,
-        /// When to check again.
+        /// Time of the next check.
         until: TsNs,
     },
 }

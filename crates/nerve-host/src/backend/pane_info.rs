@@ -1,4 +1,4 @@
-//! What a multiplexer reports about a pane, and how a call to it fails.
+//! Information about a pane of a multiplexer, and errors of calls to it.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct PaneInfo {
     pub active: bool,
 }
 
-/// Why a call to a multiplexer failed.
+/// Error of a call to a multiplexer.
 #[derive(Debug, thiserror::Error)]
 pub enum PaneError {
     /// The program is not installed.

@@ -109,14 +109,14 @@ impl Backend for PtyBackend {
     }
 
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        let taken = self.open && self.pty.input.push(bytes);
-        if taken {
+        let is_queued = self.open && self.pty.input.push(bytes);
+        if is_queued {
             self.pump.input(now, bytes, origin, self.pty.control.hides_input());
         }
-        taken
+        is_queued
     }
 
-    fn waiting(&self) -> usize {
+    fn queued_input(&self) -> usize {
         self.pty.input.pending()
     }
 

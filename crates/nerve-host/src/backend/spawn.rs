@@ -23,7 +23,7 @@ pub struct Program {
     pub env_remove: Vec<String>,
 }
 
-/// Why a program could not be started.
+/// Error of starting a program.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The command is empty.
@@ -34,7 +34,7 @@ pub enum SpawnError {
     NoProgram {
         /// The program as given.
         program: String,
-        /// Where it was searched, for the message.
+        /// Searched location, for the message.
         place: String,
     },
     /// The file exists but is not executable.

@@ -63,7 +63,7 @@ impl HostRequest {
 
 impl HostEvent {
     /// Returns the frame.
-    pub(crate) fn encoded(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut frame = Vec::new();
         self.encode(&mut frame);
         frame

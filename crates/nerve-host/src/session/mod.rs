@@ -139,8 +139,8 @@ impl Session {
     }
 
     fn should_wait_for_ack(&mut self) -> bool {
-        let (any_subscribed, any_connecting) = (self.clients.any_subscribed(), self.clients.any_connecting());
-        self.exit_ack.should_wait(Listeners { any_subscribed, any_connecting }, Instant::now())
+        let (has_subscribed, has_connecting) = (self.clients.has_subscribed(), self.clients.has_connecting());
+        self.exit_ack.should_wait(Listeners { has_subscribed, has_connecting }, Instant::now())
     }
 
     /// Cleans up after clients that were disconnected.
@@ -155,7 +155,7 @@ impl Session {
         let off = self.pump.offset();
         self.pump.output(at, bytes);
         self.backlog.push(bytes);
-        if self.clients.any_subscribed() {
+        if self.clients.has_subscribed() {
             let mut frames = Vec::with_capacity(bytes.len() + 64);
             encode_output(at, off, bytes, &mut frames);
             self.clients.broadcast_frames(frames);

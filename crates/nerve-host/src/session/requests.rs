@@ -42,7 +42,7 @@ impl Session {
             ClientEvent::Request(request) => self.on_request(client, request),
             ClientEvent::Greet(recorded) => self.greet(client, recorded),
             ClientEvent::Behind(recorded) => {
-                self.clients.send(client, &HostEvent::Behind { recorded }.encoded())
+                self.clients.send(client, &HostEvent::Behind { recorded }.to_bytes())
             }
             ClientEvent::Disconnected => self.on_disconnect(client),
         }
@@ -96,7 +96,7 @@ impl Session {
             // A disconnected viewer reconnects.
             Ok(false) => {}
             Err(full) => {
-                self.clients.send(client, &HostEvent::Full(full).encoded());
+                self.clients.send(client, &HostEvent::Full(full).to_bytes());
                 self.on_disconnect(client);
             }
         }

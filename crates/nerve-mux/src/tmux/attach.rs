@@ -26,7 +26,7 @@ const PLACEHOLDER: [&str; 2] = ["sleep", "60"];
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What identifies a pane.
+/// Identity of a pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PaneDetails {
     pub(super) pane: String,

@@ -21,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(super) struct ExitTracker {
     exit: Option<ExitStatus>,
-    /// When the system first reported that the process is gone.
+    /// Time of the system's first report that the process is gone.
     exited_since: Option<Instant>,
     retry_at: Option<Instant>,
 }

@@ -87,7 +87,7 @@ impl Input {
     }
 
     /// Returns the bytes that tmux has not taken yet.
-    pub(super) fn waiting(&self) -> usize {
+    pub(super) fn queued_input(&self) -> usize {
         self.waiting
     }
 
@@ -213,16 +213,16 @@ mod tests {
             text(&input.next_commands().unwrap()),
             ["if-shell -F -t %3 #{pane_in_mode} display-message -p held send-keys -t %3 -H 61 00 ff 0d"]
         );
-        assert_eq!((input.next_commands(), input.waiting()), (None, 4));
+        assert_eq!((input.next_commands(), input.queued_input()), (None, 4));
         input.on_done(false);
-        assert_eq!((input.next_commands(), input.waiting()), (None, 0));
+        assert_eq!((input.next_commands(), input.queued_input()), (None, 0));
         assert!(input.push(&[b'x'; 40_000]));
         let commands = text(&input.next_commands().unwrap());
         assert_eq!(commands.len(), 2);
         assert!(commands[0].starts_with("set-buffer -b nerve-") && commands[0].ends_with("x"));
         assert!(commands[1].contains("paste-buffer -r -d -b nerve-"), "{}", commands[1]);
         input.on_done(false);
-        assert_eq!(input.waiting(), 40_000 - CHUNK);
+        assert_eq!(input.queued_input(), 40_000 - CHUNK);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         input.unblock();
         assert_ne!(input.next_commands(), first, "with what has come meanwhile");
         input.on_done(false);
-        assert_eq!(input.waiting(), 0);
+        assert_eq!(input.queued_input(), 0);
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
             input.on_done(false);
         }
         assert_eq!(kinds.iter().max(), Some(&2));
-        assert_eq!((kinds[0], input.waiting()), (2, 0));
+        assert_eq!((kinds[0], input.queued_input()), (2, 0));
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         input.on_done(false);
         assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 0d"));
         input.on_done(false);
-        assert_eq!(input.waiting(), 0);
+        assert_eq!(input.queued_input(), 0);
         assert!(input.push(b"\x1b[200~no end"));
         assert!(text(&input.next_commands().unwrap())[0].contains("1b 5b 32"));
     }

@@ -49,7 +49,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// Nothing was started.
+/// On error, no program was started.
 pub async fn start(
     context: PaneContext<'_>,
     add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
@@ -141,7 +141,7 @@ pub async fn start(
 pub fn adopt(panes: &Panes, entry: PaneEntry) -> TmuxPane {
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(panes.tmux.clone());
     let attaching = take_over(tmux.clone(), panes.clone(), entry.clone());
-    TmuxPane::adopted(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
+    TmuxPane::adopt(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
 }
 
 async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<AttachedConnection, AttachError> {
@@ -160,7 +160,7 @@ async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attache
     let (flusher, pump) = match resumed {
         Some((recorder, off)) => {
             let flusher = recorder.flusher();
-            (Some(flusher), Pump::resumed(vec![Box::new(recorder)], off))
+            (Some(flusher), Pump::resume(vec![Box::new(recorder)], off))
         }
         None => (None, Pump::default()),
     };

@@ -77,7 +77,7 @@ pub struct TmuxPane {
     detached: bool,
 }
 
-/// How the pane is reached.
+/// Connection to the pane.
 #[derive(Debug)]
 enum LinkState {
     Connecting(AbortOnDropHandle<Result<AttachedConnection, AttachError>>),
@@ -87,7 +87,7 @@ enum LinkState {
     Closed,
 }
 
-/// What is known of the pane after the first connection.
+/// Properties of the pane, known after the first connection.
 #[derive(Debug, Default)]
 struct PaneTarget {
     number: u32,
@@ -108,7 +108,7 @@ pub(super) struct AttachedConnection {
     pub(super) resources: Option<Resources>,
 }
 
-/// What a server holds for a pane.
+/// Resources that a server holds for a pane.
 #[derive(Debug)]
 pub(super) struct Resources {
     pub(super) claim: Claim,
@@ -117,7 +117,7 @@ pub(super) struct Resources {
     pub(super) faults: Vec<String>,
 }
 
-/// Why attaching failed.
+/// Error of attaching.
 #[derive(Debug)]
 pub(super) struct AttachError {
     /// The message.
@@ -165,7 +165,7 @@ impl TmuxPane {
     }
 
     /// Creates the backend for the pane of a server that is gone.
-    pub(super) fn adopted(
+    pub(super) fn adopt(
         parts: PaneParts,
         connecting: impl Future<Output = Result<AttachedConnection, AttachError>> + Send + 'static,
     ) -> TmuxPane {
@@ -514,14 +514,14 @@ impl TmuxPane {
 /// Connects to a pane again if it is still the same.
 pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachment, AttachError> {
     let pane = &entry.pane;
-    let gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
+    let is_gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
     let attach_error = |error: PaneError| {
         let why = match &error {
             PaneError::NoServer(_) => format!("pane {pane} is gone with its tmux server"),
             PaneError::NoPane(_) => format!("pane {pane} is gone: it was closed"),
             error => format!("pane {pane} cannot be reached: {error}"),
         };
-        AttachError { reason: why, gone: gone(&error) }
+        AttachError { reason: why, gone: is_gone(&error) }
     };
     let details = PaneDetails::of(tmux, pane).await.map_err(attach_error)?;
     if let Some(what) = replacement_reason(&details, entry) {
@@ -632,8 +632,8 @@ impl Backend for TmuxPane {
         attached
     }
 
-    fn waiting(&self) -> usize {
-        self.input.waiting()
+    fn queued_input(&self) -> usize {
+        self.input.queued_input()
     }
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {

@@ -142,10 +142,10 @@ fn output(rest: &[u8]) -> Option<ControlMessage> {
     let rest = rest.strip_prefix(b" ")?;
     let (id, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ')?);
     let pane = pane_of(std::str::from_utf8(id).ok()?)?;
-    Some(ControlMessage::Output { pane, bytes: unescaped(&text[1..]) })
+    Some(ControlMessage::Output { pane, bytes: unescape(&text[1..]) })
 }
 
-fn unescaped(text: &[u8]) -> Vec<u8> {
+fn unescape(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn unknown_lines_are_ignored_and_bad_escapes_kept() {
         assert_eq!(all(&[b"hello\n%output\n%output x y\n%output %1\n%layout-change @1\n\n"]), []);
-        assert_eq!(unescaped(b"a\\9\\777\\12"), b"a\\9\\777\\12", "no byte, and cut short");
+        assert_eq!(unescape(b"a\\9\\777\\12"), b"a\\9\\777\\12", "no byte, and cut short");
     }
 
     #[test]

@@ -91,10 +91,10 @@ impl Wezterm {
     /// # Errors
     /// [`PaneError`]: not installed, no server, timeout.
     pub async fn list(&self) -> Result<Vec<PaneInfo>, PaneError> {
-        Ok(self.listed().await?.into_iter().map(ListedPane::into_info).collect())
+        Ok(self.list_panes().await?.into_iter().map(ListedPane::into_info).collect())
     }
 
-    pub(super) async fn listed(&self) -> Result<Vec<ListedPane>, PaneError> {
+    pub(super) async fn list_panes(&self) -> Result<Vec<ListedPane>, PaneError> {
         let json = self.run("list panes", &["list", "--format", "json"], None).await?;
         let panes = listing::parse(&json)
             .map_err(|error| PaneError::Refused(format!("cannot parse wezterm's list of panes: {error}")))?;
@@ -116,7 +116,7 @@ impl Wezterm {
 
     pub(super) async fn find(&self, pane: &str) -> Result<ListedPane, PaneError> {
         let id = parse_pane_id(pane)?;
-        let found = self.listed().await?.into_iter().find(|listed| listed.pane_id == id);
+        let found = self.list_panes().await?.into_iter().find(|listed| listed.pane_id == id);
         found.ok_or_else(|| PaneError::NoPane(pane.to_string()))
     }
 
@@ -172,7 +172,7 @@ impl Wezterm {
         for name in removed.chain(["LINES", "COLUMNS", "WEZTERM_PANE"]) {
             command.env_remove(name);
         }
-        let answer = self.call("make a pane", command, None).await?;
+        let answer = self.call("create a pane", command, None).await?;
         let id = String::from_utf8_lossy(&answer).trim().to_string();
         parse_pane_id(&id).map_err(|_| {
             PaneError::Refused(format!("wezterm printed '{id}' instead of the new pane's id"))

@@ -52,7 +52,7 @@ const MAX_QUEUED_EVENTS: usize = 8;
 /// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// Nothing was started.
+/// On error, no program was started.
 pub async fn start(
     context: PaneContext<'_>,
     add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
@@ -130,7 +130,7 @@ pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (Wezterm
         (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
         (Ok(_), Some(path)) => match Recorder::resume(&path, QUALITY) {
             Ok((recorder, off)) => {
-                pump = Pump::resumed(vec![Box::new(recorder)], off);
+                pump = Pump::resume(vec![Box::new(recorder)], off);
                 pump.gap(Clock::start().now());
                 events.push_back(BackendEvent::Skipped(off));
             }

@@ -132,7 +132,7 @@ impl Backend for WeztermPane {
     }
 
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        if self.over || self.waiting() + bytes.len() > WRITE_LIMIT {
+        if self.over || self.queued_input() + bytes.len() > WRITE_LIMIT {
             return false;
         }
         let Some(batch) = input_calls(bytes) else {
@@ -142,14 +142,14 @@ impl Backend for WeztermPane {
         };
         let size: usize = batch.iter().map(super::input::InputCall::size).sum();
         self.waiting.fetch_add(size, Ordering::Relaxed);
-        let taken = self.batches.send(batch).is_ok();
-        if taken {
+        let is_queued = self.batches.send(batch).is_ok();
+        if is_queued {
             self.pump.input(now, bytes, origin, self.hides_input());
         }
-        taken
+        is_queued
     }
 
-    fn waiting(&self) -> usize {
+    fn queued_input(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
@@ -166,7 +166,7 @@ impl Backend for WeztermPane {
     }
 
     fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
-        if self.waiting() > 0 {
+        if self.queued_input() > 0 {
             // Pending input means that silence is no sign of idleness.
             return Foreground::Awake;
         }

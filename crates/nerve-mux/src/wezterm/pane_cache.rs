@@ -66,7 +66,7 @@ impl WeztermServer {
             _ => {}
         }
         let at = Instant::now();
-        let listed = self.wezterm.listed().await.map(Arc::new);
+        let listed = self.wezterm.list_panes().await.map(Arc::new);
         *last = match &listed {
             Ok(panes) => CachedList::List(at, panes.clone()),
             Err(PaneError::NoServer(_)) => CachedList::NoServer(at),

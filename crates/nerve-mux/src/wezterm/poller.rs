@@ -140,7 +140,7 @@ pub(super) struct Poller {
     fault_reported: bool,
 }
 
-/// Why a poll failed.
+/// Error of a poll.
 enum PollError {
     Exited(ExitStatus),
     Gone(String),

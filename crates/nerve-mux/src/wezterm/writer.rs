@@ -38,9 +38,9 @@ impl InputWriter {
                 let rest: usize = batch.iter().map(InputCall::size).sum();
                 batch.clear();
                 self.waiting.fetch_sub(rest, Ordering::Relaxed);
-                let gone = matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
+                let is_gone = matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
                 // The poller reports that the pane is gone.
-                if !gone
+                if !is_gone
                     && self.events.send(PaneEvent::Fault(fault_message(&call, rest, &error))).await.is_err()
                 {
                     return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use nerve_proxy::{
-    Budget, CallOutcome, CallReport, CurrentTurn, OnCall, Prices, ProxyConfig, create_anthropic_proxy,
+    Budget, CallObserver, CallOutcome, CallReport, CurrentTurn, Prices, ProxyConfig, create_anthropic_proxy,
     create_openai_proxy,
 };
 use nerve_testkit::mock_model::Script;
@@ -17,7 +17,8 @@ type Reports = Arc<Mutex<Vec<CallReport>>>;
 fn with_reports(config: ProxyConfig) -> (ProxyConfig, Reports, CurrentTurn) {
     let (reports, turn) = (Reports::default(), CurrentTurn::default());
     let sink = reports.clone();
-    let on_call = Some(OnCall::new(move |report: &CallReport| sink.lock().unwrap().push(report.clone())));
+    let on_call =
+        Some(CallObserver::new(move |report: &CallReport| sink.lock().unwrap().push(report.clone())));
     let node = Some("me".to_string());
     (ProxyConfig { on_call, node, turn: turn.clone(), ..config }, reports, turn)
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// What is asked for, and where.
+/// Address and path of a server.
 pub(crate) struct Target {
     address: String,
     path: &'static str,
 }
 
-/// A connection, kept.
+/// A persistent connection.
 pub(crate) struct Client {
     stream: TcpStream,
     request: Vec<u8>,
@@ -21,13 +21,13 @@ pub(crate) struct Client {
 }
 
 impl Target {
-    /// `url` as whoever listens there has printed it.
+    /// Creates a target from the URL that the server printed.
     pub(crate) fn new(url: &str, path: &'static str) -> Result<Target> {
         let address = url.trim().strip_prefix("http://").with_context(|| format!("no address: {url:?}"))?;
         Ok(Target { address: address.to_string(), path })
     }
 
-    /// A connection whose requests are for that model and have a prompt of so many bytes.
+    /// Connects for requests to `model` with a prompt of `prompt` bytes.
     pub(crate) fn connect(&self, model: &str, prompt: usize) -> Result<Client> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
@@ -46,7 +46,7 @@ impl Target {
 }
 
 impl Client {
-    /// Sends a request and reads its answer to the end. How long the first words took, and how many bytes came.
+    /// Sends a request and reads the whole answer. Returns the time to the first words, and the answer's length in bytes.
     pub(crate) fn ask(&mut self) -> Result<(Duration, usize)> {
         let first = self.begin()?;
         while !self.answer.ends_with(b"\r\n0\r\n\r\n") {
@@ -58,7 +58,7 @@ impl Client {
         Ok((first, self.answer.len()))
     }
 
-    /// Sends a request and reads until words come. How long that took.
+    /// Sends a request and reads until the first words arrive. Returns the time to them.
     pub(crate) fn begin(&mut self) -> Result<Duration> {
         self.answer.clear();
         let start = Instant::now();

@@ -21,11 +21,11 @@ use serde_json::Value;
 use server_process::nerve;
 use support::{Figure, Goal, Report, Samples, memory_of};
 
-/// Pairs of requests whose first tokens are timed, after those that are not.
+/// Pairs of requests whose first tokens are timed, and of warm-up requests.
 const PAIRS: (usize, usize) = (3000, 200);
-/// Bytes of a prompt: a short one, and one as agents send them.
+/// Bytes of a prompt: a short one, and a typical one of an agent.
 const PROMPTS: [(usize, &str); 2] = [(1000, "1 KB"), (100_000, "100 KB")];
-/// How long answers are counted, and how often: directly and through the proxy in turn.
+/// Duration and number of the counting rounds, direct and proxied in turn.
 const COUNTED: (Duration, usize) = (Duration::from_secs(1), 4);
 /// Streams that are open at once.
 const OPEN: usize = 50;
@@ -40,7 +40,7 @@ fn main() -> Result<()> {
     }
     let mut report = Report::new(
         "Proxy",
-        "`nerve proxy` with its log on, a model's API that answers at once and clients that do no more than they must, each in a process of \
+        "`nerve proxy` with its log on, a model API that answers at once and minimal clients, each in a process of \
          its own, on the same two cores, over HTTP/1.1. *First token*: from the request to the first words, over connections that are kept; \
          one request directly and one through the proxy, in turn, and the difference of each pair. *Answers*: of 50 events; *bytes*: in \
          answers of 1 MiB; a value is of 1 s, in turn too.",
@@ -67,14 +67,12 @@ fn main() -> Result<()> {
     for kind in ["anthropic", "openai"] {
         memory(kind, &model, &mut report)?;
     }
-    report.note(
-        "Median of the pairs; *p99* is of the differences: it has what the machine does besides in it.",
-    );
+    report.note("Median of the pairs; *p99* is of the differences: it includes other load of the machine.");
     report.print();
     Ok(())
 }
 
-/// A process that prints where it listens. Dropping it ends it.
+/// A process that prints its address. Killed on drop.
 struct Running {
     process: Child,
     url: String,
@@ -93,8 +91,8 @@ impl Running {
         let mut command = nerve(&home, &["proxy", kind, "--json", "--upstream", &upstream.url, "--log"]);
         let process = command.arg(log).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         Running::listening(process, home, |line| {
-            let told: Value = serde_json::from_str(line)?;
-            Ok(told["url"].as_str().context("no url")?.to_string())
+            let announcement: Value = serde_json::from_str(line)?;
+            Ok(announcement["url"].as_str().context("no url")?.to_string())
         })
     }
 
@@ -106,7 +104,7 @@ impl Running {
         let mut line = String::new();
         BufReader::new(process.stdout.take().context("no output")?).read_line(&mut line)?;
         let url = url(line.trim());
-        Ok(Running { process, url: url.with_context(|| format!("it said {line:?}"))?, _home: home })
+        Ok(Running { process, url: url.with_context(|| format!("unexpected output {line:?}"))?, _home: home })
     }
 
     fn target(&self, path: &'static str) -> Result<Target> {
@@ -120,7 +118,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may already have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -136,7 +134,7 @@ fn first_tokens(
     let (mut without, mut with, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let (timed, warm_up) = PAIRS;
     for number in 0..warm_up + timed {
-        // Who is first changes: neither has the warmer caches always.
+        // The order alternates, so that warm caches favour neither.
         let (one, other) = if number % 2 == 0 {
             let one = direct.ask()?.0;
             (one, proxied.ask()?.0)
@@ -183,7 +181,7 @@ fn throughput(
     Ok(())
 }
 
-/// Whole answers and bytes a second, all clients together.
+/// Returns answers and bytes per second of all clients together.
 fn count(target: &Target, model: &str, clients: usize, time: Duration) -> Result<(f64, f64)> {
     let mut ready = Vec::new();
     for _ in 0..clients {
@@ -213,7 +211,7 @@ fn count(target: &Target, model: &str, clients: usize, time: Duration) -> Result
     Ok((f64::from(answers) / seconds, bytes as f64 / seconds))
 }
 
-/// What a proxy takes, alone and with streams open.
+/// Measures the memory of a proxy, idle and with open streams.
 fn memory(kind: &str, model: &Running, report: &mut Report) -> Result<()> {
     eprintln!("proxy: memory, {kind}");
     let proxy = Running::proxy(kind, model)?;

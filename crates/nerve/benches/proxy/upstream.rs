@@ -6,12 +6,12 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// Events of a stream whose whole answers are counted, and bytes of text of each.
+/// Events of a stream in the test that counts answers, and bytes of text per event.
 pub(crate) const STREAM: (usize, usize) = (50, 20);
-/// The same where bytes are counted.
+/// Events and bytes per event in the test that counts bytes.
 pub(crate) const BULK: (usize, usize) = (256, 4096);
 
-/// Prints its address, and serves until it is ended.
+/// Prints the address and serves until it is killed.
 pub(crate) fn run() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut out = io::stdout();
@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<()> {
     out.flush()?;
     for stream in listener.incoming() {
         let stream = stream?;
-        // A client that leaves is none of its concern.
+        // Disconnected clients are ignored.
         thread::spawn(move || serve(stream));
     }
     Ok(())
@@ -28,40 +28,40 @@ pub(crate) fn run() -> Result<()> {
 fn serve(stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut out = stream.try_clone()?;
-    let mut asked = BufReader::new(stream);
+    let mut requests = BufReader::new(stream);
     let mut body = Vec::new();
     loop {
-        let is_anthropic = read(&mut asked, &mut body)?;
-        let words = if is_anthropic { Words::anthropic() } else { Words::openai() };
+        let is_anthropic = read(&mut requests, &mut body)?;
+        let format = if is_anthropic { EventFormat::anthropic() } else { EventFormat::openai() };
         let names = |model: &str| body.windows(model.len()).any(|window| window == model.as_bytes());
         out.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
         )?;
         if names("\"model\":\"hold\"") {
-            chunk(&mut out, &words.first(20))?;
-            // Until the client leaves.
-            return Ok(asked.read_exact(&mut [0])?);
+            chunk(&mut out, &format.first(20))?;
+            // Holds the stream open until the client disconnects.
+            return Ok(requests.read_exact(&mut [0])?);
         }
         let (events, bytes) = match () {
             () if names("\"model\":\"bulk\"") => BULK,
             () if names("\"model\":\"stream\"") => STREAM,
             () => (1, 20),
         };
-        chunk(&mut out, &words.first(bytes))?;
+        chunk(&mut out, &format.first(bytes))?;
         for _ in 1..events {
-            chunk(&mut out, &words.delta(bytes))?;
+            chunk(&mut out, &format.delta(bytes))?;
         }
-        chunk(&mut out, words.end)?;
+        chunk(&mut out, format.end)?;
         out.write_all(b"0\r\n\r\n")?;
     }
 }
 
-/// Reads a request; whether it is one of Anthropic's API.
-fn read(asked: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Result<bool> {
+/// Reads a request. Returns true if it is one of Anthropic's API.
+fn read(requests: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Result<bool> {
     let (mut line, mut length, mut is_anthropic) = (String::new(), 0, None);
     loop {
         line.clear();
-        anyhow::ensure!(asked.read_line(&mut line)? > 0, "the client left");
+        anyhow::ensure!(requests.read_line(&mut line)? > 0, "the client disconnected");
         is_anthropic.get_or_insert_with(|| line.contains("/v1/messages"));
         let Some((name, value)) = line.split_once(':') else {
             if line.trim().is_empty() {
@@ -74,7 +74,7 @@ fn read(asked: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Result<bool> {
         }
     }
     body.resize(length, 0);
-    asked.read_exact(body)?;
+    requests.read_exact(body)?;
     is_anthropic.context("no request")
 }
 
@@ -82,16 +82,16 @@ fn chunk(out: &mut TcpStream, text: &str) -> io::Result<()> {
     out.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
 }
 
-/// How an API says it.
-struct Words {
+/// Format of an API's events.
+struct EventFormat {
     begin: &'static str,
     delta: (&'static str, &'static str),
     end: &'static str,
 }
 
-impl Words {
-    fn anthropic() -> Words {
-        Words {
+impl EventFormat {
+    fn anthropic() -> EventFormat {
+        EventFormat {
             begin: concat!(
                 "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",",
                 "\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n",
@@ -109,8 +109,8 @@ impl Words {
         }
     }
 
-    fn openai() -> Words {
-        Words {
+    fn openai() -> EventFormat {
+        EventFormat {
             begin: "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\n\n",
             delta: (
                 "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"",

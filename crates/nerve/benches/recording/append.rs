@@ -29,7 +29,7 @@ pub(crate) fn compare(report: &mut Report, folder: &Path) -> Result<()> {
                 let file = folder.join(format!("{how}-{kib}-{run}"));
                 let (kib, path) = (kib.to_string(), file.display().to_string());
                 let figures = support::in_fresh_process(&["append", how, &kib, &path])?;
-                let [p50, p99, max] = figures[..] else { bail!("it says too little") };
+                let [p50, p99, max] = figures[..] else { bail!("a figure is missing") };
                 half.push(p50);
                 most.push(p99);
                 worst.push(max);
@@ -75,7 +75,7 @@ pub(crate) fn run(how: &str, kib: usize, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes each piece when it is due; microseconds of each.
+/// Takes each piece when it is due. Returns microseconds for each.
 fn paced<'a>(
     size: usize,
     pieces: impl Iterator<Item = &'a [u8]>,

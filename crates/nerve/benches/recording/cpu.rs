@@ -19,7 +19,7 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 /// Warm-up before it.
 const LEAD: Duration = Duration::from_secs(1);
 const RUN: Duration = Duration::from_secs(12);
-/// How often the program writes.
+/// Interval of the program's writes.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Shares of one core, in percent.
@@ -55,7 +55,7 @@ pub(crate) fn compare(report: &mut Report, stage: &Stage) -> Result<()> {
         }
     }
     for (way, shares) in ways.into_iter().zip(shares) {
-        tell(report, way, shares);
+        report_shares(report, way, shares);
     }
     Ok(())
 }
@@ -67,9 +67,9 @@ fn sample(stage: &Stage, way: Way, writer: &[&str], shares: &mut Shares) -> Resu
         let recorder = process::cpu_of_threads(&running.pid, "recorder")?;
         anyhow::Ok([process::cpu(&running.pid)?, recorder, process::cpu(&stage.server())?])
     };
-    let (before, begun) = (read()?, Instant::now());
+    let (before, start) = (read()?, Instant::now());
     std::thread::sleep(WINDOW);
-    let (after, seconds) = (read()?, begun.elapsed().as_secs_f64());
+    let (after, seconds) = (read()?, start.elapsed().as_secs_f64());
     let share = |nth: usize| 100.0 * (after[nth] - before[nth]) / seconds;
     shares.reader.push(share(0));
     shares.recorder.push(share(1));
@@ -78,7 +78,7 @@ fn sample(stage: &Stage, way: Way, writer: &[&str], shares: &mut Shares) -> Resu
     Ok(())
 }
 
-fn tell(report: &mut Report, way: Way, shares: Shares) {
+fn report_shares(report: &mut Report, way: Way, shares: Shares) {
     let share = |values| Samples::new(values).median("% of a core");
     let row = |what: &str| format!("agents' output at {} MB/s: {what}", RATE / 1_000_000);
     let reader = share(shares.reader);
@@ -94,7 +94,7 @@ fn tell(report: &mut Report, way: Way, shares: Shares) {
     }
 }
 
-/// Writes to the terminal at [`RATE`] for so many seconds.
+/// Writes to the terminal at [`RATE`] for `seconds` seconds.
 pub(crate) fn write(corpus: &Path, seconds: u64) -> Result<()> {
     let terminal = io::stdout();
     let mut modes = tcgetattr(&terminal)?;
@@ -102,10 +102,10 @@ pub(crate) fn write(corpus: &Path, seconds: u64) -> Result<()> {
     tcsetattr(&terminal, OptionalActions::Now, &modes)?;
     let corpus = std::fs::read(corpus)?;
     ensure!(!corpus.is_empty(), "nothing to write");
-    let (mut rest, begun) = (corpus.as_slice(), Instant::now());
+    let (mut rest, start) = (corpus.as_slice(), Instant::now());
     let (mut written, total) = (0, RATE * seconds);
     while written < total {
-        let elapsed = u64::try_from((begun.elapsed() + TICK).as_micros())?;
+        let elapsed = u64::try_from((start.elapsed() + TICK).as_micros())?;
         let due = (RATE * elapsed / 1_000_000).min(total);
         while written < due {
             if rest.is_empty() {

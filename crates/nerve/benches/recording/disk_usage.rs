@@ -9,7 +9,7 @@ use nerve_types::TsNs;
 use crate::corpus;
 use crate::support::{Figure, Report};
 
-/// What the kernel hands out at once.
+/// Bytes that the kernel returns per read.
 const PIECE: usize = 4096;
 const LOG: usize = 10_000_000;
 
@@ -17,17 +17,17 @@ pub(crate) fn compare(report: &mut Report) -> Result<()> {
     for session in corpus::SESSIONS {
         let pieces = corpus::timed(session)?;
         let pieces = pieces.iter().map(|(at, bytes)| (*at, bytes.as_slice()));
-        report.row(&format!("output through file: {session}, in its own time"), &ratio(pieces)?);
+        report.row(&format!("output / file: {session}, in its own time"), &ratio(pieces)?);
     }
     let (agents, log) = (corpus::agents()?, corpus::log(LOG));
     let at_once =
         |bytes| corpus::pieces(bytes, PIECE, bytes.len() as u64).map(|piece| (Duration::ZERO, piece));
-    report.row("output through file: all agents, full blocks", &ratio(at_once(&agents))?);
-    report.row("output through file: a log in colour, full blocks", &ratio(at_once(&log))?);
+    report.row("output / file: all agents, full blocks", &ratio(at_once(&agents))?);
+    report.row("output / file: a log in colour, full blocks", &ratio(at_once(&log))?);
     Ok(())
 }
 
-/// Output bytes through bytes of the recording, rotated as the recorder does.
+/// Returns output bytes divided by bytes of the recording, rotated as the recorder does.
 fn ratio<'a>(pieces: impl Iterator<Item = (Duration, &'a [u8])>) -> Result<Figure> {
     let (mut segment, mut since, mut file) = (Segment::new(0), Duration::ZERO, 0);
     for (at, bytes) in pieces {

@@ -55,16 +55,17 @@ fn main() -> Result<()> {
 
 fn about() -> String {
     format!(
-        "*Agents' output* is what Claude Code, Codex, Gemini CLI and opencode wrote in seven recorded sessions, over and over. *Raw* \
-         reads the program's terminal with nerve's own reads and throws the bytes away. *Node* is a node of a running server: \
+        "*Agents' output* is the output of Claude Code, Codex, Gemini CLI and opencode in seven recorded sessions, repeated. *Raw* \
+         reads the program's terminal with nerve's own reads and discards the bytes. *Node* is a node of a running server: \
          host process, recording (Brotli quality 4) and terminal model. `nerve record` runs with `--headless --out-file` and has \
          a model too; `script -q -c` and `asciinema rec -q -c` have none and do not compress. All write to /dev/null and to a \
          file on the same disk.\n\n\
-         Throughput: {} rounds, each way in turn; from the request or the start of the process until the program has ended, all is \
-         modelled and the file is closed and synced; raw is the faster of two. The share is raw time through the way's time of the same round. CPU: the \
-         same ways at {} MB/s, over {} s in the middle, {} rounds; the model is in the server's process. Append: what the byte \
-         path pays for one piece (`Recorder::event`), {} pieces at 10 MB/s, {} runs; beside it one write(2) to a file. Room: \
-         output bytes through bytes of the file.",
+         Throughput: {} rounds, each way in turn; from the request or the start of the process until the program has ended, all \
+         output is modelled and the file is closed and synced; raw is the faster of two. The share is the raw time divided by the \
+         recorder's time in the same round. CPU: the \
+         same ways at {} MB/s, over {} s in the middle, {} rounds; the model is in the server's process. Append: the byte \
+         path's cost of one piece (`Recorder::event`), {} pieces at 10 MB/s, {} runs; for comparison, one write(2) to a file. \
+         Ratio: output bytes divided by bytes of the file.",
         throughput::ROUNDS,
         cpu::RATE / 1_000_000,
         cpu::WINDOW.as_secs(),
@@ -74,9 +75,9 @@ fn about() -> String {
     )
 }
 
-/// What a fresh process does.
+/// Runs a fresh process's task.
 fn act(arguments: &[String]) -> Result<()> {
-    let [what, arguments @ ..] = arguments else { bail!("what to do?") };
+    let [what, arguments @ ..] = arguments else { bail!("expected a task") };
     let argument = |at: usize| arguments.get(at).context("an argument is missing");
     match what.as_str() {
         "raw" => throughput::raw(arguments),

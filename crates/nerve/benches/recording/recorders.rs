@@ -18,7 +18,7 @@ use crate::{process, support};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Who reads a program's terminal.
+/// A reader of a program's terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Raw,
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// The program of others that is needed for it.
+    /// Returns the external program it needs.
     fn peer(self) -> Option<&'static str> {
         match self {
             Way::Script => Some("script"),
@@ -60,7 +60,7 @@ impl Way {
     }
 }
 
-/// A server, a folder for recordings, and what is known of the peers.
+/// A server, a folder for recordings, and the missing peers.
 pub(crate) struct Stage {
     runtime: Runtime,
     server: LiveServer,
@@ -73,21 +73,21 @@ pub(crate) struct Stage {
 /// A program that is being recorded.
 pub(crate) struct Running<'a> {
     stage: &'a Stage,
-    begun: Instant,
-    what: What,
+    start: Instant,
+    target: Target,
     /// The process that reads the terminal.
     pub(crate) pid: String,
-    /// Where it is recorded.
+    /// Path of the recording.
     file: Option<PathBuf>,
     way: Way,
 }
 
-enum What {
+enum Target {
     Node(RemoteNode),
     Process(Child),
 }
 
-/// What came of it.
+/// Result of a recording.
 pub(crate) struct Recorded {
     pub(crate) seconds: f64,
     /// Bytes of the file.
@@ -104,29 +104,29 @@ impl Stage {
         Ok(Stage { runtime, server, client, folder: folder.into(), missing, started: Cell::new(0) })
     }
 
-    /// The ways that can be gone here.
+    /// Returns the available recorders.
     pub(crate) fn ways(&self) -> impl Iterator<Item = Way> {
         WAYS.into_iter().filter(|way| way.peer().is_none_or(|peer| !self.missing.contains(&peer)))
     }
 
-    /// Why some are not.
+    /// Returns notes about the missing recorders.
     pub(crate) fn missing(&self) -> Vec<String> {
         self.missing.iter().map(|peer| format!("Not compared with {peer}: it is not installed.")).collect()
     }
 
-    /// The server's process.
+    /// Returns the pid of the server.
     pub(crate) fn server(&self) -> String {
         self.server.process.id().to_string()
     }
 
-    /// Starts a program that way.
+    /// Starts a program under a recorder.
     pub(crate) fn start(&self, way: Way, argv: &[&str]) -> Result<Running<'_>> {
         self.started.set(self.started.get() + 1);
         let name = format!("run-{}", self.started.get());
         let file = self.folder.join(&name);
-        let begun = Instant::now();
+        let start = Instant::now();
         if way.is_node() {
-            return self.start_node(way, &name, argv, begun);
+            return self.start_node(way, &name, argv, start);
         }
         let line = shell_words::join(argv);
         let path = file.to_str().context("the folder's name is no UTF-8")?;
@@ -144,10 +144,10 @@ impl Stage {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let file = (way != Way::Raw).then_some(file);
         let pid = child.id().to_string();
-        Ok(Running { stage: self, begun, pid, what: What::Process(child), file, way })
+        Ok(Running { stage: self, start, pid, target: Target::Process(child), file, way })
     }
 
-    fn start_node(&self, way: Way, name: &str, argv: &[&str], begun: Instant) -> Result<Running<'_>> {
+    fn start_node(&self, way: Way, name: &str, argv: &[&str], start: Instant) -> Result<Running<'_>> {
         let mut params = CreateNode::new(name);
         params.command = Some(CommandLine::Argv(argv.iter().map(ToString::to_string).collect()));
         params.record = way == Way::Node;
@@ -160,29 +160,29 @@ impl Stage {
         let pid = process::parent(fact("pid").context("the node has no process")?)?;
         ensure!(pid != self.server(), "the node has no host");
         let file = fact("recording").map(PathBuf::from);
-        Ok(Running { stage: self, begun, what: What::Node(node), pid, file, way })
+        Ok(Running { stage: self, start, target: Target::Node(node), pid, file, way })
     }
 }
 
 impl Running<'_> {
-    /// Waits for the end of all of it. `bytes` is what the program wrote: of our recordings it is looked whether they have it.
+    /// Waits for the end of program and recorder. With `bytes`, the program's output length, nerve's recordings are checked.
     pub(crate) fn finish(self, bytes: Option<u64>) -> Result<Recorded> {
         let runtime = &self.stage.runtime;
-        let seconds = match self.what {
-            What::Process(mut child) => {
+        let seconds = match self.target {
+            Target::Process(mut child) => {
                 if !wait_until(LIMIT, || !matches!(child.try_wait(), Ok(None))) {
                     child.kill()?;
                 }
                 let status = child.wait()?;
                 ensure!(status.success(), "{}: {status}", self.way.name());
-                self.begun.elapsed().as_secs_f64()
+                self.start.elapsed().as_secs_f64()
             }
-            What::Node(node) => {
-                // It says "stopped" when all is modelled; its host ends when all is written.
+            Target::Node(node) => {
+                // The node is stopped when all output is modelled; its host ends when all is written.
                 runtime.block_on(node.wait(&["stopped"], Some(LIMIT)))?;
                 ensure!(wait_until(LIMIT, || !process::is_alive(&self.pid)), "the host does not end");
-                let seconds = self.begun.elapsed().as_secs_f64();
-                // Its scrollback must not be in the way of what comes.
+                let seconds = self.start.elapsed().as_secs_f64();
+                // Frees its scrollback for the next runs.
                 runtime.block_on(node.stop())?;
                 seconds
             }
@@ -203,10 +203,10 @@ fn peer(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-/// All is in the recording.
+/// Checks that the recording is complete.
 fn check(recording: &Path, bytes: u64) -> Result<()> {
     let summary = inspect(&mut Reader::open(recording)?, |_| Ok::<_, AhrError>(()))?;
-    ensure!(summary.is_intact() && summary.finished, "{} is not whole", recording.display());
+    ensure!(summary.is_intact() && summary.finished, "{} is incomplete", recording.display());
     ensure!(summary.output.bytes == bytes, "{} bytes of {bytes} are recorded", summary.output.bytes);
     Ok(())
 }

@@ -15,17 +15,17 @@ pub(crate) const FILE_BYTES: u64 = 100_000_000;
 pub(crate) fn compare(report: &mut Report, stage: &Stage, agents: &Path) -> Result<()> {
     let agents = agents.to_str().context("the folder's name is no UTF-8")?;
     run(report, stage, "`seq 1 5000000`", &["seq", "1", "5000000"])?;
-    // As agents have it: the terminal passes on what is written.
+    // Raw mode, as agents use it.
     let line = "stty raw -echo; exec cat \"$0\"";
     run(report, stage, "`cat` of agents' output", &["sh", "-c", line, agents])
 }
 
-/// What a way came to, a value for each round.
+/// Results of a recorder, a value for each round.
 struct Figures {
     way: Way,
     rates: Vec<f64>,
     shares: Vec<f64>,
-    /// Bytes of the file for each of output, the last time.
+    /// Bytes of the file per byte of output, in the last round.
     room: Option<f64>,
 }
 
@@ -45,11 +45,11 @@ fn run(report: &mut Report, stage: &Stage, what: &str, argv: &[&str]) -> Result<
         }
     }
     report.row(&format!("{what}: raw"), &Samples::new(raw).median("MB/s"));
-    all.into_iter().for_each(|figures| tell(report, what, figures));
+    all.into_iter().for_each(|figures| report_figures(report, what, figures));
     Ok(())
 }
 
-fn tell(report: &mut Report, what: &str, figures: Figures) {
+fn report_figures(report: &mut Report, what: &str, figures: Figures) {
     let Figures { way, rates, shares, room } = figures;
     let name = format!("{what}: {}", way.name());
     report.row(&name, &Samples::new(rates).median("MB/s"));
@@ -59,15 +59,15 @@ fn tell(report: &mut Report, what: &str, figures: Figures) {
         _ => report.row(&row, &share),
     }
     if let Some(room) = room {
-        report.row(&format!("{name}, bytes of the file for each of output"), &Figure::one(room, ""));
+        report.row(&format!("{name}, bytes of the file per byte of output"), &Figure::one(room, ""));
     }
 }
 
-/// Seconds and bytes of the faster of two raw readings: whether reader and writer get into step differs from run to run.
+/// Returns seconds and bytes of the faster of two raw runs, because reader and writer do not always run in step.
 fn floor(argv: &[&str]) -> Result<(f64, f64)> {
     let read = || {
         let figures = support::in_fresh_process(&[&["raw"], argv].concat())?;
-        let [seconds, bytes] = figures[..] else { bail!("it says too little") };
+        let [seconds, bytes] = figures[..] else { bail!("a figure is missing") };
         anyhow::Ok((seconds, bytes))
     };
     let (one, other) = (read()?, read()?);

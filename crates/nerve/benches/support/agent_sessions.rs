@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) goal_ms: f64,
 }
 
-/// The goal of 100 ms is Claude Code's; the others draw on for longer after their last word.
+/// Sessions with goals. Claude Code's goal is 100 ms; the others draw for longer after their last word.
 pub(crate) const SESSIONS: &[Session] = &[
     Session { name: "claude/classic-modern", goal_ms: 100.0 },
     Session { name: "claude/classic-noanswer", goal_ms: 100.0 },
@@ -25,16 +25,16 @@ pub(crate) const SESSIONS: &[Session] = &[
     Session { name: "gemini/default-modern", goal_ms: 150.0 },
     Session { name: "codex/inline-none", goal_ms: 150.0 },
     Session { name: "codex/default-none", goal_ms: 150.0 },
-    // Its end is drawn before its last text: it has to hold for half a second.
+    // The end is drawn before the last text, so it must persist for half a second.
     Session { name: "opencode/default-modern", goal_ms: 550.0 },
 ];
 
-/// What came of a session.
+/// Results of a session.
 #[derive(Default)]
 pub(crate) struct Played {
     /// Milliseconds from the last output before a turn's end to the end, a value for each turn.
     pub(crate) latencies: Vec<f64>,
-    /// Turns whose last words were not there when they ended.
+    /// Turns that ended before their last words were shown.
     pub(crate) premature: usize,
 }
 
@@ -97,13 +97,13 @@ impl Player {
             let Effect::TurnEnded(end) = effect else { continue };
             self.played.latencies.push(self.now.since(self.last_output).as_secs_f64() * 1e3);
             let shown = self.terminal.tail(420).join("\n");
-            // Where a permission was refused or the turn was interrupted there are no last words.
+            // Refused permissions and interrupted turns have no last words.
             let ended = last_words(&self.prompt).is_none_or(|words| shown.contains(words));
             self.played.premature += usize::from(end.outcome == Outcome::Done && !ended);
         }
     }
 
-    /// Lets time pass, with the wake-ups that are due in it.
+    /// Advances time and handles the wake-ups that become due.
     fn wait(&mut self, until: TsNs) {
         loop {
             let wake = [self.driver.deadline(), self.terminal.frame_deadline()].into_iter().flatten().min();
@@ -125,7 +125,7 @@ impl Player {
         self.look();
     }
 
-    /// What the person typed: a prompt begins a turn, Escape or Ctrl+C interrupts it.
+    /// Passes on typed input: a prompt begins a turn, Escape or Ctrl+C interrupts it.
     fn input(&mut self, bytes: &[u8]) -> Result<()> {
         let text = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");
         match text.as_str() {
@@ -144,7 +144,7 @@ impl Player {
     }
 }
 
-/// What is on the screen when the answer to a prompt is all there.
+/// Returns the last words of the answer to a prompt.
 fn last_words(prompt: &str) -> Option<&'static str> {
     match prompt {
         p if p.starts_with("ESC") || p.ends_with("interrupted") => None,

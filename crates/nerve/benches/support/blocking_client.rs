@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::support::Samples;
 
-/// Round trips before those that are timed.
+/// Warm-up round trips.
 const WARM_UP: usize = 500;
 /// About as long as a PING and a little less than its answer.
 const ECHOED: &[u8; 80] =
@@ -31,7 +31,7 @@ impl Plain {
         Plain { stream: BufReader::new(stream), is_http, line: Vec::new() }
     }
 
-    /// Sends a request, reads its answer.
+    /// Sends a request and reads its answer.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Result<()> {
         self.stream.get_mut().write_all(request)?;
         let mut length = 0;
@@ -51,7 +51,7 @@ impl Plain {
         Ok(self.stream.read_exact(&mut self.line)?)
     }
 
-    /// Asks the same so many times, and says how long each took, in µs.
+    /// Sends a request `count` times. Returns the round-trip times in µs.
     pub(crate) fn round_trips(&mut self, request: &[u8], count: usize) -> Result<Samples> {
         for _ in 0..WARM_UP {
             self.ask(request)?;
@@ -66,7 +66,7 @@ impl Plain {
     }
 }
 
-/// The same with a thread at the other end that sends back each line, and nothing of nerve between. `pinned`: both on one core.
+/// Measures round trips to a thread that echoes each line, as a baseline without nerve. `pinned`: both threads on one core.
 pub(crate) fn echo(count: usize, pinned: bool) -> Result<Samples> {
     let (ours, mut theirs) = UnixStream::pair()?;
     let echoing = std::thread::spawn(move || {
@@ -90,14 +90,14 @@ pub(crate) fn echo(count: usize, pinned: bool) -> Result<Samples> {
     times
 }
 
-/// Keeps the calling thread on the first core. Threads it starts are kept there too.
+/// Pins the calling thread, and threads it starts, to the first core.
 pub(crate) fn pin_this_thread() -> Result<()> {
     let this = std::fs::read_link("/proc/thread-self")?;
     let id = this.file_name().context("no thread")?;
     pin(&[], Path::new(id))
 }
 
-/// Keeps all threads of a process on the first core.
+/// Pins all threads of a process to the first core.
 pub(crate) fn pin_process(pid: u32) -> Result<()> {
     pin(&["-a"], Path::new(&pid.to_string()))
 }

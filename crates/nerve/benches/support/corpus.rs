@@ -22,17 +22,17 @@ pub(crate) const SESSIONS: [&str; 7] = [
     "opencode/default-modern",
 ];
 
-/// What the agents of all sessions wrote, 1.4 MB, without their questions to the terminal: who answers one reads, and who does
-/// not waits.
+/// Returns the output of the agents of all sessions, 1.4 MB, without queries to the terminal. Answering them would cost time, and
+/// not answering them would block.
 pub(crate) fn agents() -> Result<Vec<u8>> {
     let mut corpus = Vec::new();
     for session in SESSIONS {
-        corpus.extend(without_questions(&read(session, "raw")?));
+        corpus.extend(without_queries(&read(session, "raw")?));
     }
     Ok(corpus)
 }
 
-/// What an agent wrote in a session, piece by piece, with the time since its start.
+/// Returns the pieces of an agent's output in a session, with the time since its start.
 pub(crate) fn timed(session: &str) -> Result<Vec<(Duration, Vec<u8>)>> {
     let (output, timing) = (read(session, "raw")?, String::from_utf8(read(session, "timing")?)?);
     let (mut pieces, mut at, mut rest) = (Vec::new(), Duration::ZERO, output.as_slice());
@@ -51,7 +51,7 @@ pub(crate) fn timed(session: &str) -> Result<Vec<(Duration, Vec<u8>)>> {
     Ok(pieces)
 }
 
-/// Lines as a server logs them: times, levels in colour, numbers that are never the same.
+/// Returns log lines of a server: times, levels in colour, changing numbers.
 pub(crate) fn log(bytes: usize) -> Vec<u8> {
     const LEVELS: [&str; 4] =
         ["\x1b[32m INFO\x1b[0m", "\x1b[32m INFO\x1b[0m", "\x1b[34mDEBUG\x1b[0m", "\x1b[33m WARN\x1b[0m"];
@@ -76,17 +76,17 @@ pub(crate) fn log(bytes: usize) -> Vec<u8> {
     text
 }
 
-/// `corpus` over and over in pieces of at most `size` bytes, `total` bytes in all.
+/// Repeats `corpus` in pieces of at most `size` bytes, `total` bytes in all.
 pub(crate) fn pieces(corpus: &[u8], size: usize, total: u64) -> impl Iterator<Item = &[u8]> {
-    let mut left = total;
+    let mut remaining = total;
     corpus.chunks(size).cycle().map_while(move |piece| {
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
-        left -= len as u64;
+        let len = usize::try_from(remaining).unwrap_or(usize::MAX).min(piece.len());
+        remaining -= len as u64;
         (len > 0).then(|| &piece[..len])
     })
 }
 
-/// Writes `corpus` over and over, `total` bytes in all.
+/// Writes `corpus` repeatedly, `total` bytes in all.
 pub(crate) fn write_over_and_over(path: &Path, corpus: &[u8], total: u64) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     for piece in pieces(corpus, corpus.len(), total) {
@@ -101,19 +101,19 @@ fn read(session: &str, extension: &str) -> Result<Vec<u8>> {
     fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Cuts out every sequence that the terminal answers.
-fn without_questions(output: &[u8]) -> Vec<u8> {
+/// Removes every sequence that the terminal answers.
+fn without_queries(output: &[u8]) -> Vec<u8> {
     let mut terminal = TerminalState::new(Size::default());
-    let (mut kept, mut begun) = (Vec::with_capacity(output.len()), 0);
+    let (mut result, mut sequence_start) = (Vec::with_capacity(output.len()), 0);
     for (at, byte) in output.iter().enumerate() {
         // ESC \ ends a string, every other ESC begins a sequence.
         if *byte == b'\x1b' && output.get(at + 1) != Some(&b'\\') {
-            begun = kept.len();
+            sequence_start = result.len();
         }
-        kept.push(*byte);
+        result.push(*byte);
         if !terminal.process_data(TsNs(1), &[*byte]).replies.is_empty() {
-            kept.truncate(begun);
+            result.truncate(sequence_start);
         }
     }
-    kept
+    result
 }

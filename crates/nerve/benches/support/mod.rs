@@ -8,24 +8,24 @@ use anyhow::{Context, Result, ensure};
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Sorts them.
+    /// Sorts the values.
     pub(crate) fn new(mut values: Vec<f64>) -> Samples {
         values.sort_by(f64::total_cmp);
         Samples(values)
     }
 
-    /// The value that the share `q` (0–1) of all values does not exceed (nearest rank).
+    /// Returns the value that the share `q` (0–1) of all values does not exceed (nearest rank).
     pub(crate) fn quantile(&self, q: f64) -> f64 {
         let rank = (self.0.len() as f64 * q).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
     }
 
-    /// The median, with the smallest and the largest value beside it.
+    /// Returns the median with the smallest and the largest value.
     pub(crate) fn median(&self, unit: &'static str) -> Figure {
         Figure { value: self.quantile(0.5), range: Some((self.quantile(0.0), self.quantile(1.0))), unit }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -39,13 +39,13 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// A number that was measured once or counted.
+    /// Creates a figure from a single measurement or count.
     pub(crate) fn one(value: f64, unit: &'static str) -> Figure {
         Figure { value, range: None, unit }
     }
 }
 
-/// What a figure should be.
+/// Goal of a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
     AtMost(f64),
@@ -58,7 +58,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// `about` says what was measured, and how.
+    /// Creates a section. `about` describes the measurement.
     pub(crate) fn new(title: &str, about: &str) -> Report {
         let head = "| what | median | min – max | goal | |\n|---|--:|--:|--:|---|\n";
         Report { text: format!("## {title}\n\n{about}\n\n{head}") }
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// Three digits that say something.
+/// Formats a number with three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         v if v == v.trunc() && v < 1e6 => format!("{value}"),
@@ -108,7 +108,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Figures of a build without optimisation mean nothing: `cargo test --all-targets` runs these programs too.
+/// Returns true in debug builds, whose figures are meaningless: `cargo test --all-targets` runs these programs too.
 pub(crate) fn is_debug_build() -> bool {
     if cfg!(debug_assertions) {
         eprintln!("not measured: this is a debug build; use cargo bench");
@@ -116,7 +116,7 @@ pub(crate) fn is_debug_build() -> bool {
     cfg!(debug_assertions)
 }
 
-/// The arguments this process was given by [`in_fresh_process`], if it was started by that.
+/// Returns the arguments of [`in_fresh_process`], if it started this process.
 pub(crate) fn fresh_process_arguments() -> Option<Vec<String>> {
     let mut arguments = std::env::args().skip_while(|argument| argument != FRESH);
     arguments.next()?;
@@ -125,14 +125,14 @@ pub(crate) fn fresh_process_arguments() -> Option<Vec<String>> {
 
 pub(crate) const FRESH: &str = "--fresh-process";
 
-/// This program again, to be started with `arguments`: see [`fresh_process_arguments`].
+/// Prepares another process of this program with `arguments`: see [`fresh_process_arguments`].
 pub(crate) fn fresh_process(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.arg(FRESH).args(arguments);
     Ok(command)
 }
 
-/// Runs this program again with `arguments` and reads the numbers it prints: memory is measured where nothing ran before.
+/// Runs another process of this program with `arguments` and reads the numbers it prints, so that memory is measured in a fresh process.
 pub(crate) fn in_fresh_process(arguments: &[&str]) -> Result<Vec<f64>> {
     let output = fresh_process(arguments)?.stderr(std::process::Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{arguments:?}: {}", output.status);
@@ -142,7 +142,7 @@ pub(crate) fn in_fresh_process(arguments: &[&str]) -> Result<Vec<f64>> {
         .collect()
 }
 
-/// A field of `/proc/<pid>/status` that is in kB, as MiB: `VmRSS` (now), `VmHWM` (the peak so far).
+/// Returns a field of `/proc/<pid>/status` in MiB: `VmRSS` (now), `VmHWM` (the peak so far).
 pub(crate) fn memory_of(pid: &str, field: &str) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

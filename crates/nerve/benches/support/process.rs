@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-/// Ticks of a second in /proc on every Linux since 2.6 (USER_HZ).
+/// Ticks per second in /proc on every Linux since 2.6 (USER_HZ).
 const TICKS: f64 = 100.0;
 
 /// Fields of `/proc/<pid>/stat` behind the name, by their numbers in the manual.
@@ -12,22 +12,22 @@ const PARENT: usize = 4;
 const OWN: [usize; 2] = [14, 15];
 const CHILDREN: [usize; 2] = [16, 17];
 
-/// Seconds of CPU time of all its threads, in steps of 10 ms.
+/// Returns the CPU time of a process in seconds, in steps of 10 ms.
 pub(crate) fn cpu(pid: &str) -> Result<f64> {
     seconds(pid, OWN)
 }
 
-/// Seconds of CPU time of the children that this process has waited for, in steps of 10 ms.
+/// Returns the CPU time of the children that this process has waited for, in seconds, in steps of 10 ms.
 pub(crate) fn cpu_of_ended_children() -> Result<f64> {
     cpu_of_children("self")
 }
 
-/// Seconds of CPU time of its children that have ended and were waited for, in steps of 10 ms.
+/// Returns the CPU time of the ended children of a process, in seconds, in steps of 10 ms.
 pub(crate) fn cpu_of_children(pid: &str) -> Result<f64> {
     seconds(pid, CHILDREN)
 }
 
-/// Seconds of CPU time of its threads of that name, as far as they live, to the nanosecond.
+/// Returns the CPU time of a process's live threads with a name, in seconds, to the nanosecond.
 pub(crate) fn cpu_of_threads(pid: &str, name: &str) -> Result<f64> {
     let mut sum = 0.0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -41,7 +41,7 @@ pub(crate) fn cpu_of_threads(pid: &str, name: &str) -> Result<f64> {
     Ok(sum)
 }
 
-/// The process that started it, or took it over.
+/// Returns the parent's pid.
 pub(crate) fn parent(pid: &str) -> Result<String> {
     field(pid, PARENT)
 }
@@ -58,7 +58,7 @@ fn seconds(pid: &str, fields: [usize; 2]) -> Result<f64> {
 
 fn field(pid: &str, number: usize) -> Result<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, field 2, may hold anything: its last parenthesis ends it.
+    // The name, field 2, may contain anything and ends with the last parenthesis.
     let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
     Ok(fields.split(' ').nth(number - 3).context("stat is short")?.to_string())
 }

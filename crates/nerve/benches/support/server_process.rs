@@ -79,27 +79,27 @@ pub(crate) fn nerve(home: &Hermetic, arguments: &[&str]) -> Command {
 /// Runs a command to its end; an error if it fails.
 pub(crate) fn run(home: &Hermetic, arguments: &[&str]) -> Result<Output> {
     let output = nerve(home, arguments).stdout(Stdio::piped()).output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "nerve {}: {said}", arguments.join(" "));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "nerve {}: {stderr}", arguments.join(" "));
     Ok(output)
 }
 
-/// bash without anybody's settings, ready for its first command.
+/// Creates a bash node without user settings and waits until it is ready.
 pub(crate) async fn bash(client: &NerveClient, id: &str, prompt: &str) -> Result<RemoteNode> {
     bash_in(client, id, prompt, |_| ()).await
 }
 
-/// The same somewhere else.
+/// Like [`bash`], with changed parameters.
 pub(crate) async fn bash_in(
     client: &NerveClient,
     id: &str,
     prompt: &str,
-    place: impl FnOnce(&mut CreateNode),
+    configure: impl FnOnce(&mut CreateNode),
 ) -> Result<RemoteNode> {
     let mut params = CreateNode::new(id);
     params.command = Some(CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()));
     params.env.insert("PS1".to_string(), prompt.to_string());
-    place(&mut params);
+    configure(&mut params);
     let node = client.create_node(&params).await?;
     node.wait(&["ready"], Some(PATIENCE)).await.with_context(|| format!("{id} does not become ready"))?;
     Ok(node)

@@ -21,9 +21,9 @@ use crate::WINDOW;
 use crate::support::{Goal, Report, Samples};
 
 const FRAMES: usize = 500;
-/// An agent that has worked for a long time has run so many.
+/// Number of tools that an agent runs in a long session.
 const TOOLS: u64 = 10_000;
-/// More rows than the window has: all of it is another.
+/// Numbers of changed rows. The last one exceeds the window, so that all of it changes.
 const CHANGES: [u16; 3] = [1, 40, 200];
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         report.row(&format!("{what}: written to the terminal"), &Samples::new(bytes).median("bytes"));
     }
     for is_open in [false, true] {
-        eprintln!("frames beside {TOOLS} tools");
+        eprintln!("frames with {TOOLS} tools");
         let (times, _) = frames(1, Tools { count: TOOLS, is_open })?;
         let what = if is_open { "with their list" } else { "" };
         let what = format!("frame, 1 changed row, {TOOLS} tools {what}: CPU").replace(" :", ":");
@@ -45,30 +45,30 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What an agent has run.
+/// Tools of an agent.
 #[derive(Clone, Copy, Default)]
 struct Tools {
     count: u64,
-    /// Their list is shown.
+    /// True if their list is shown.
     is_open: bool,
 }
 
-/// As many tools, each tenth of which runs.
-fn told(count: u64) -> ToolUpdates {
-    let told = (0..count).map(|number| {
+/// Returns `count` tools, of which every tenth is running.
+fn tool_updates(count: u64) -> ToolUpdates {
+    let updates = (0..count).map(|number| {
         let state = if number % 10 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
         let (id, command) = (format!("toolu_{number:08}"), "cargo test --workspace".to_string());
         ToolUpdate { number, tool: Tool { id, command, state }, reader: InputReader::Tool }
     });
-    ToolUpdates { reset: false, first: 0, updates: told.collect() }
+    ToolUpdates { reset: false, first: 0, updates: updates.collect() }
 }
 
-/// Milliseconds and bytes of each frame.
+/// Returns milliseconds and bytes of each frame.
 fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
     let size = Layout::program_size(WINDOW.cols, WINDOW.rows, Gutter::Right);
     let mut terminal = TerminalState::new(size);
     let mut viewer = Viewer::new(Source::Live, Bindings::default());
-    viewer.update_tools(told(tools.count));
+    viewer.update_tools(tool_updates(tools.count));
     if tools.is_open {
         let document = Document::live(&terminal);
         let key = Key { code: Code::Char('t'), shift: true, ..Key::ctrl('t') };
@@ -83,25 +83,25 @@ fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
         terminal.process_data(TsNs(nth), &changed(size, rows, nth));
         let start = Instant::now();
         let document = Document::live(&terminal);
-        let facts = StatusInfo { name: "bench".to_string(), recorded: Some(nth), ..StatusInfo::default() };
+        let info = StatusInfo { name: "bench".to_string(), recorded: Some(nth), ..StatusInfo::default() };
         next.reset();
         decorations.tidy(&mut shown);
         let layout = Layout::new(Source::Live, area, size, Gutter::Right);
-        let regions = layout.regions(&viewer, None, facts.capabilities);
+        let regions = layout.regions(&viewer, None, info.capabilities);
         viewer.set_regions(&regions);
         viewer.update_document(&document);
-        draw(&viewer, &FrameContext::new(&document, regions), &facts, &layout, &mut next, &mut decorations);
+        draw(&viewer, &FrameContext::new(&document, regions), &info, &layout, &mut next, &mut decorations);
         let mut written = Vec::new();
         ansi_writer::write(shown.diff_iter(&next), &decorations, true, &mut written);
         std::mem::swap(&mut shown, &mut next);
         times.push(start.elapsed().as_secs_f64() * 1e3);
         bytes.push(written.len() as f64);
     }
-    // The first one draws everything.
+    // The first frame draws everything.
     Ok((times.split_off(1), bytes.split_off(1)))
 }
 
-/// Output that changes so many rows: in place, or by scrolling where the screen has fewer.
+/// Returns output that changes `rows` rows: in place, or by scrolling if the screen has fewer.
 fn changed(size: Size, rows: u16, nth: u64) -> Vec<u8> {
     let mut output = Vec::new();
     for row in 0..rows {
@@ -112,7 +112,7 @@ fn changed(size: Size, rows: u16, nth: u64) -> Vec<u8> {
     output
 }
 
-/// A full row in six looks.
+/// Returns a full row in six styles.
 fn line(number: u64, cols: usize) -> String {
     let words = "the quick brown fox jumps over the lazy dog 日本語 while five boxing wizards jump quickly ";
     let text: String = words.chars().cycle().skip(number as usize % 80).take(cols - 60).collect();

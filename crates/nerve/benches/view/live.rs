@@ -14,14 +14,14 @@ use crate::support::{self, Figure, Goal, Report, Samples};
 use crate::viewer_terminal::ViewerTerminal;
 use crate::{corpus, process};
 
-/// Marks that are timed.
+/// Number of timed marks.
 const MARKS: usize = 1000;
-/// Between two frames, at 60 in a second.
+/// Time between two frames at 60 per second.
 const FRAME: Duration = Duration::from_micros(16_667);
-/// Bytes that a program writes in a second, and in how many pieces.
+/// Bytes that a program writes per second, and number of pieces.
 const RATE: usize = 100_000;
 const PIECES: usize = 50;
-/// Seconds of it: at first the viewer starts, then it is measured.
+/// Time for the viewer to start, and measured time after it.
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(20);
 
@@ -31,7 +31,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     cpu(report)
 }
 
-/// What the program in the viewer does.
+/// Runs a program for the viewer.
 pub(crate) fn act(what: &str) -> Result<()> {
     match what {
         "alone" => marks(|random| Duration::from_millis(20 + random.below(60)), 0),
@@ -51,9 +51,9 @@ fn viewed(home: &Hermetic, what: &str) -> Result<ViewerTerminal> {
 fn latency(report: &mut Report, what: &str, about: &str) -> Result<()> {
     eprintln!("latency: {about}");
     let home = Hermetic::new()?;
-    let mut seat = viewed(&home, what)?;
+    let mut viewer_terminal = viewed(&home, what)?;
     let (mut times, mut last) = (Vec::new(), 0);
-    while let Some(screen) = seat.next()? {
+    while let Some(screen) = viewer_terminal.next()? {
         let now = unix_nanoseconds()?;
         let Some(written) = screen.rows.first().and_then(|row| read_mark(&row.text)) else { continue };
         if written != last {
@@ -61,8 +61,8 @@ fn latency(report: &mut Report, what: &str, about: &str) -> Result<()> {
             last = written;
         }
     }
-    seat.end()?;
-    // While the viewer starts, what is written waits for it.
+    viewer_terminal.end()?;
+    // While the viewer starts, output waits for it.
     let times = Samples::new(times.split_off(times.len().min(20)));
     report.row(&format!("byte to cell, {about}"), &times.median("ms"));
     let (p99, goal) = (Figure::one(times.quantile(0.99), "ms"), Goal::AtMost(10.0));
@@ -73,18 +73,18 @@ fn latency(report: &mut Report, what: &str, about: &str) -> Result<()> {
 fn cpu(report: &mut Report) -> Result<()> {
     eprintln!("CPU at {RATE} bytes a second");
     let home = Hermetic::new()?;
-    let mut seat = viewed(&home, "stream")?;
-    let (pid, recorder) = (seat.pid(), recorder_of(&home)?);
+    let mut viewer_terminal = viewed(&home, "stream")?;
+    let (pid, recorder) = (viewer_terminal.pid(), recorder_of(&home)?);
     let both = || anyhow::Ok((process::cpu(&pid)?, process::cpu(&recorder)?));
     let mut from = None;
     let (mut at, mut bytes) = (Instant::now(), 0);
-    let begun = Instant::now();
+    let start = Instant::now();
     let (viewer, behind) = loop {
-        seat.next()?.context("the program ended too early")?;
+        viewer_terminal.next()?.context("the program ended too early")?;
         match from {
-            None if begun.elapsed() > WARM_UP => {
+            None if start.elapsed() > WARM_UP => {
                 from = Some(both()?);
-                (at, bytes) = (Instant::now(), seat.bytes());
+                (at, bytes) = (Instant::now(), viewer_terminal.bytes());
             }
             Some(from) if at.elapsed() > MEASURED => {
                 let to = both()?;
@@ -97,28 +97,28 @@ fn cpu(report: &mut Report) -> Result<()> {
     let share = |used: f64| Figure::one(used / seconds * 100.0, "%");
     let goal = Goal::AtMost(5.0);
     report.goal("viewer while an agent writes 100 kB/s: CPU of its process", &share(viewer), goal);
-    let what = "the same: CPU of the process behind it, which has the terminal";
+    let what = "the same: CPU of the recorder process, which owns the terminal";
     report.row(what, &share(behind));
-    let written = Figure::one((seat.bytes() - bytes) as f64 / 1e3 / seconds, "kB/s");
+    let written = Figure::one((viewer_terminal.bytes() - bytes) as f64 / 1e3 / seconds, "kB/s");
     report.row("viewer while an agent writes 100 kB/s: written to the terminal", &written);
     Ok(())
 }
 
-/// The process that has the program's terminal, as soon as there is one.
+/// Waits for the process that owns the program's terminal and returns its pid.
 fn recorder_of(home: &Hermetic) -> Result<String> {
     let listed = || {
-        let done =
+        let output =
             home.command(env!("CARGO_BIN_EXE_nerve")).args(["host", "list", "--json"]).output().ok()?;
-        let list: serde_json::Value = serde_json::from_slice(&done.stdout).ok()?;
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
         list["hosts"][0]["pid"].as_u64()
     };
-    let pid = nerve_testkit::wait_for(WARM_UP, listed).context("no host has the program's terminal")?;
+    let pid = nerve_testkit::wait_for(WARM_UP, listed).context("no host owns the program's terminal")?;
     Ok(pid.to_string())
 }
 
 // ---- The program ----
 
-/// Writes the time into the first row, again and again, with output below it.
+/// Writes the time into the first row repeatedly, with output below it.
 fn marks(pause: impl Fn(&mut Random) -> Duration, output: usize) -> Result<()> {
     let log = corpus::log(1 << 20);
     let mut pieces = log.chunks(output.max(1)).cycle();
@@ -134,13 +134,13 @@ fn marks(pause: impl Fn(&mut Random) -> Duration, output: usize) -> Result<()> {
     Ok(())
 }
 
-/// Writes as an agent that streams: what agents wrote, in pieces.
+/// Streams recorded output of agents in pieces.
 fn stream() -> Result<()> {
     let agents = corpus::agents()?;
-    let begun = Instant::now();
-    let mut due = begun;
+    let start = Instant::now();
+    let mut due = start;
     for piece in agents.chunks(RATE / PIECES).cycle() {
-        if begun.elapsed() > WARM_UP + MEASURED + Duration::from_secs(3) {
+        if start.elapsed() > WARM_UP + MEASURED + Duration::from_secs(3) {
             break;
         }
         print(piece)?;
@@ -160,7 +160,7 @@ fn unix_nanoseconds() -> Result<u64> {
     Ok(u64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos())?)
 }
 
-/// A time, and what shows that all of it is there: of two marks only what differs is drawn.
+/// Returns a mark: a time with a checksum, because only the differences between two marks are drawn.
 fn mark(at: u64) -> String {
     format!("@{at}:{:03}@", at % 997)
 }

@@ -35,9 +35,9 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let about = format!(
-        "A window of {} × {}. *Frame*: the lines looked up and drawn, and what is different from the last frame as bytes, \
-         through ratatui into memory. *Byte to cell*: `nerve record` in a pseudo-terminal; the program writes the time, and whoever \
-         reads the terminal compares it with his when he sees it whole: pump, recorder, socket, viewer, frame. *100 kB/s*: agents' \
+        "A window of {} × {}. *Frame*: the lines looked up and drawn, and the differences from the last frame encoded as bytes, \
+         through ratatui into memory. *Byte to cell*: `nerve record` in a pseudo-terminal; the program writes the time, and the reader of \
+         the terminal compares it with the current time when it is complete: pump, recorder, socket, viewer, frame. *100 kB/s*: agents' \
          output in 50 pieces a second. *First frame*: from the start of the process until the end of the recording is on the \
          screen, files in the page cache.",
         WINDOW.cols, WINDOW.rows

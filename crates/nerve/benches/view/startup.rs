@@ -17,7 +17,7 @@ const LONG: u64 = 1_000_000_000;
 const PIECE: usize = 2048;
 const RUNS: usize = 5;
 const ROWS: u64 = 1_000_000;
-/// What each recording ends with, so that its end is known when it is seen.
+/// Output at the end of each recording, by which its end is recognized on the screen.
 const END: &[u8] = b"\x1b[?1049l\x1b[r\x1b[m\x1b[999;1H\r\n\r\nTHE-END-OF-THE-RECORDING\r\n";
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
@@ -33,7 +33,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     memory(report, folder.path())
 }
 
-/// With what is beside a recording that was looked at before, and without.
+/// Measures the time to the first frame, with and without an index of the recording.
 fn first_frames(report: &mut Report, recording: &Path) -> Result<()> {
     let home = Hermetic::new()?;
     let (mut without, mut with, mut all) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ fn memory(report: &mut Report, folder: &Path) -> Result<()> {
     let home = Hermetic::new()?;
     let mut opened = open(&home, &path)?;
     opened.whole()?;
-    let pid = opened.seat.pid();
+    let pid = opened.terminal.pid();
     let megabytes = |field: &str| anyhow::Ok(Figure::one(memory_of(&pid, field)? * 1.048_576, "MB"));
     report.goal(
         &format!("`nerve view` of {ROWS} rows of a log: resident memory"),
@@ -86,26 +86,26 @@ fn memory(report: &mut Report, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A viewer, and the milliseconds until it showed the recording's end.
+/// A viewer and the time until it showed the recording's end.
 struct Opened {
-    seat: ViewerTerminal,
+    terminal: ViewerTerminal,
     start: Instant,
     first: f64,
 }
 
 fn open(home: &Hermetic, recording: &Path) -> Result<Opened> {
     let start = Instant::now();
-    let mut seat =
+    let mut terminal =
         ViewerTerminal::start(home.command(env!("CARGO_BIN_EXE_nerve")).arg("view").arg(recording))?;
-    seat.until(|screen| screen.text().contains("THE-END-OF-THE-RECORDING"))?;
-    Ok(Opened { seat, start, first: start.elapsed().as_secs_f64() * 1e3 })
+    terminal.until(|screen| screen.text().contains("THE-END-OF-THE-RECORDING"))?;
+    Ok(Opened { terminal, start, first: start.elapsed().as_secs_f64() * 1e3 })
 }
 
 impl Opened {
-    /// Milliseconds until all lines are there.
+    /// Returns milliseconds until all lines are loaded.
     fn whole(&mut self) -> Result<f64> {
         let is_reading = |screen: &Screen| screen.rows.last().is_some_and(|row| row.text.contains("reading"));
-        self.seat.until(|screen| !is_reading(screen))?;
+        self.terminal.until(|screen| !is_reading(screen))?;
         Ok(self.start.elapsed().as_secs_f64() * 1e3)
     }
 }

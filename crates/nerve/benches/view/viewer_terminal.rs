@@ -44,18 +44,18 @@ impl ViewerTerminal {
         command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(slave.try_clone()?).stdout(slave).stderr(Stdio::null());
         let child = command.spawn().with_context(|| format!("{}", command.get_program().display()))?;
-        // Its ends of the terminal go with it, so that nothing is there to be read when it has ended.
+        // Closes the slave end here, so that reads end when the program has ended.
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let (terminal, guard) = (TerminalState::new(WINDOW), guard(Pid::from_child(&child)));
         Ok(ViewerTerminal { child, master: master.into(), terminal, bytes: 0, _guard: guard })
     }
 
-    /// The process in front.
+    /// Returns the pid of the viewer.
     pub(crate) fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
-    /// Bytes that were written to the terminal so far.
+    /// Returns the number of bytes written to the terminal so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -78,7 +78,7 @@ impl ViewerTerminal {
                 return Ok(screen);
             }
         }
-        ensure!(false, "it ended; the screen was\n{}", self.terminal.screen().text());
+        ensure!(false, "the program ended; the screen was\n{}", self.terminal.screen().text());
         unreachable!("it was ensured")
     }
 
@@ -86,7 +86,7 @@ impl ViewerTerminal {
     pub(crate) fn end(mut self) -> Result<()> {
         while self.next()?.is_some() {}
         let status = self.child.wait()?;
-        ensure!(status.success(), "it failed: {status}");
+        ensure!(status.success(), "the program failed: {status}");
         Ok(())
     }
 }
@@ -104,7 +104,7 @@ fn guard(program: Pid) -> Sender<()> {
     let (guard, dropped) = channel::<()>();
     thread::spawn(move || {
         if dropped.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-            // It may just have ended.
+            // The program may just have ended.
             let _ = kill_process(program, Signal::KILL);
         }
     });

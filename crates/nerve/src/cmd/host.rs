@@ -70,7 +70,7 @@ impl HostInfo {
             recorder: entry.label.get("recorder").and_then(serde_json::Value::as_bool).unwrap_or_default(),
             session_id: entry.session_id.clone(),
             command: entry.argv.clone(),
-            visible_command: entry.requested_command(),
+            visible_command: entry.requested_argv(),
             cwd: entry.cwd.clone(),
             recording: entry.recording.clone(),
             snapshot_socket: entry.snapshot_socket(),

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use nerve_core::telemetry::{Telemetry, record_call};
 use nerve_proxy::{
-    Budget, LogConfig, OnCall, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Spent, Upstream,
-    create_anthropic_proxy, create_openai_proxy,
+    Budget, CallObserver, LogConfig, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Totals,
+    Upstream, create_anthropic_proxy, create_openai_proxy,
 };
 use serde_json::json;
 
@@ -41,9 +41,9 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
 }
 
 /// Returns a callback that exports each request as a span, if telemetry is enabled.
-fn on_call(telemetry: &Telemetry) -> Option<OnCall> {
+fn on_call(telemetry: &Telemetry) -> Option<CallObserver> {
     let telemetry = telemetry.clone();
-    telemetry.is_on().then(|| OnCall::new(move |report| record_call(&telemetry, report, None)))
+    telemetry.is_on().then(|| CallObserver::new(move |report| record_call(&telemetry, report, None)))
 }
 
 impl ProxyArgs {
@@ -105,7 +105,7 @@ fn announce(proxy: &Proxy, as_json: bool) -> Result<()> {
     out::line(format_args!("ANTHROPIC_BASE_URL={}", proxy.url()))
 }
 
-fn summary(spent: Spent, as_json: bool) -> Result<()> {
+fn summary(spent: Totals, as_json: bool) -> Result<()> {
     let usage = spent.usage;
     if as_json {
         return out::json_line(&json!({

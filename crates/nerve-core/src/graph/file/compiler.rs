@@ -146,11 +146,11 @@ impl Compiler {
         let first = self.nodes.len();
         let mut names: Names = outer
             .iter()
-            .filter(|(_, named)| !matches!(named, ResolvedNode::Graph(..)))
-            .map(|(name, named)| (name.clone(), named.clone()))
+            .filter(|(_, node)| !matches!(node, ResolvedNode::Graph(..)))
+            .map(|(name, node)| (name.clone(), node.clone()))
             .collect();
         for (name, definition) in &file.nodes {
-            let named = match definition {
+            let resolved = match definition {
                 NodeDefinition::Graph(_) => {
                     names.remove(name);
                     continue;
@@ -165,7 +165,7 @@ impl Compiler {
                     ResolvedNode::Session(unique.into())
                 }
             };
-            names.insert(name.clone(), named);
+            names.insert(name.clone(), resolved);
         }
         self.name_tools(first, &names);
         Ok(names)

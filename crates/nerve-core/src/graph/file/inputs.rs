@@ -15,10 +15,10 @@ impl GraphFile {
     ///
     /// # Errors
     /// InvalidRequest: a required input is missing, or an input is unknown.
-    pub fn input(&self, given: Value) -> Result<Value, EngineError> {
+    pub fn input(&self, values: Value) -> Result<Value, EngineError> {
         match &self.inputs {
-            Some(inputs) => complete(&self.graph, inputs, given),
-            None => Ok(given),
+            Some(inputs) => complete(&self.graph, inputs, values),
+            None => Ok(values),
         }
     }
 }
@@ -26,12 +26,12 @@ impl GraphFile {
 pub(super) fn complete(
     graph: &str,
     inputs: &BTreeMap<String, InputDefinition>,
-    given: Value,
+    values: Value,
 ) -> Result<Value, EngineError> {
     let invalid = |message: String| EngineError::new(ErrorKind::InvalidRequest, message);
     let names = || inputs.keys().map(String::as_str).collect::<Vec<&str>>().join(", ");
-    let mut given = match given {
-        Value::Object(given) => given,
+    let mut values = match values {
+        Value::Object(values) => values,
         Value::Null => Map::new(),
         other => {
             let found = Tree::from(&other).describe();
@@ -39,7 +39,7 @@ pub(super) fn complete(
                 .hint(format!("inputs: {}", names())));
         }
     };
-    if let Some(name) = given.keys().find(|name| !inputs.contains_key(*name)) {
+    if let Some(name) = values.keys().find(|name| !inputs.contains_key(*name)) {
         let hint = match nearest(name, inputs.keys().map(String::as_str)) {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("its inputs are: {}", names()),
@@ -48,8 +48,8 @@ pub(super) fn complete(
     }
     for (name, input) in inputs {
         match &input.default {
-            Some(default) => drop(given.entry(name.clone()).or_insert_with(|| default.clone())),
-            None if given.contains_key(name) => {}
+            Some(default) => drop(values.entry(name.clone()).or_insert_with(|| default.clone())),
+            None if values.contains_key(name) => {}
             None => {
                 let error = invalid(format!("graph '{graph}' requires the input '{name}'"));
                 return Err(if input.description.is_empty() {
@@ -60,5 +60,5 @@ pub(super) fn complete(
             }
         }
     }
-    Ok(Value::Object(given))
+    Ok(Value::Object(values))
 }

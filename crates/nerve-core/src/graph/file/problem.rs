@@ -25,9 +25,9 @@ pub struct Problem {
     pub position: Option<Position>,
     /// Path in the graph, for example `steps[3].input`; empty for the whole graph.
     pub path: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// How to fix it.
+    /// Suggested fix.
     pub hint: Option<String>,
 }
 

@@ -29,10 +29,10 @@ pub struct GraphFile {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10_000))]
     pub max_parallel: u32,
-    /// What happens to the other branches when a step fails.
+    /// Policy for the other branches when a step fails.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_failure: OnFailure,
-    /// What happens to a run whose server died.
+    /// Policy for a run whose server died.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_restart: OnRestart,
     /// Resource limits of a run.
@@ -61,7 +61,7 @@ pub struct InputDefinition {
     pub default: Option<Value>,
 }
 
-/// What happens to the other branches when a step fails.
+/// Policy for the other branches when a step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
@@ -72,7 +72,7 @@ pub enum OnFailure {
     Finish,
 }
 
-/// What happens to a run whose server died.
+/// Policy for a run whose server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRestart {
@@ -83,7 +83,7 @@ pub enum OnRestart {
     Resume,
 }
 
-/// What happens to a step that was running when its server died.
+/// Policy for a step that was running when its server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnResume {
@@ -218,7 +218,7 @@ pub struct ChatDefinition {
     /// Tool choice: `auto` (the default), `none`, `required`, or the name of a tool that must be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<String>,
-    /// Whether the model may request several tools at once.
+    /// Allows the model to request several tools at once.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub parallel_tool_calls: bool,
     /// Maximum number of tool rounds in a turn.
@@ -367,7 +367,7 @@ pub struct StepDefinition {
     /// Parser of the answer [default: the node's parser].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parser: Option<ParserName>,
-    /// How failures are handled.
+    /// Policy for failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_policy: Option<PolicyDefinition>,
     /// Resource limits of the step. Usage counts toward the graph's budget, too.
@@ -391,12 +391,12 @@ pub struct StepDefinition {
     /// A question to a person, instead of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateDefinition>,
-    /// What happens to the step if it is running when its server dies.
+    /// Policy for the step if it is running when its server dies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_resume: OnResume,
 }
 
-/// How failures of a step are handled. A timeout is a failure like any other.
+/// Policy for failures of a step. A timeout counts as a failure.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyDefinition {

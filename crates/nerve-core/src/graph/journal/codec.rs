@@ -97,7 +97,7 @@ pub struct Question {
     pub key: u64,
     /// Time of the question.
     pub at: TsNs,
-    /// When the default becomes the answer; `None`: never.
+    /// Time at which the default becomes the answer; `None`: never.
     pub deadline: Option<TsNs>,
     /// The question.
     pub text: String,

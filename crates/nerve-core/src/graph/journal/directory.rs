@@ -15,7 +15,7 @@ use super::error::JournalError;
 
 const EXTENSION: &str = "jsonl";
 
-/// How long to wait for the lock of a server that is just exiting.
+/// Time to wait for the lock of a server that is just exiting.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 

@@ -61,12 +61,12 @@ impl Journal {
             why: reason.message().to_string(),
         })?;
         let file = directory::create(path)?;
-        let begun = directory::lock(&file, path).and_then(|()| {
+        let result = directory::lock(&file, path).and_then(|()| {
             write_through(&file, &line)
                 .and_then(|()| directory::sync_folder(path))
                 .map_err(JournalError::io("write", path))
         });
-        if let Err(error) = begun {
+        if let Err(error) = result {
             // Without its header the file is useless.
             let _ = fs::remove_file(path);
             return Err(error);

@@ -62,7 +62,7 @@ pub enum JournalRecord<'a> {
     Ended { at: TsNs, status: &'a str, error: Option<&'a str> },
 }
 
-/// Why a record cannot be encoded.
+/// Error of encoding a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EncodeError {
     TooLong,
@@ -174,18 +174,18 @@ impl Header {
     /// Appends the first line of a journal to `buffer`. An error names the part that cannot be stored.
     pub(super) fn encode(&self, buffer: &mut Vec<u8>) -> Result<(), (&'static str, EncodeError)> {
         let start = buffer.len();
-        let named = |what: &'static str| move |reason| (what, reason);
-        let head = named("names");
+        let with_part = |what: &'static str| move |reason| (what, reason);
+        let head = with_part("names");
         buffer.extend_from_slice(b"{\"fact\":\"run\"");
         text(buffer, "version", VERSION).map_err(head)?;
         field(buffer, "at", &self.at.0).map_err(head)?;
         text(buffer, "run", &self.run).map_err(head)?;
         text(buffer, "graph", &self.graph).map_err(head)?;
         field(buffer, "session", &self.session).map_err(head)?;
-        json(buffer, "input", &self.input).map_err(named("input"))?;
-        json(buffer, "options", &self.options).map_err(named("options"))?;
-        json(buffer, "definition", &self.definition).map_err(named("definition"))?;
-        end(buffer, start).map_err(named("definition"))
+        json(buffer, "input", &self.input).map_err(with_part("input"))?;
+        json(buffer, "options", &self.options).map_err(with_part("options"))?;
+        json(buffer, "definition", &self.definition).map_err(with_part("definition"))?;
+        end(buffer, start).map_err(with_part("definition"))
     }
 }
 

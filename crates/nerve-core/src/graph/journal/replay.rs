@@ -14,7 +14,7 @@ use super::key::Fnv;
 use super::record::Header;
 use super::scanner::{Extent, LineError, scan};
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutcome {
     /// Time of the end.

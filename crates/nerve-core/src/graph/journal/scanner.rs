@@ -12,7 +12,7 @@ const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES + 1024;
 
 const READ_BYTES: usize = 256 << 10;
 
-/// Where the complete records of a file end.
+/// End of the complete records of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Bytes up to the end of the last complete record.
@@ -23,7 +23,7 @@ pub(super) struct Extent {
     pub(super) missing_newline: bool,
 }
 
-/// Why a line was rejected.
+/// Reason for rejecting a line.
 pub(super) enum LineError {
     /// No valid record: the trace of a crash in the last line, damage before it.
     Malformed(String),
@@ -50,7 +50,7 @@ pub(super) fn scan(
             break;
         }
         let ended = line.pop_if(|byte| *byte == b'\n').is_some();
-        let taken = if line.len() > MAX_LINE_BYTES {
+        let result = if line.len() > MAX_LINE_BYTES {
             Err(LineError::Malformed("longer than a record may be".to_string()))
         } else if line.iter().all(u8::is_ascii_whitespace) {
             // An incomplete empty line is skipped, too: it holds no data.
@@ -58,7 +58,7 @@ pub(super) fn scan(
         } else {
             take(number, &line)
         };
-        match taken {
+        match result {
             Ok(()) => {
                 extent.whole += read;
                 extent.missing_newline = !ended;

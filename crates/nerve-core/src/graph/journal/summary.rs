@@ -26,11 +26,11 @@ pub struct Summary {
     pub started: TsNs,
     /// Time of the last known record.
     pub last: TsNs,
-    /// How the run ended; `None` if it is running or its server ended.
+    /// End of the run; `None` if it is running or its server ended.
     pub ending: Option<RunOutcome>,
     /// Number of steps of the graph itself.
     pub total: usize,
-    /// How many of these have results, with no item or round that is running or failed.
+    /// Number of these with results and without a running or failed item or round.
     pub done: usize,
     /// Counts of all steps, items and rounds by their last record.
     pub steps: StepCounts,

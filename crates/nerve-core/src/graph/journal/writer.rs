@@ -188,11 +188,11 @@ impl WriterThread {
     fn next_job(&self, batch: &mut Vec<u8>, synced: u64) -> Job {
         let mut state = self.shared.lock();
         while !state.has_work(synced) {
-            let left = state.since.map(|since| MAX_BATCH_DELAY.saturating_sub(since.elapsed()));
-            state = match left {
+            let remaining = state.since.map(|since| MAX_BATCH_DELAY.saturating_sub(since.elapsed()));
+            state = match remaining {
                 Some(Duration::ZERO) => break,
-                Some(left) => {
-                    let woken = self.shared.work.wait_timeout(state, left);
+                Some(remaining) => {
+                    let woken = self.shared.work.wait_timeout(state, remaining);
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),

@@ -215,7 +215,7 @@ struct Actor<B> {
     catching_up: bool,
     /// The connection to the backend is lost.
     lost: bool,
-    /// Why the node ended, if the exit status does not tell.
+    /// Reason for the end of the node, if the exit status does not show it.
     end_reason: Option<String>,
     open: bool,
     exit: Option<ExitStatus>,
@@ -651,7 +651,7 @@ impl<B: Backend> Actor<B> {
         if action(self) {
             return Ok(());
         }
-        let waiting = self.backend.waiting();
+        let waiting = self.backend.queued_input();
         let message =
             format!("node '{}' is not reading its input: {waiting} bytes are queued", self.spec.node.node);
         Err(EngineError::new(ErrorKind::Busy, message))

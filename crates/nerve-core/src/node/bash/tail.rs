@@ -77,9 +77,9 @@ impl OutputTail {
     fn end(&self) -> &[u8] {
         let mut room = MAX_JSON_BYTES;
         let fits = |byte: &&u8| {
-            let left = room.checked_sub(json_bytes(**byte));
-            room = left.unwrap_or(room);
-            left.is_some()
+            let remaining = room.checked_sub(json_bytes(**byte));
+            room = remaining.unwrap_or(room);
+            remaining.is_some()
         };
         let count = self.kept.iter().rev().take(MAX_BYTES).take_while(fits).count();
         let end = &self.kept[self.kept.len() - count..];

@@ -58,9 +58,9 @@ pub struct NodeRecord {
     pub profile: Option<String>,
     /// The parser.
     pub parser: Option<String>,
-    /// Whether an audit log is written.
+    /// Enables the audit log.
     pub history: Option<bool>,
-    /// Whether the terminal is recorded.
+    /// Enables recording of the terminal.
     pub record: Option<bool>,
     /// Timeout of the start.
     pub ready_timeout: Option<Duration>,

@@ -31,7 +31,7 @@ pub struct SessionStore {
     changes: BTreeMap<String, Option<SessionMetadata>>,
 }
 
-/// What was found when a file was read.
+/// Result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// The new path of a damaged file.
@@ -40,7 +40,7 @@ pub struct LoadReport {
     pub problem: Option<String>,
 }
 
-/// Why sessions could not be read or stored.
+/// Error of reading or storing sessions.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionStoreError {
     /// An I/O error.
@@ -152,8 +152,8 @@ impl SessionStore {
     /// [`SessionStoreError::Unkept`]: the session has no id, or could not be read back.
     pub fn add(&mut self, session: SessionMetadata) -> Result<(), SessionStoreError> {
         let session = session.without_secrets();
-        let kept = session.check().and_then(|()| Document::default().with(&session).check_round_trip());
-        kept.map_err(|why| SessionStoreError::Unkept { id: session.id.clone(), why })?;
+        let checked = session.check().and_then(|()| Document::default().with(&session).check_round_trip());
+        checked.map_err(|why| SessionStoreError::Unkept { id: session.id.clone(), why })?;
         self.changes.insert(session.id.clone(), Some(session.clone()));
         self.sessions.insert(session.id.clone(), session);
         Ok(())

@@ -23,7 +23,7 @@ async fn forks_diverge() {
         let one = standalone_node(chat(provider, &model));
         one.execute(&context(&session, "together").0).await.unwrap();
         let two = one.fork(&at("two")).unwrap().unwrap();
-        assert_eq!((two.id(), two.kind(), two.persistent()), ("two", "chat", true));
+        assert_eq!((two.id(), two.kind(), two.is_persistent()), ("two", "chat", true));
         one.execute(&context(&session, "left").0).await.unwrap();
         two.execute(&context(&session, "right").0).await.unwrap();
         let (one, two) = (one.read(None), two.as_chat().unwrap().read(None));

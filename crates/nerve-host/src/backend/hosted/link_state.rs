@@ -25,7 +25,7 @@ const FULL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Since this protocol version a host's backlog includes size changes and snapshots.
 const VERSION_WITH_MARKS: u32 = 2;
 
-/// How the host is reached.
+/// Connection to the host.
 #[derive(Debug)]
 pub(super) enum LinkState {
     Connecting(AbortOnDropHandle<io::Result<Connection>>),

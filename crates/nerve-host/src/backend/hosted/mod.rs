@@ -26,9 +26,9 @@ use crate::registry::Entry;
 
 /// Time between exit and end of output. The host has a shorter limit of its own; this one is for a hanging disk.
 const DRAIN: Duration = Duration::from_secs(10);
-/// With `latest_only`: bytes of earlier output that are read before live output. About the size of a host's backlog.
+/// Limit of earlier output read before live output with `latest_only`, in bytes. About the size of a host's backlog.
 const MAX_CATCH_UP: u64 = 4 << 20;
-/// With `latest_only`: bytes that are read when more than [`MAX_CATCH_UP`] are missing.
+/// Bytes read with `latest_only` when more than [`MAX_CATCH_UP`] are missing.
 const KEPT_TAIL: u64 = 512 << 10;
 /// Input within this time counts as typing in progress.
 const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ pub struct HostedBackend {
     events: VecDeque<BackendEvent>,
     exited: bool,
     closed: bool,
-    /// Why there is no connection.
+    /// Reason for a missing connection.
     disconnect_reason: String,
     /// A fault that a living host does not answer was reported.
     unreachable_reported: bool,
@@ -202,7 +202,7 @@ impl Backend for HostedBackend {
                     }
                 }
                 LinkState::Live(connection) => {
-                    let event = match connection.decoded() {
+                    let event = match connection.next_buffered() {
                         Ok(event) => event,
                         Err(error) => {
                             self.on_disconnect(&error.to_string());
@@ -240,7 +240,7 @@ impl Backend for HostedBackend {
         true
     }
 
-    fn waiting(&self) -> usize {
+    fn queued_input(&self) -> usize {
         self.requests.len()
     }
 

@@ -75,7 +75,7 @@ impl Repainter {
             let leaves = self.saved_main.is_some() && !capture.scrollback.is_empty();
             let enters = self.saved_main.is_none() && self.enters_alt_screen(&capture);
             if !enters && (leaves || self.saved_main.is_none()) {
-                pushed = match self.scrolled(&capture) {
+                pushed = match self.find_scroll(&capture) {
                     Some(pushed) => pushed,
                     None if capture.truncated && !force => return Err(NeedsMore),
                     None => capture.scrollback.len(),
@@ -119,7 +119,7 @@ impl Repainter {
             paint.cursor(capture.cursor, capture.size);
         }
         self.store(capture);
-        Ok(paint.done())
+        Ok(paint.finish())
     }
 
     fn enters_alt_screen(&self, capture: &Capture) -> bool {
@@ -137,7 +137,7 @@ impl Repainter {
     }
 
     /// Returns how many rows have scrolled above the screen since the last capture; `None` if unknown.
-    fn scrolled(&self, capture: &Capture) -> Option<usize> {
+    fn find_scroll(&self, capture: &Capture) -> Option<usize> {
         let scrollback = &capture.scrollback;
         // Rows can be counted if all of them are visible.
         if let (Some(before), false) = (self.count, capture.truncated)
@@ -263,7 +263,7 @@ impl PaintBuffer {
         let _ = write!(self.bytes, "\x1b[{};{}H", row + 1, col + 1);
     }
 
-    fn done(self) -> Vec<u8> {
+    fn finish(self) -> Vec<u8> {
         if self.bytes.is_empty() {
             return Vec::new();
         }

@@ -337,7 +337,7 @@ impl TerminalMirror {
     /// Waits briefly until the host has accepted all typed input.
     pub(crate) async fn flush(&mut self) {
         let flushed = async {
-            while self.host.waiting() > 0 && !self.has_ended {
+            while self.host.queued_input() > 0 && !self.has_ended {
                 tokio::select! {
                     biased;
                     happened = self.host.next() => self.handle_backend_event(happened),

@@ -101,7 +101,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let room = Layout::program_size(window.cols, window.rows, gutter);
     let name = match args.target.as_str() {
         id if entry.id.starts_with(id) || entry.session_id.starts_with(id) => {
-            out::preview(&entry.requested_command().join(" "), 40)
+            out::preview(&entry.requested_argv().join(" "), 40)
         }
         node => node.to_string(),
     };

@@ -85,7 +85,7 @@ fn by_id(all: &[Entry], args: &AttachTarget) -> Result<Option<Entry>> {
 }
 
 fn ended(entry: &Entry) -> Failure {
-    let command = out::preview(&entry.requested_command().join(" "), 40);
+    let command = out::preview(&entry.requested_argv().join(" "), 40);
     let failure = Failure::new(NOT_FOUND, format!("'{command}' has ended: there is nothing to attach to"));
     match &entry.recording {
         Some(recording) => failure.hint(format!("'nerve view {}' shows what it did", recording.display())),
@@ -95,7 +95,7 @@ fn ended(entry: &Entry) -> Failure {
 
 fn ambiguous(args: &AttachTarget, several: &[&Entry]) -> Failure {
     let one = |entry: &&Entry| {
-        let command = out::preview(&entry.requested_command().join(" "), 30);
+        let command = out::preview(&entry.requested_argv().join(" "), 30);
         match (text(entry, "session"), text(entry, "node")) {
             (Some(session), Some(_)) => format!("{command} (--session {session})"),
             _ => format!("{command} ({})", entry.id),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::{LikeNode, ProxyOption};
+use nerve_api::request::{InheritedNode, ProxyOption};
 use nerve_client::NerveClient;
 
 use super::origin::Origin;
@@ -45,7 +45,7 @@ pub(crate) struct NodeOverrides {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InheritedSettings {
     /// The node to copy from.
-    pub(crate) like: Option<LikeNode>,
+    pub(crate) inherit: Option<InheritedNode>,
     /// Names of the inherited variables.
     pub(crate) env: Vec<String>,
     /// Names of variables whose values are unknown.
@@ -103,8 +103,8 @@ impl RecordedNode {
             return Err(Failure::new(FAILED, message)
                 .hint("configure a proxy with --proxy, or use none with --no-proxy"));
         }
-        Ok(InheritedSettings {
-            like: node.map(|node| LikeNode {
+        Ok(Inherited {
+            inherit: node.map(|node| InheritedNode {
                 node_id: node.id,
                 session_id: self.session.clone(),
                 proxy: !overrides.no_proxy,

@@ -201,8 +201,8 @@ fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
             parts.push(format!("those of the recorded node, if server '{}' still knows them", plan.server))
         }
         Some(inherited) => {
-            if let Some(like) = inherited.like.as_ref().filter(|_| !inherited.env.is_empty()) {
-                parts.push(format!("{} from node '{}'", inherited.env.join(", "), like.node_id));
+            if let Some(source) = inherited.inherit.as_ref().filter(|_| !inherited.env.is_empty()) {
+                parts.push(format!("{} from node '{}'", inherited.env.join(", "), source.node_id));
             }
             parts.extend(inherited.missing_note());
         }

@@ -119,7 +119,7 @@ fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<Crea
         cwd: Some(cwd.to_string()),
         env: env.clone().into_iter().chain(plan.overrides.env.clone()).collect(),
         proxy: plan.overrides.proxy.clone(),
-        like: inherited.like.clone(),
+        inherit: inherited.inherit.clone(),
         cols: Some(plan.size.cols),
         rows: Some(plan.size.rows),
         profile: Some(plan.profile.clone()),

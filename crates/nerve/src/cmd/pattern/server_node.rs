@@ -58,7 +58,7 @@ impl Node for ServerNode {
         "remote"
     }
 
-    fn persistent(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 

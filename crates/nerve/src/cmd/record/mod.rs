@@ -196,9 +196,9 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
     };
     loop {
         let sent = match events.recv().await {
-            Ok(EngineEvent { kind: EventKind::Activity(activity), .. }) => pipe.tell(&activity),
+            Ok(EngineEvent { kind: EventKind::Activity(activity), .. }) => pipe.send(&activity),
             Ok(_) => Ok(()),
-            Err(RecvError::Lagged(lost)) => pipe.tell(&Activity::Log {
+            Err(RecvError::Lagged(lost)) => pipe.send(&Activity::Log {
                 level: Level::Warn,
                 message: format!("{lost} events are missing here: they came too fast"),
                 execution: None,

@@ -77,8 +77,8 @@ pub(crate) async fn run(
     stream: UnixStream,
     streams: Streams,
     mut signals: Signals,
-) -> Result<ProgramEnd> {
-    let mut link = Connection::greeted(stream).await.context("the program's terminal does not answer")?;
+) -> Result<Ended> {
+    let mut link = Connection::handshake(stream).await.context("the program's terminal does not answer")?;
     let mut orders = VecDeque::new();
     push(&mut orders, &HostRequest::Subscribe { off: 0, allow_gap: true });
     if let Some(window) = streams.size.window() {
@@ -92,7 +92,7 @@ pub(crate) async fn run(
     loop {
         while output.accepts_output()
             && !is_closed
-            && let Some(report) = link.decoded()?
+            && let Some(report) = link.next_buffered()?
         {
             match report {
                 HostEvent::Output { at, bytes, .. } => {
@@ -148,7 +148,7 @@ pub(crate) async fn run(
         }
     }
     drop(link);
-    let exit = host.finished().await;
+    let exit = host.wait().await;
     let written = output.finish().await;
     drop(stdin);
     if streams.reports_faults {

@@ -51,7 +51,7 @@ fn gate_is_answered_by_another_command() {
         done.assert_stderr(0, &[&asks, "gate approve answered by person: later"]);
     }
     // A late second answer gets an error that says the gate was already answered.
-    graph(&home, &["answer", "r1", "yes"]).assert_stderr(3, &["run 'r1' asks nothing: it is completed"]);
+    graph(&home, &["answer", "r1", "yes"]).assert_stderr(3, &["run 'r1' has no open gate: it is completed"]);
     graph(&home, &["answer", "r9", "yes"]).assert_stderr(3, &["no run 'r9'"]);
 }
 

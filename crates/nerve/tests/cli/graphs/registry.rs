@@ -82,7 +82,7 @@ fn unreadable_sessions_are_reported_at_server_start() {
 
     // A graph of it that is no graph any more takes nothing else with it.
     std::fs::write(&sessions, kept.replace("input.who", "input.nobody")).unwrap();
-    start().assert_stderr(0, &["graph 'hello' of session 'default' is not there again"]);
+    start().assert_stderr(0, &["graph 'hello' of session 'default' was not restored"]);
     home.ok(&["server", "stop"]);
 
     std::fs::write(&sessions, &kept[..kept.len() / 2]).unwrap();

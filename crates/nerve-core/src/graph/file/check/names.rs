@@ -17,9 +17,9 @@ use super::order::StepOrder;
 struct NameScope<'a> {
     /// The step of the text; `None` for the text of a template node.
     step: Option<(u32, &'a StepDefinition)>,
-    /// Whether `item` and `index` are available.
+    /// True if `item` and `index` are available.
     item: bool,
-    /// Whether `round` and `result` are available.
+    /// True if `round` and `result` are available.
     round: bool,
 }
 

@@ -69,14 +69,14 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
 
 /// Rejects settings of new panes for an existing pane.
 fn pane(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
-    let given = [
+    let fields = [
         ("command", node.command.is_some()),
         ("cwd", node.cwd.is_some()),
         ("env", !node.env.is_empty()),
         ("tmux_session", node.tmux_session.is_some()),
         ("proxy", node.proxy.is_some()),
     ];
-    for (field, _) in given.into_iter().filter(|(_, given)| *given) {
+    for (field, _) in fields.into_iter().filter(|(_, is_set)| *is_set) {
         let message = format!("`{field}` applies to new panes, but `pane` names an existing one");
         report.error_with_hint(at.key(field), message, "remove one of them");
     }

@@ -85,8 +85,8 @@ fn inputs(file: &GraphFile, step: &StepDefinition, node: &str, at: Path<'_>, rep
     let Some(NodeDefinition::Graph(nested)) = file.nodes.get(node) else { return };
     let Some(inputs) = nested.graph.as_deref().and_then(|graph| graph.inputs.as_ref()) else { return };
     let required = || inputs.iter().filter(|(_, input)| input.default.is_none()).map(|(name, _)| name);
-    let given = match &step.input {
-        Value::Object(given) => given,
+    let values = match &step.input {
+        Value::Object(values) => values,
         Value::Null if required().next().is_none() => return,
         _ => {
             let names: Vec<&str> = inputs.keys().map(String::as_str).collect();
@@ -95,11 +95,11 @@ fn inputs(file: &GraphFile, step: &StepDefinition, node: &str, at: Path<'_>, rep
             return report.error(at.key("input"), message);
         }
     };
-    for name in required().filter(|name| !given.contains_key(*name)) {
+    for name in required().filter(|name| !values.contains_key(*name)) {
         let message = format!("Step '{}': missing input '{name}' of graph '{node}'", step.id);
         report.error_with_hint(at.key("input"), message, format!("add `{name}:` to its input"));
     }
-    for name in given.keys().filter(|name| !inputs.contains_key(*name)) {
+    for name in values.keys().filter(|name| !inputs.contains_key(*name)) {
         let message = format!("Step '{}': graph '{node}' has no input {}", step.id, quoted(name));
         report.error(at.key("input").name(name), message);
     }

@@ -18,7 +18,7 @@ pub(in crate::graph::file) struct References {
     pub(in crate::graph::file) variables: Vec<Variable>,
     /// Filters, tests and functions.
     pub(in crate::graph::file) calls: Vec<Call>,
-    /// Whether the expression is just one variable.
+    /// True if the expression is just one variable.
     pub(in crate::graph::file) plain: bool,
 }
 

@@ -127,7 +127,7 @@ async fn stop_ends_the_program_without_faults() {
 async fn killed_host_is_reported() {
     let (mut host, folder) = host(&["true"]).await;
     let mut entry = host.entry.clone();
-    host.finished().await;
+    host.wait().await;
     entry.exit = None;
     // Like a host whose process was killed.
     entry.start = 1;

@@ -1,4 +1,4 @@
-//! Sessions and the definitions of their nodes, kept across restarts.
+//! Persists sessions and the definitions of their nodes across restarts.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,32 +14,32 @@ use crate::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionSto
 use crate::session::{DEFAULT, Session};
 use nerve_types::Size;
 
-/// Keeps what sessions there are. What is noted is written by a thread, the latest state only: many changes at once are one write.
+/// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct SessionPersister {
     writer: Option<Writer>,
-    /// What was wrong with what was kept.
+    /// Problems with the persisted sessions.
     troubles: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Writer {
     server: String,
-    /// Gone once nothing is noted any more.
-    next: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
+    /// Taken by `close`.
+    snapshots: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-impl Book {
-    /// Puts the sessions of `server` that were kept into `sessions`, and keeps them from now on; nothing of that without a file.
+impl SessionPersister {
+    /// Loads the persisted sessions of `server` into `sessions` and starts to persist changes. Does nothing without a file.
     pub(super) fn open(
         file: Option<PathBuf>,
         server: &str,
         sessions: &SessionManager,
         events: &Publisher,
-    ) -> Book {
-        let Some(file) = file else { return Book { writer: None, troubles: Vec::new() } };
-        let complain = {
+    ) -> SessionPersister {
+        let Some(file) = file else { return SessionPersister { writer: None, troubles: Vec::new() } };
+        let warn = {
             let events = events.clone();
             move |message: String| {
                 tracing::warn!("{message}");
@@ -47,103 +47,106 @@ impl Book {
             }
         };
         let troubles = Mutex::new(Vec::new());
-        // Nobody listens to events yet: who starts the server is told.
+        // Events have no subscribers yet, so the server also prints the problems when it starts.
         let report = |message: String| {
             troubles.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
-            complain(message);
+            warn(message);
         };
         let loaded = SessionStore::load(&file);
         let store = match loaded {
             Ok((store, loaded)) => {
                 loaded.problem.map(&report);
-                for kept in store.of_server(server) {
-                    if let Err(error) = restore(kept, sessions, &report) {
-                        report(format!("session '{}' is not there again: {error}", kept.name));
+                for stored in store.of_server(server) {
+                    if let Err(error) = restore(stored, sessions, &report) {
+                        report(format!("session '{}' was not restored: {error}", stored.name));
                     }
                 }
                 Some(store)
             }
             Err(error) => {
-                report(format!("sessions are not kept: {error}"));
+                report(format!("sessions are not persisted: {error}"));
                 None
             }
         };
         let troubles = troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Some(store) = store else { return Book { writer: None, troubles } };
-        let (next, changes) = watch::channel(Vec::new());
-        let server = server.to_string();
-        let of = server.clone();
+        let Some(store) = store else { return SessionPersister { writer: None, troubles } };
+        let (snapshots, changes) = watch::channel(Vec::new());
+        let writer_server = server.to_string();
         let thread = std::thread::Builder::new()
             .name("sessions".to_string())
-            .spawn(move || write(store, &of, changes, complain))
+            .spawn(move || write(store, &writer_server, changes, warn))
             .ok();
-        let writer = Writer { server, next: Mutex::new(Some(next)), thread: Mutex::new(thread) };
-        Book { writer: Some(writer), troubles }
+        let writer = Writer {
+            server: server.to_string(),
+            snapshots: Mutex::new(Some(snapshots)),
+            thread: Mutex::new(thread),
+        };
+        SessionPersister { writer: Some(writer), troubles }
     }
 
-    /// What was wrong with what was kept, when it was read.
+    /// Returns problems found when the persisted sessions were loaded.
     pub(super) fn troubles(&self) -> &[String] {
         &self.troubles
     }
 
-    /// Takes down what there is now.
-    pub(super) fn note(&self, sessions: &SessionManager) {
+    /// Schedules a write of the current sessions.
+    pub(super) fn save(&self, sessions: &SessionManager) {
         let Some(writer) = &self.writer else { return };
-        // Looked at under the lock: what somebody else saw before must not be written after.
-        if let Some(next) = &*writer.next.lock().unwrap_or_else(PoisonError::into_inner) {
-            let kept = sessions.list().into_iter().filter(Session::is_kept);
-            next.send_replace(kept.map(|session| metadata(&session, &writer.server)).collect());
+        // The sessions are listed under the lock, so that an older list never replaces a newer one.
+        if let Some(snapshots) = &*writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner) {
+            let stored = sessions.list().into_iter().filter(Session::is_kept);
+            snapshots.send_replace(stored.map(|session| metadata(&session, &writer.server)).collect());
         }
     }
 
-    /// Returns when everything noted is on the disk.
+    /// Waits until all changes are on the disk.
     pub(super) async fn close(&self) {
         let Some(writer) = &self.writer else { return };
-        writer.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // It has said what went wrong.
+            // The thread has reported its errors.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
 }
 
-/// Writes until nobody notes anything any more.
+/// Writes each change until the sender is dropped.
 fn write(
     mut store: SessionStore,
     server: &str,
     mut changes: watch::Receiver<Vec<SessionMetadata>>,
-    complain: impl Fn(String),
+    warn: impl Fn(String),
 ) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     while runtime.block_on(changes.changed()).is_ok() {
         let all = changes.borrow_and_update().clone();
-        let gone: Vec<String> = store
+        let removed: Vec<String> = store
             .of_server(server)
             .into_iter()
-            .filter(|kept| !all.iter().any(|session| session.id == kept.id))
-            .map(|kept| kept.id.clone())
+            .filter(|stored| !all.iter().any(|session| session.id == stored.id))
+            .map(|stored| stored.id.clone())
             .collect();
-        for id in gone {
+        for id in removed {
             store.remove(&id);
         }
         for session in all {
-            if store.get(&session.id).is_some_and(|kept| is_same(kept, &session)) {
+            if store.get(&session.id).is_some_and(|stored| is_same(stored, &session)) {
                 continue;
             }
             if let Err(error) = store.add(session) {
-                complain(error.to_string());
+                warn(error.to_string());
             }
         }
         match store.save() {
-            Ok(report) => drop(report.problem.map(&complain)),
-            Err(error) => complain(format!("sessions are not kept: {error}")),
+            Ok(report) => drop(report.problem.map(&warn)),
+            Err(error) => warn(format!("sessions are not persisted: {error}")),
         }
     }
 }
 
-fn is_same(kept: &SessionMetadata, now: &SessionMetadata) -> bool {
-    SessionMetadata { updated_at: kept.updated_at, created_at: kept.created_at, ..now.clone() } == *kept
+fn is_same(stored: &SessionMetadata, now: &SessionMetadata) -> bool {
+    SessionMetadata { updated_at: stored.updated_at, created_at: stored.created_at, ..now.clone() } == *stored
 }
 
 fn metadata(session: &Session, server: &str) -> SessionMetadata {
@@ -166,22 +169,22 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
 }
 
 fn restore(
-    kept: &SessionMetadata,
+    stored: &SessionMetadata,
     sessions: &SessionManager,
-    complain: &impl Fn(String),
+    report: &impl Fn(String),
 ) -> Result<(), EngineError> {
-    let session = match sessions.find_by_name(&kept.name) {
-        // The default one is always there.
+    let session = match sessions.find_by_name(&stored.name) {
+        // The default session always exists.
         Some(session) => session,
         None => {
-            let session = Session::created_at(&kept.name, kept.created_at);
+            let session = Session::created_at(&stored.name, stored.created_at);
             sessions.insert(session.clone())?;
             session
         }
     };
-    session.describe(kept.description.clone(), kept.tags.clone());
+    session.describe(stored.description.clone(), stored.tags.clone());
     session.keep();
-    for node in &kept.nodes {
+    for node in &stored.nodes {
         let missing: Vec<&str> = node
             .env_omitted
             .iter()
@@ -189,25 +192,25 @@ fn restore(
             .filter(|name| std::env::var_os(name).is_none())
             .collect();
         if !missing.is_empty() {
-            complain(format!(
-                "node '{}' of session '{}' had {} set, whose value is not kept and not in the server's environment: it starts without",
+            report(format!(
+                "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
                 node.name,
-                kept.name,
+                stored.name,
                 missing.join(", ")
             ));
         }
-        session.define(&node.name, Some(spec(node, &kept.name)));
+        session.define(&node.name, Some(spec(node, &stored.name)));
     }
-    for graph in &kept.graphs {
+    for graph in &stored.graphs {
         let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
         match compiled {
             Ok(compiled) => {
                 let graph_node = compiled.graph.with_definition(graph.definition.clone());
                 session.register(Arc::new(graph_node), Some(&graph.name))?;
             }
-            Err(error) => complain(format!(
-                "graph '{}' of session '{}' is not there again: {error}",
-                graph.name, kept.name
+            Err(error) => report(format!(
+                "graph '{}' of session '{}' was not restored: {error}",
+                graph.name, stored.name
             )),
         }
     }
@@ -238,7 +241,7 @@ fn record(name: String, spec: NodeSpec) -> NodeRecord {
     }
 }
 
-/// Variables whose values were not kept are taken from our own environment, where they are set.
+/// Returns the definition of a persisted node. Omitted variables get their values from the server's environment.
 fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
     let size = Size::default();
     let env = node.env.clone().into_iter();
@@ -264,6 +267,6 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
         chat: node.chat.clone(),
         conversation: node.conversation.clone().map(Box::new),
         proxy: node.proxy.clone(),
-        like: None,
+        inherit: None,
     }
 }
