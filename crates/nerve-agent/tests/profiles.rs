@@ -1,6 +1,8 @@
 //! Tests of the profile registry: built-in profiles, overrides, and errors with line and column.
 
-use nerve_agent::profile::Profiles;
+use nerve_agent::driver::{Delivery, Source};
+use nerve_agent::profile::{BlockKind, Profiles};
+use nerve_types::Origin;
 
 fn argv(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
@@ -12,6 +14,18 @@ fn all_built_in_profiles_load() {
         Profiles::builtin().names(),
         ["claude", "codex", "gemini", "generic", "opencode", "python", "shell"]
     );
+}
+
+#[test]
+fn names_on_the_wire() {
+    use {BlockKind as B, Delivery as D, Origin as O, Source as S};
+    let sources = [S::Exit, S::Hook, S::Mark, S::Title, S::Foreground, S::Screen, S::Quiet, S::Input];
+    assert_eq!(sources.map(S::as_str).join(" "), "exit hook mark title foreground screen quiet input");
+    assert_eq!([D::Typed, D::Submitted, D::Started].map(D::as_str), ["typed", "submitted", "started"]);
+    let dialogs = [B::Trust, B::Login, B::Theme, B::Permission, B::Limit, B::Other];
+    assert_eq!(dialogs.map(B::as_str).join(" "), "trust login theme permission limit other");
+    let origins = [O::User, O::Api, O::Injected, O::Terminal];
+    assert_eq!(origins.map(O::as_str).join(" "), "user api injected terminal");
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub use nerve_api::request::CommandLine;
 use nerve_record::activity::Activity;
 use nerve_types::{Size, TsNs};
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::chat::ChatSpec;
 use crate::conversation::ConversationId;
@@ -107,7 +108,8 @@ impl NodeSpec {
 }
 
 /// Kinds of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum BackendKind {
     /// A program on a terminal of the server or a host.
     Pty,
@@ -128,35 +130,14 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// All kinds.
-    pub const ALL: [BackendKind; 8] = [
-        BackendKind::Pty,
-        BackendKind::Claude,
-        BackendKind::Tmux,
-        BackendKind::ClaudeTmux,
-        BackendKind::Wezterm,
-        BackendKind::ClaudeWezterm,
-        BackendKind::Bash,
-        BackendKind::Chat,
-    ];
-
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            BackendKind::Pty => "pty",
-            BackendKind::Claude => "claude",
-            BackendKind::Tmux => "tmux",
-            BackendKind::ClaudeTmux => "claude-tmux",
-            BackendKind::Wezterm => "wezterm",
-            BackendKind::ClaudeWezterm => "claude-wezterm",
-            BackendKind::Bash => "bash",
-            BackendKind::Chat => "chat",
-        }
+        self.into()
     }
 
     /// Returns the kind with this name.
     pub fn parse(name: &str) -> Option<BackendKind> {
-        BackendKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+        name.parse().ok()
     }
 
     /// Returns the owner of the kind's terminal; `None` for kinds without a terminal.
@@ -187,7 +168,8 @@ pub enum Choice {
 }
 
 /// States of a node, without their details.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum StateName {
     /// Defined but not started.
     Created,
@@ -210,21 +192,13 @@ pub enum StateName {
 impl StateName {
     /// Returns the name on the wire, in lower case.
     pub fn as_str(self) -> &'static str {
-        match self {
-            StateName::Created => "created",
-            StateName::Starting => "starting",
-            StateName::Ready => "ready",
-            StateName::Busy => "busy",
-            StateName::Blocked => "blocked",
-            StateName::Suspended => "suspended",
-            StateName::Stopping => "stopping",
-            StateName::Stopped => "stopped",
-        }
+        self.into()
     }
 }
 
 /// Status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum RunStatus {
     /// Steps are running.
     Running,
@@ -243,14 +217,7 @@ pub enum RunStatus {
 impl RunStatus {
     /// Returns the name on the wire and in journals.
     pub fn as_str(self) -> &'static str {
-        match self {
-            RunStatus::Running => "running",
-            RunStatus::Waiting => "waiting",
-            RunStatus::Completed => "completed",
-            RunStatus::Failed => "failed",
-            RunStatus::Cancelled => "cancelled",
-            RunStatus::Interrupted => "interrupted",
-        }
+        self.into()
     }
 
     /// Returns true if the status is final.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use nerve_api::reply::RunEnded;
 use serde_json::{Map, Value};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::budget::Exceeded;
 
@@ -52,15 +53,20 @@ impl fmt::Display for EngineError {
 }
 
 /// Kinds of errors. Each has an `error_type` on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
     /// A parameter is invalid.
+    #[strum(serialize = "invalid_request_error")]
     InvalidRequest,
     /// The object does not exist.
+    #[strum(serialize = "not_found_error")]
     NotFound,
     /// The object already exists.
+    #[strum(serialize = "already_exists_error")]
     AlreadyExists,
     /// A program failed to start, or ended unexpectedly.
+    #[strum(serialize = "process_error")]
     Process,
     /// The node has stopped or is stopping.
     NodeStopped,
@@ -73,73 +79,42 @@ pub enum ErrorKind {
     /// The turn was interrupted.
     Interrupted,
     /// The delivery of the prompt could not be confirmed.
+    #[strum(serialize = "delivery_error")]
     Delivery,
     /// The run was cancelled.
     Cancelled,
     /// A budget was exceeded.
+    #[strum(serialize = "budget_exceeded")]
     Budget,
     /// A model API, or an agent, returned an error.
+    #[strum(serialize = "api_error")]
     Api,
     /// A model API rejected the key.
+    #[strum(serialize = "authentication_error")]
     Authentication,
     /// The key of a model API lacks permission.
+    #[strum(serialize = "permission_error")]
     Permission,
     /// A model API limits the rate of requests.
+    #[strum(serialize = "rate_limit_error")]
     RateLimit,
     /// The connection to a model API failed.
+    #[strum(serialize = "network_error")]
     Network,
     /// A bug, or a failure of the machine.
+    #[strum(serialize = "internal_error")]
     Internal,
 }
 
 impl ErrorKind {
     /// Returns the `error_type` on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorKind::InvalidRequest => "invalid_request_error",
-            ErrorKind::NotFound => "not_found_error",
-            ErrorKind::AlreadyExists => "already_exists_error",
-            ErrorKind::Process => "process_error",
-            ErrorKind::NodeStopped => "node_stopped",
-            ErrorKind::Blocked => "blocked",
-            ErrorKind::Busy => "busy",
-            ErrorKind::Timeout => "timeout",
-            ErrorKind::Interrupted => "interrupted",
-            ErrorKind::Delivery => "delivery_error",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Budget => "budget_exceeded",
-            ErrorKind::Api => "api_error",
-            ErrorKind::Authentication => "authentication_error",
-            ErrorKind::Permission => "permission_error",
-            ErrorKind::RateLimit => "rate_limit_error",
-            ErrorKind::Network => "network_error",
-            ErrorKind::Internal => "internal_error",
-        }
+        self.into()
     }
 
     /// Returns the kind of an `error_type`; [`ErrorKind::Process`] for unknown ones.
     pub fn parse(error_type: &str) -> ErrorKind {
-        const ALL: [ErrorKind; 18] = [
-            ErrorKind::InvalidRequest,
-            ErrorKind::NotFound,
-            ErrorKind::AlreadyExists,
-            ErrorKind::Process,
-            ErrorKind::NodeStopped,
-            ErrorKind::Blocked,
-            ErrorKind::Busy,
-            ErrorKind::Timeout,
-            ErrorKind::Interrupted,
-            ErrorKind::Delivery,
-            ErrorKind::Cancelled,
-            ErrorKind::Budget,
-            ErrorKind::Api,
-            ErrorKind::Authentication,
-            ErrorKind::Permission,
-            ErrorKind::RateLimit,
-            ErrorKind::Network,
-            ErrorKind::Internal,
-        ];
-        ALL.into_iter().find(|kind| kind.as_str() == error_type).unwrap_or(ErrorKind::Process)
+        error_type.parse().unwrap_or(ErrorKind::Process)
     }
 }
 

@@ -35,7 +35,8 @@ pub struct StepTrace {
 }
 
 /// Status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum TraceStatus {
     /// The run has not ended.
     Running,
@@ -93,12 +94,7 @@ impl StepTrace {
 impl TraceStatus {
     /// Returns `running`, `completed`, `failed` or `cancelled`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            TraceStatus::Running => "running",
-            TraceStatus::Completed => "completed",
-            TraceStatus::Failed => "failed",
-            TraceStatus::Cancelled => "cancelled",
-        }
+        self.into()
     }
 }
 

@@ -57,7 +57,8 @@ pub struct CallReport {
 }
 
 /// Outcome of a request, as a public value without the error text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum CallOutcome {
     /// The client received the whole response.
     Whole,
@@ -72,12 +73,7 @@ pub enum CallOutcome {
 impl CallOutcome {
     /// Returns its name in the log: `whole`, `refused`, `broken`, `client_gone`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            CallOutcome::Whole => "whole",
-            CallOutcome::Refused => "refused",
-            CallOutcome::Broken => "broken",
-            CallOutcome::ClientGone => "client_gone",
-        }
+        self.into()
     }
 }
 

@@ -9,7 +9,8 @@ use crate::log::Log;
 use crate::secret::Secret;
 
 /// The provider of the upstream API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Provider {
     /// Anthropic: requests are forwarded unchanged.
     Anthropic,
@@ -20,10 +21,7 @@ pub enum Provider {
 impl Provider {
     /// Returns `anthropic` or `openai`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Provider::Anthropic => "anthropic",
-            Provider::OpenAi => "openai",
-        }
+        self.into()
     }
 }
 

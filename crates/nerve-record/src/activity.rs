@@ -3,6 +3,7 @@
 
 use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
+use strum::{FromRepr, IntoStaticStr};
 
 /// A time in milliseconds since the Unix epoch, the precision of both wire formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -22,9 +23,11 @@ impl TsMs {
     }
 }
 
-/// The state of a task or a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The state of a task or a tool. The values are the wire numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromRepr, IntoStaticStr)]
 #[expect(missing_docs, reason = "the names say it")]
+#[strum(serialize_all = "lowercase")]
+#[repr(u8)]
 pub enum Status {
     Queued,
     Provisioning,
@@ -40,42 +43,17 @@ pub enum Status {
 }
 
 impl Status {
-    /// All states, in the order of their wire numbers 0 to 10.
-    pub const ALL: [Status; 11] = [
-        Status::Queued,
-        Status::Provisioning,
-        Status::Running,
-        Status::Pausing,
-        Status::Paused,
-        Status::Resuming,
-        Status::Stopping,
-        Status::Stopped,
-        Status::Completed,
-        Status::Failed,
-        Status::Cancelled,
-    ];
-
     /// Returns the JSON name.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Queued => "queued",
-            Status::Provisioning => "provisioning",
-            Status::Running => "running",
-            Status::Pausing => "pausing",
-            Status::Paused => "paused",
-            Status::Resuming => "resuming",
-            Status::Stopping => "stopping",
-            Status::Stopped => "stopped",
-            Status::Completed => "completed",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
-        }
+        self.into()
     }
 }
 
-/// The severity of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The severity of a log line. The values are the wire numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
 #[expect(missing_docs, reason = "the names say it")]
+#[strum(serialize_all = "lowercase")]
+#[repr(u8)]
 pub enum Level {
     Debug,
     Info,
@@ -84,22 +62,15 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels, in the order of their wire numbers 0 to 3.
-    pub const ALL: [Level; 4] = [Level::Debug, Level::Info, Level::Warn, Level::Error];
-
     /// Returns the JSON name.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Error => "error",
-        }
+        self.into()
     }
 }
 
 /// One action of an agent. `at` is the time of the action.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Activity {
     /// The task changed its state.
     Status {
@@ -192,15 +163,7 @@ impl Activity {
 
     /// Returns the value of `type` in JSON.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Activity::Status { .. } => "status",
-            Activity::Log { .. } => "log",
-            Activity::Error { .. } => "error",
-            Activity::Thought { .. } => "thought",
-            Activity::ToolStart { .. } => "tool_start",
-            Activity::ToolOutput { .. } => "tool_output",
-            Activity::FileEdit { .. } => "file_edit",
-        }
+        self.into()
     }
 
     /// Returns the JSON of the event stream: `type`, `ts` and the fields of the variant. Absent values are omitted.

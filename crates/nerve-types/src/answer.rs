@@ -1,8 +1,8 @@
 //! A parsed answer: its sections, token counts, and the parser that produced it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
+
+use strum::{Display, EnumString, IntoStaticStr};
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,8 @@ impl Section {
 }
 
 /// Kinds of sections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SectionKind {
     /// Text of the answer.
     Text,
@@ -48,13 +49,7 @@ pub enum SectionKind {
 impl SectionKind {
     /// Returns the name on the wire and in the history.
     pub fn as_str(self) -> &'static str {
-        match self {
-            SectionKind::Text => "text",
-            SectionKind::Thinking => "thinking",
-            SectionKind::ToolCall => "tool_call",
-            SectionKind::Error => "error",
-            SectionKind::Interrupted => "interrupted",
-        }
+        self.into()
     }
 }
 
@@ -70,7 +65,8 @@ pub struct Tokens {
 }
 
 /// The available parsers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownParser, parse_err_fn = unknown)]
 pub enum ParserKind {
     /// Claude Code.
     Claude,
@@ -86,39 +82,14 @@ pub enum ParserKind {
 }
 
 impl ParserKind {
-    /// All names, for messages and completion.
-    pub const NAMES: [&'static str; 5] = ["claude", "codex", "gemini", "opencode", "none"];
-
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ParserKind::Claude => "claude",
-            ParserKind::Codex => "codex",
-            ParserKind::Gemini => "gemini",
-            ParserKind::Opencode => "opencode",
-            ParserKind::None => "none",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for ParserKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for ParserKind {
-    type Err = UnknownParser;
-    fn from_str(name: &str) -> Result<ParserKind, UnknownParser> {
-        match name {
-            "claude" => Ok(ParserKind::Claude),
-            "codex" => Ok(ParserKind::Codex),
-            "gemini" => Ok(ParserKind::Gemini),
-            "opencode" => Ok(ParserKind::Opencode),
-            "none" => Ok(ParserKind::None),
-            _ => Err(UnknownParser(name.to_string())),
-        }
-    }
+fn unknown(name: &str) -> UnknownParser {
+    UnknownParser(name.to_string())
 }
 
 /// An unknown parser name.

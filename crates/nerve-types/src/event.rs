@@ -3,7 +3,8 @@
 use crate::{ExitStatus, Size, TsNs};
 
 /// The source of a piece of terminal input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Origin {
     /// The user's keyboard.
     #[default]
@@ -19,12 +20,7 @@ pub enum Origin {
 impl Origin {
     /// Returns the name used in listings and exports.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Origin::User => "user",
-            Origin::Api => "api",
-            Origin::Injected => "injected",
-            Origin::Terminal => "terminal",
-        }
+        self.into()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use nerve_types::Size;
 use ratatui::layout::Rect;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::help;
 use crate::regions::Regions;
@@ -14,7 +15,8 @@ const TIMELINE_FROM: u16 = 8;
 const LIST: u16 = 90;
 
 /// The side on which snapshots are marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Gutter {
     /// Left of the lines.
     Left,

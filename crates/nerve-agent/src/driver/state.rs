@@ -38,7 +38,8 @@ impl AgentState {
 }
 
 /// Kinds of signals, strongest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Source {
     /// The exit of the program.
     Exit,
@@ -61,16 +62,7 @@ pub enum Source {
 impl Source {
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Source::Exit => "exit",
-            Source::Hook => "hook",
-            Source::Mark => "mark",
-            Source::Title => "title",
-            Source::Foreground => "foreground",
-            Source::Screen => "screen",
-            Source::Quiet => "quiet",
-            Source::Input => "input",
-        }
+        self.into()
     }
 }
 
@@ -88,7 +80,8 @@ pub struct Evidence {
 }
 
 /// Confirmed delivery of a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Delivery {
     /// Written to the terminal.
     Typed,
@@ -101,10 +94,6 @@ pub enum Delivery {
 impl Delivery {
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Delivery::Typed => "typed",
-            Delivery::Submitted => "submitted",
-            Delivery::Started => "started",
-        }
+        self.into()
     }
 }

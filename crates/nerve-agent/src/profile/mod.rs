@@ -241,8 +241,9 @@ pub enum RuleState {
 }
 
 /// Kinds of dialogs that block an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum BlockKind {
     /// A question about trusting a folder.
     Trust,
@@ -262,14 +263,7 @@ pub enum BlockKind {
 impl BlockKind {
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            BlockKind::Trust => "trust",
-            BlockKind::Login => "login",
-            BlockKind::Theme => "theme",
-            BlockKind::Permission => "permission",
-            BlockKind::Limit => "limit",
-            BlockKind::Other => "other",
-        }
+        self.into()
     }
 }
 

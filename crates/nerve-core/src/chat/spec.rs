@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use http::Uri;
 use http::uri::Scheme;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::error::{EngineError, ErrorKind};
 
@@ -57,8 +57,9 @@ pub struct ChatSpec {
 }
 
 /// The API of a chat node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = EngineError, parse_err_fn = unknown_provider)]
 pub enum Provider {
     /// Anthropic's Messages API.
     #[default]
@@ -258,24 +259,14 @@ impl Provider {
 
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Provider::Anthropic => "anthropic",
-            Provider::Openai => "openai",
-        }
+        self.into()
     }
 }
 
-impl FromStr for Provider {
-    type Err = EngineError;
-
-    fn from_str(name: &str) -> Result<Provider, EngineError> {
-        Provider::ALL.into_iter().find(|provider| provider.as_str() == name).ok_or_else(|| {
-            let known = Provider::ALL.map(Provider::as_str).join(", ");
-            invalid(format!("unknown provider '{name}'")).hint(format!(
-                "providers: {known}; most other APIs are compatible with openai: set their base_url"
-            ))
-        })
-    }
+fn unknown_provider(name: &str) -> EngineError {
+    let known = Provider::ALL.map(Provider::as_str).join(", ");
+    invalid(format!("unknown provider '{name}'"))
+        .hint(format!("providers: {known}; most other APIs are compatible with openai: set their base_url"))
 }
 
 impl ToolChoice {

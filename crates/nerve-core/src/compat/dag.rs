@@ -75,8 +75,9 @@ pub struct DagOptions {
 }
 
 /// Status of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[deprecated(note = "use trace::StepTrace")]
+#[strum(serialize_all = "lowercase")]
 pub enum TaskStatus {
     /// The task succeeded.
     Completed,
@@ -329,11 +330,7 @@ impl Default for DagOptions {
 impl TaskStatus {
     /// `completed`, `failed` or `skipped`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            TaskStatus::Completed => "completed",
-            TaskStatus::Failed => "failed",
-            TaskStatus::Skipped => "skipped",
-        }
+        self.into()
     }
 }
 

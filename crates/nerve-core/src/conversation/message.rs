@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr};
 
 /// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// The prompter.
     User,
@@ -16,15 +18,12 @@ pub enum Role {
 impl Role {
     /// Returns the name in files and on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        }
+        self.into()
     }
 
     /// Returns the role of that name.
     pub fn parse(name: &str) -> Option<Role> {
-        [Role::User, Role::Assistant].into_iter().find(|role| role.as_str() == name)
+        name.parse().ok()
     }
 }
 

@@ -7,6 +7,7 @@ mod seen_messages;
 mod store;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 pub use message::{Message, Role, parse_messages};
 pub use prompt::{MAX_CONTEXT, prompt_with_context};
@@ -56,7 +57,8 @@ impl ConversationId {
 }
 
 /// Policy for prepending earlier messages to the prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum UseContext {
     /// Those that the node's program has not seen; none if the program would run them as commands.
     #[default]
@@ -68,21 +70,14 @@ pub enum UseContext {
 }
 
 impl UseContext {
-    /// All values.
-    pub const ALL: [UseContext; 3] = [UseContext::Auto, UseContext::Always, UseContext::Never];
-
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            UseContext::Auto => "auto",
-            UseContext::Always => "always",
-            UseContext::Never => "never",
-        }
+        self.into()
     }
 
     /// Returns the value of that name.
     pub fn parse(name: &str) -> Option<UseContext> {
-        UseContext::ALL.into_iter().find(|context| context.as_str() == name)
+        name.parse().ok()
     }
 }
 

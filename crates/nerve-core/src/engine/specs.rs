@@ -8,6 +8,7 @@ use nerve_api::request::{
     NodeChoice, ProxyOption, ProxySettings, SendInterrupt, StartNode, StopNode, WebhookTarget,
 };
 use nerve_types::Size;
+use strum::VariantNames as _;
 
 use crate::chat::{ChatSpec, Provider, ToolChoice};
 use crate::command::{
@@ -38,7 +39,7 @@ pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
 /// Returns the definition of the node that a CREATE_NODE creates.
 pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
     let backend = BackendKind::parse(&request.backend).ok_or_else(|| {
-        let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
+        let known = BackendKind::VARIANTS.join(", ");
         invalid(format!("params.backend: unknown backend {:?}", request.backend))
             .hint(format!("there are {known}"))
     })?;
@@ -88,19 +89,9 @@ pub(super) fn parser(name: Option<String>) -> Result<Option<ParserKind>, EngineE
 
 /// Returns the states that a WAIT_NODE names.
 pub(super) fn states(names: &[String]) -> Result<Vec<StateName>, EngineError> {
-    const STATES: [StateName; 8] = [
-        StateName::Created,
-        StateName::Starting,
-        StateName::Ready,
-        StateName::Busy,
-        StateName::Blocked,
-        StateName::Suspended,
-        StateName::Stopping,
-        StateName::Stopped,
-    ];
     let find = |name: &String| {
-        STATES.into_iter().find(|state| state.as_str() == name).ok_or_else(|| {
-            let known = STATES.map(StateName::as_str).join(", ");
+        StateName::from_str(name).map_err(|_| {
+            let known = StateName::VARIANTS.join(", ");
             invalid(format!("params.until: unknown state {name:?}")).hint(format!("the states are {known}"))
         })
     };
@@ -126,7 +117,7 @@ pub(super) fn conversation(options: ConversationOptions) -> Result<Conversation,
     let context = match context {
         None => UseContext::default(),
         Some(name) => UseContext::parse(&name).ok_or_else(|| {
-            let known = UseContext::ALL.map(UseContext::as_str).join(", ");
+            let known = UseContext::VARIANTS.join(", ");
             invalid(format!("params.conversation.context: unknown {name:?}"))
                 .hint(format!("there are {known}"))
         })?,
@@ -243,6 +234,24 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     use super::*;
+
+    #[test]
+    fn names_on_the_wire() {
+        assert_eq!(
+            BackendKind::VARIANTS.join(" "),
+            "pty claude tmux claude-tmux wezterm claude-wezterm bash chat"
+        );
+        let states = "created starting ready busy blocked suspended stopping stopped";
+        assert_eq!(StateName::VARIANTS.join(" "), states);
+        assert_eq!(UseContext::VARIANTS.join(" "), "auto always never");
+        let errors = "invalid_request_error not_found_error already_exists_error process_error node_stopped blocked busy \
+                      timeout interrupted delivery_error cancelled budget_exceeded api_error authentication_error \
+                      permission_error rate_limit_error network_error internal_error";
+        for error in errors.split(' ') {
+            assert_eq!(ErrorKind::parse(error).as_str(), error);
+        }
+        assert_eq!(ErrorKind::parse("unheard_of"), ErrorKind::Process);
+    }
 
     fn proxied(proxy: Value) -> Result<NodeSpec, EngineError> {
         let request: CreateNode = from_value(json!({ "node_id": "a", "proxy": proxy })).unwrap();

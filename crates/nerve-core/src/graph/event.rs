@@ -44,7 +44,8 @@ pub enum StepEventKind {
 }
 
 /// Manner in which a step was completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Completion {
     /// The step ran.
     Completed,
@@ -72,11 +73,7 @@ impl StepEventKind {
 impl Completion {
     /// Returns `completed`, `skipped` or `reused`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Completion::Completed => "completed",
-            Completion::Skipped => "skipped",
-            Completion::Reused => "reused",
-        }
+        self.into()
     }
 }
 

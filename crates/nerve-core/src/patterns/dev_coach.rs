@@ -81,7 +81,8 @@ pub struct DevCoachConfig {
 }
 
 /// Author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// The developer.
     Dev,
@@ -320,10 +321,7 @@ impl fmt::Debug for DevCoachConfig {
 impl Role {
     /// Returns `dev` or `coach`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Dev => "dev",
-            Role::Coach => "coach",
-        }
+        self.into()
     }
 }
 

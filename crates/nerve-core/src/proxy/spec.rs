@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nerve_proxy::{Budget, Prices, Provider, ProxyConfig, RootCerts, Secret, Upstream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, VariantNames};
 
 use crate::error::{EngineError, ErrorKind};
 
@@ -48,8 +49,9 @@ pub struct ProxySpec {
 }
 
 /// The API behind a proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ProxyKind {
     /// Anthropic's API or a compatible one: requests are passed through.
     Anthropic,
@@ -118,13 +120,11 @@ impl ProxyKind {
     /// # Errors
     /// InvalidRequest: unknown kind.
     pub fn parse(name: &str) -> Result<ProxyKind, EngineError> {
-        [ProxyKind::Anthropic, ProxyKind::Openai].into_iter().find(|kind| kind.as_str() == name).ok_or_else(
-            || {
-                // The value may be of any length.
-                let shown: String = name.chars().take(40).collect();
-                invalid(format!("proxy.kind: unknown kind {shown:?}")).hint("use anthropic or openai")
-            },
-        )
+        name.parse().map_err(|_| {
+            // The value may be of any length.
+            let shown: String = name.chars().take(40).collect();
+            invalid(format!("proxy.kind: unknown kind {shown:?}")).hint("use anthropic or openai")
+        })
     }
 }
 

@@ -8,8 +8,9 @@ use crate::error::EngineError;
 use crate::webhook::{Attempt, Webhook};
 
 /// The state of an execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ResultStatus {
     /// Waiting for earlier executions.
     #[default]
@@ -27,13 +28,7 @@ pub enum ResultStatus {
 impl ResultStatus {
     /// Returns the name in files and on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ResultStatus::Queued => "queued",
-            ResultStatus::Running => "running",
-            ResultStatus::Done => "done",
-            ResultStatus::Failed => "failed",
-            ResultStatus::Lost => "lost",
-        }
+        self.into()
     }
 
     /// Returns true if the state is final.

@@ -56,6 +56,8 @@ pub struct ResponseData {
 }
 
 /// An operation that can be logged.
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Operation<'a> {
     Send(SendEntry<'a>),
     SendStream(SendStreamEntry<'a>),
@@ -67,18 +69,6 @@ pub(super) enum Operation<'a> {
 }
 
 impl Operation<'_> {
-    fn op(&self) -> &'static str {
-        match self {
-            Operation::Send(_) => "send",
-            Operation::SendStream(_) => "send_stream",
-            Operation::Write { .. } => "write",
-            Operation::Run { .. } => "run",
-            Operation::Read { .. } => "read",
-            Operation::Interrupt { .. } => "interrupt",
-            Operation::Close { .. } => "close",
-        }
-    }
-
     /// Appends the entry's line with a newline to `line`.
     pub(super) fn encode(&self, seq: u64, line: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Record { seq, operation: self }
@@ -97,7 +87,7 @@ impl Serialize for Record<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("seq", &self.seq)?;
-        map.serialize_entry("op", self.operation.op())?;
+        map.serialize_entry("op", <&str>::from(self.operation))?;
         match self.operation {
             Operation::Send(send) => {
                 map.serialize_entry("ts_start", &Iso(send.ts_start))?;

@@ -104,17 +104,11 @@ pub fn decode(body: &[u8]) -> Result<Activity, SszError> {
 }
 
 fn status_value(status: Status) -> Value<'static> {
-    Value::Byte(place(&Status::ALL, &status))
+    Value::Byte(status as u8)
 }
 
 fn level_value(level: Level) -> Value<'static> {
-    Value::Byte(place(&Level::ALL, &level))
-}
-
-/// Returns a value's wire number: its position in the list of all.
-fn place<T: PartialEq>(all: &[T], value: &T) -> u8 {
-    let place = all.iter().position(|one| one == value);
-    place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)
+    Value::Byte(level as u8)
 }
 
 fn text_value(text: &str) -> Value<'_> {
@@ -127,12 +121,12 @@ fn optional_value(text: Option<&str>) -> Value<'_> {
 
 fn to_status(field: &[u8]) -> Result<Status, SszError> {
     let number = byte(field)?;
-    Status::ALL.get(usize::from(number)).copied().ok_or(SszError::Number { what: "status", number })
+    Status::from_repr(number).ok_or(SszError::Number { what: "status", number })
 }
 
 fn to_level(field: &[u8]) -> Result<Level, SszError> {
     let number = byte(field)?;
-    Level::ALL.get(usize::from(number)).copied().ok_or(SszError::Number { what: "log level", number })
+    Level::from_repr(number).ok_or(SszError::Number { what: "log level", number })
 }
 
 fn time(field: &[u8]) -> Result<TsMs, SszError> {

@@ -197,9 +197,10 @@ fn oversized_event_cannot_be_encoded() {
 }
 
 fn activity() -> impl Strategy<Value = Activity> {
-    let parts = (".*", ".*", ".*", prop::option::of(".*"), 0..11_usize, 0..4_usize, any::<[u64; 3]>(), 0..7);
+    let parts = (".*", ".*", ".*", prop::option::of(".*"), 0..11_u8, 0..4_u8, any::<[u64; 3]>(), 0..7);
     parts.prop_map(|(a, b, c, option, status, level, [at, added, removed], kind)| {
-        let (status, level, at) = (Status::ALL[status], Level::ALL[level], TsMs(at));
+        let (status, level, at) =
+            (Status::from_repr(status).unwrap(), Level::from_repr(level).unwrap(), TsMs(at));
         match kind {
             0 => Activity::Status { status, at },
             1 => Activity::Log { level, message: a, execution: option, at },

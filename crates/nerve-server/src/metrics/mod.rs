@@ -18,6 +18,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
+use strum::{IntoStaticStr, VariantArray};
 
 /// Content type of the metrics page.
 pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -25,7 +26,8 @@ pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 const RUN_SECONDS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4.0 * 3600.0];
 
 /// Transport of a client's connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Transport {
     Unix,
     Tcp,
@@ -34,15 +36,8 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    const ALL: [Transport; 4] = [Transport::Unix, Transport::Tcp, Transport::Http, Transport::WebSocket];
-
     fn as_str(self) -> &'static str {
-        match self {
-            Transport::Unix => "unix",
-            Transport::Tcp => "tcp",
-            Transport::Http => "http",
-            Transport::WebSocket => "websocket",
-        }
+        self.into()
     }
 }
 
@@ -144,7 +139,7 @@ impl Metrics {
             must(self.registry.register(one));
         }
         // A series that has not counted anything yet is zero, not missing.
-        for transport in Transport::ALL {
+        for transport in Transport::VARIANTS {
             let _ = (
                 self.connections.with_label_values(&[transport.as_str()]),
                 self.connected.with_label_values(&[transport.as_str()]),

@@ -26,7 +26,8 @@ pub(crate) struct GraphArgs {
     pub(crate) command: GraphCommand,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum GraphCommand {
     /// Run a graph and wait for its end
     Run(Box<RunArgs>),
@@ -100,19 +101,7 @@ pub(crate) struct RunArgs {
 impl GraphCommand {
     /// Returns the subcommand's name.
     pub(crate) fn name(&self) -> &'static str {
-        match self {
-            GraphCommand::Run(_) => "run",
-            GraphCommand::Validate(_) => "validate",
-            GraphCommand::Show(_) => "show",
-            GraphCommand::List(_) => "list",
-            GraphCommand::Status(_) => "status",
-            GraphCommand::Cancel(_) => "cancel",
-            GraphCommand::Answer(_) => "answer",
-            GraphCommand::Resume(_) => "resume",
-            GraphCommand::Create(_) => "create",
-            GraphCommand::Delete(_) => "delete",
-            GraphCommand::Schema => "schema",
-        }
+        self.into()
     }
 
     /// Returns true if the command follows a run until its end.

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use nerve_view::draw::Gutter;
 use nerve_view::keys::OPERATIONS;
 use serde_json::{Map, Value, json};
 
@@ -34,14 +33,6 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
     }
 }
 
-fn gutter_name(gutter: Gutter) -> &'static str {
-    match gutter {
-        Gutter::Left => "left",
-        Gutter::Right => "right",
-        Gutter::None => "none",
-    }
-}
-
 fn as_json(settings: &Settings) -> Value {
     let path = settings::path();
     let bindings = settings.bindings();
@@ -50,7 +41,7 @@ fn as_json(settings: &Settings) -> Value {
     json!({
         "path": path,
         "exists": path.exists(),
-        "agent": { "record": { "gutter": gutter_name(settings.gutter), "clipboard": settings.clipboard } },
+        "agent": { "record": { "gutter": <&str>::from(settings.gutter), "clipboard": settings.clipboard } },
         "keys": keys,
     })
 }
@@ -58,7 +49,7 @@ fn as_json(settings: &Settings) -> Value {
 /// Returns a settings file with every setting.
 fn as_toml(settings: &Settings) -> String {
     let bindings = settings.bindings();
-    let (gutter, clipboard) = (gutter_name(settings.gutter), settings.clipboard);
+    let (gutter, clipboard) = (<&str>::from(settings.gutter), settings.clipboard);
     let mut text = format!("[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\n\n[keys]\n");
     for entry in OPERATIONS.iter() {
         let keys = bindings.keys_of(entry);

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use nerve_view::bindings::{Bindings, InvalidBinding};
-use nerve_view::draw::Gutter;
 use nerve_view::keys::{Key, OPERATIONS};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -107,11 +106,9 @@ impl Parser<'_> {
         let Some(record) = self.table("agent.record", value) else { return };
         for (name, value) in record.iter() {
             match (name.get_ref().as_ref(), value.get_ref()) {
-                ("gutter", DeValue::String(side)) => match side.as_ref() {
-                    "left" => settings.gutter = Gutter::Left,
-                    "right" => settings.gutter = Gutter::Right,
-                    "none" => settings.gutter = Gutter::None,
-                    other => self.unknown_name(value.span(), "side", other, &["left", "right", "none"]),
+                ("gutter", DeValue::String(side)) => match side.parse() {
+                    Ok(gutter) => settings.gutter = gutter,
+                    Err(_) => self.unknown_name(value.span(), "side", side, &["left", "right", "none"]),
                 },
                 ("gutter", other) => {
                     let kind = other.type_str();
@@ -237,6 +234,8 @@ impl Parser<'_> {
 
 #[cfg(test)]
 mod tests {
+    use nerve_view::draw::Gutter;
+
     use super::*;
 
     fn problems(text: &str) -> String {

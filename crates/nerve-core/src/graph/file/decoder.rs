@@ -15,6 +15,7 @@ use super::types::{
     UntilDefinition, one,
 };
 use crate::command::TerminalKind;
+use crate::proxy::ProxyKind;
 
 impl Decode for GraphFile {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
@@ -319,52 +320,14 @@ impl Decode for GateDefinition {
     }
 }
 
-impl Decode for ParserName {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ParserName> {
-        let words = [
-            ("claude", ParserName::Claude),
-            ("codex", ParserName::Codex),
-            ("gemini", ParserName::Gemini),
-            ("opencode", ParserName::Opencode),
-            ("none", ParserName::None),
-        ];
-        keyword(&words, tree, at, report)
-    }
+macro_rules! keywords {
+    ($($name:ty),*) => {$(
+        impl Decode for $name {
+            fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<$name> {
+                keyword(tree, at, report)
+            }
+        }
+    )*};
 }
 
-impl Decode for ProviderName {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProviderName> {
-        let words = [("anthropic", ProviderName::Anthropic), ("openai", ProviderName::Openai)];
-        keyword(&words, tree, at, report)
-    }
-}
-
-impl Decode for OnFailure {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnFailure> {
-        keyword(&[("stop", OnFailure::Stop), ("finish", OnFailure::Finish)], tree, at, report)
-    }
-}
-
-impl Decode for OnRestart {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnRestart> {
-        keyword(&[("wait", OnRestart::Wait), ("resume", OnRestart::Resume)], tree, at, report)
-    }
-}
-
-impl Decode for OnResume {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnResume> {
-        keyword(&[("ask", OnResume::Ask), ("rerun", OnResume::Rerun)], tree, at, report)
-    }
-}
-
-impl Decode for OnErrorName {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnErrorName> {
-        let words = [
-            ("fail", OnErrorName::Fail),
-            ("retry", OnErrorName::Retry),
-            ("skip", OnErrorName::Skip),
-            ("fallback", OnErrorName::Fallback),
-        ];
-        keyword(&words, tree, at, report)
-    }
-}
+keywords! { ParserName, ProviderName, ProxyKind, OnFailure, OnRestart, OnResume, OnErrorName }

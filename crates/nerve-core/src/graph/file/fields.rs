@@ -1,8 +1,10 @@
 //! Decodes values from a tree, and reports type mismatches, missing and unknown fields.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde_json::Value;
+use strum::VariantNames;
 
 use super::source_map::{Path, Report};
 use super::suggestion::nearest;
@@ -226,9 +228,8 @@ impl<T: Decode> Decode for BTreeMap<String, T> {
     }
 }
 
-/// Decodes one of several keywords.
-pub(super) fn keyword<T: Copy>(
-    words: &[(&'static str, T)],
+/// Decodes one of the keywords of an enum.
+pub(super) fn keyword<T: FromStr + VariantNames>(
     tree: &Tree,
     at: Path<'_>,
     report: &mut Report<'_>,
@@ -237,12 +238,11 @@ pub(super) fn keyword<T: Copy>(
         Kind::Text(text) => text.as_str(),
         _ => "",
     };
-    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-        return Some(*value);
+    if let Ok(value) = text.parse() {
+        return Some(value);
     }
-    let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let message = format!("expected {}, found {}", join_or(&names), tree.describe());
-    match nearest(text, names) {
+    let message = format!("expected {}, found {}", join_or(T::VARIANTS), tree.describe());
+    match nearest(text, T::VARIANTS.iter().copied()) {
         Some(near) => report.error_with_hint(at, message, format!("did you mean `{near}`?")),
         None => report.error(at, message),
     }

@@ -1,18 +1,10 @@
 //! Decodes and checks the proxy of a node in a graph file.
 
-use super::fields::{Decode, Fields, keyword};
+use super::fields::{Decode, Fields};
 use super::source_map::{Path, Report};
 use super::tree::{Kind, Tree};
 use crate::error::EngineError;
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
-
-const KINDS: [(&str, ProxyKind); 2] = [("anthropic", ProxyKind::Anthropic), ("openai", ProxyKind::Openai)];
-
-impl Decode for ProxyKind {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyKind> {
-        keyword(&KINDS, tree, at, report)
-    }
-}
 
 impl Decode for ProxySpec {
     /// Decodes settings, or just a kind: `proxy: anthropic` uses the defaults.

@@ -6,6 +6,7 @@ use nerve_agent::parse::ParserKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use strum::{EnumString, VariantNames};
 
 use super::source_map::SourceMap;
 use crate::chat::{ChatSpec, Provider, ToolChoice};
@@ -62,8 +63,9 @@ pub struct InputDefinition {
 }
 
 /// Policy for the other branches when a step fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnFailure {
     /// Stop them.
     #[default]
@@ -73,8 +75,9 @@ pub enum OnFailure {
 }
 
 /// Policy for a run whose server died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnRestart {
     /// Wait until it is resumed.
     #[default]
@@ -84,8 +87,9 @@ pub enum OnRestart {
 }
 
 /// Policy for a step that was running when its server died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnResume {
     /// Rerun it if its node is stateless, otherwise ask a person.
     #[default]
@@ -246,8 +250,9 @@ pub struct ChatDefinition {
 }
 
 /// API protocol of a chat node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ProviderName {
     /// Anthropic's Messages API.
     #[default]
@@ -332,8 +337,9 @@ pub struct NestedDefinition {
 }
 
 /// Parsers of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ParserName {
     /// Claude Code.
     Claude,
@@ -427,8 +433,9 @@ pub struct PolicyDefinition {
 }
 
 /// Action when all attempts of a step have failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnErrorName {
     /// Fail the run.
     #[default]

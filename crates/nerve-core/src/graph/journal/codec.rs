@@ -20,7 +20,8 @@ pub(super) enum JournalLine<'a, V> {
 }
 
 /// Kinds of step records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum StepRecordKind {
     Started,
     Finished,
@@ -159,18 +160,14 @@ pub(super) fn next<'a, V: Deserialize<'a>>(line: &'a [u8]) -> Result<JournalLine
         Some(fact) => fact,
         None => parse::<Kind<'_>>(line)?.fact,
     };
-    let step = match fact.as_ref() {
-        "started" => StepRecordKind::Started,
-        "finished" => StepRecordKind::Finished,
-        "failed" => StepRecordKind::Failed,
-        "skipped" => StepRecordKind::Skipped,
-        "asked" => StepRecordKind::Asked,
-        "answered" => StepRecordKind::Answered,
-        "resumed" => return parse(line).map(JournalLine::Resumed),
-        "ended" => return parse(line).map(JournalLine::Ended),
-        _ => return parse(line).map(|_: IgnoredAny| JournalLine::Unknown),
-    };
-    parse(line).map(|line| JournalLine::Step(step, line))
+    match fact.as_ref() {
+        "resumed" => parse(line).map(JournalLine::Resumed),
+        "ended" => parse(line).map(JournalLine::Ended),
+        fact => match fact.parse() {
+            Ok(step) => parse(line).map(|line| JournalLine::Step(step, line)),
+            Err(_) => parse(line).map(|_: IgnoredAny| JournalLine::Unknown),
+        },
+    }
 }
 
 /// Returns the kind of a record if it is the first field, as our own writer puts it: this saves parsing the line twice.

@@ -41,17 +41,21 @@ pub(super) struct StepRow {
 }
 
 /// The state of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum StepState {
     /// Not started.
     #[default]
+    #[strum(serialize = "-")]
     Pending,
     /// Waiting for its busy node.
     Queued,
     Running,
     /// A gate that is waiting for an answer.
+    #[strum(serialize = "asks")]
     Waiting,
     /// Failed, to be retried.
+    #[strum(serialize = "retries")]
     Retrying,
     Done,
     /// Completed before the run was resumed.
@@ -64,18 +68,7 @@ pub(super) enum StepState {
 impl StepState {
     /// Returns the word shown for the state.
     pub(super) fn label(self) -> &'static str {
-        match self {
-            StepState::Pending => "-",
-            StepState::Queued => "queued",
-            StepState::Running => "running",
-            StepState::Waiting => "asks",
-            StepState::Retrying => "retries",
-            StepState::Done => "done",
-            StepState::Reused => "reused",
-            StepState::Skipped => "skipped",
-            StepState::Failed => "failed",
-            StepState::Cancelled => "cancelled",
-        }
+        self.into()
     }
 
     /// Returns true for steps in progress.

@@ -118,21 +118,11 @@ fn record_text(record: &Record<'_>) -> String {
 fn mark_text(mark: Mark) -> String {
     match mark {
         Mark::Input { origin, redacted } => {
-            format!("typed by {}{}", origin_name(origin), if redacted { ", redacted" } else { "" })
+            format!("typed by {}{}", origin.as_str(), if redacted { ", redacted" } else { "" })
         }
         Mark::Exit(status) => format!("ended: {status}"),
         Mark::Gap(reason) => format!("output is missing here ({reason})"),
         Mark::Other { code, val } => format!("code {code}, value {val}"),
-    }
-}
-
-fn origin_name(origin: nerve_record::ahr::Origin) -> &'static str {
-    use nerve_record::ahr::Origin;
-    match origin {
-        Origin::User => "user",
-        Origin::Api => "api",
-        Origin::Injected => "injected",
-        Origin::Terminal => "terminal",
     }
 }
 
