@@ -103,7 +103,7 @@ impl RecordedNode {
             return Err(Failure::new(FAILED, message)
                 .hint("configure a proxy with --proxy, or use none with --no-proxy"));
         }
-        Ok(Inherited {
+        Ok(InheritedSettings {
             inherit: node.map(|node| InheritedNode {
                 node_id: node.id,
                 session_id: self.session.clone(),

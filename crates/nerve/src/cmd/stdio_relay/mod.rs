@@ -77,7 +77,7 @@ pub(crate) async fn run(
     stream: UnixStream,
     streams: Streams,
     mut signals: Signals,
-) -> Result<Ended> {
+) -> Result<ProgramEnd> {
     let mut link = Connection::handshake(stream).await.context("the program's terminal does not answer")?;
     let mut orders = VecDeque::new();
     push(&mut orders, &HostRequest::Subscribe { off: 0, allow_gap: true });
