@@ -230,7 +230,7 @@ mod tests {
         );
         assert!(error(&[("start", &["gg"])]).contains("unknown key \"gg\""));
         let both = error(&[("start", &["x"]), ("end", &["x"])]);
-        assert!(both.contains("'x' is bound to both 'start' and 'end' while looking"), "{both}");
+        assert!(both.contains("'x' is bound to both 'start' and 'end' in scroll mode"), "{both}");
         assert!(set(&[("start", &["x"]), ("list-open", &["x"])]).is_ok(), "in two contexts");
         let everywhere = error(&[("entry-close", &["f5"]), ("tools", &["f5"])]);
         assert!(everywhere.contains("'entry-close' and 'tools' in the task entry"), "{everywhere}");

@@ -151,10 +151,10 @@ async fn other_servers_are_reported() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP 200"),
         ("HTTP/1.1 301 Moved\r\nLocation: http://elsewhere\r\n\r\n", "HTTP 301"),
         ("HTTP/1.1 500 Oh\r\n\r\n", "HTTP 500"),
-        ("220 mail.example.com ESMTP\r\n\r\n", "no nerve server"),
+        ("220 mail.example.com ESMTP\r\n\r\n", "not a nerve server"),
         (
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n",
-            "no nerve server",
+            "not a nerve server",
         ),
     ] {
         let error = connect_error(answer).await;

@@ -57,8 +57,8 @@ fn unknown_names_are_reported() {
         ),
         (
             "    input: '{{ steps }}'",
-            "g.yaml:11:16: `steps` needs the id of a step (write steps.ID, or steps['ID']; upstream has all that a step depends on \
-             directly)",
+            "g.yaml:11:16: `steps` needs the id of a step (write steps.ID or steps['ID']; `upstream` has all direct \
+             dependencies)",
         ),
         (
             "    input: '{{ item }}'",

@@ -103,7 +103,7 @@ fn trace_and_results_are_left_out_of_long_messages() {
         (&reply["error"], &reply["data"]["error_type"]),
         (&json!("step 'b' timed out"), &json!("timeout"))
     );
-    assert!(reply["warnings"][0].as_str().unwrap().starts_with("the results are left out"), "{reply}");
+    assert!(reply["warnings"][0].as_str().unwrap().starts_with("results omitted"), "{reply}");
 }
 
 #[test]

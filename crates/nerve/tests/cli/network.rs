@@ -212,6 +212,6 @@ fn commands_use_a_trusted_tls_server() {
     let url = format!("tls://localhost:{port}");
     let list = ["server", "node", "list", "--json", "--server", &url];
     assert_eq!(home.with("NERVE_TLS_CA", &cert, &list).json()["nodes"], json!([]));
-    home.nerve(&list).assert_stderr(1, &["no TLS", "NERVE_TLS_CA"]);
+    home.nerve(&list).assert_stderr(1, &["TLS handshake with", "NERVE_TLS_CA"]);
     home.with("NERVE_TLS_CA", &key, &list).assert_stderr(2, &["certificates"]);
 }

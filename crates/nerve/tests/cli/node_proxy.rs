@@ -148,7 +148,7 @@ fn node_with_unknown_proxy_cannot_be_forked() {
     home.ok(&["server", "node", "wait", "a"]);
     assert!(home.metadata("a", "faults").contains("cannot read the stored state of its proxy"));
     home.nerve(&["server", "node", "fork", "a", "b"])
-        .assert_stderr(2, &["cannot fork node 'a'", "it has a proxy"]);
+        .assert_stderr(2, &["cannot fork node 'a'", "its proxy settings cannot be read"]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ async fn reader_ahead_of_server_starts_over() {
     server.bash("a").await;
     let mut events = Events::open(&server, "/events?types=NODE_CREATED", "Last-Event-ID: 99999\r\n").await;
     assert!(events.line().await.unwrap().starts_with("retry"));
-    assert!(events.line().await.unwrap().contains("started anew"));
+    assert!(events.line().await.unwrap().contains("was restarted"));
     // A reader that leaves before the first event can resume correctly.
     let id = events.line().await.unwrap();
     assert!(id.starts_with("id: ") && id.ends_with("-0"), "{id}");
@@ -152,7 +152,7 @@ async fn reader_of_another_server_misses_nothing() {
     for (path, header) in [(path.to_string(), header.as_str()), (format!("{path}&since={other}"), "")] {
         let mut foreign = Events::open(&server, &path, header).await;
         assert!(foreign.line().await.unwrap().starts_with("retry"));
-        assert!(foreign.line().await.unwrap().contains("started anew"));
+        assert!(foreign.line().await.unwrap().contains("was restarted"));
         for id in ["a", "b"] {
             assert_eq!(foreign.next().await.unwrap().1["node_id"], id);
         }

@@ -61,7 +61,7 @@ impl Http2 {
     }
 
     /// Returns true if the server ends the connection in time.
-    async fn is_closed_by_server(self) -> bool {
+    async fn wait_for_close(self) -> bool {
         drop(self.send);
         tokio::time::timeout(DEADLINE, self.connection).await.is_ok()
     }
@@ -170,7 +170,7 @@ async fn failed_authentication_closes_the_connection() {
     for headers in [&[][..], &[("authorization", "Bearer wrong")][..]] {
         let (status, problem, client) = try_one(nodes.clone(), headers).await;
         assert_eq!((status, &problem["error_type"]), (401, &json!("authentication_error")));
-        assert!(client.is_closed_by_server().await, "connection was not closed");
+        assert!(client.wait_for_close().await, "connection was not closed");
     }
     let evil = "http://evil.example/nodes".to_string();
     assert_eq!(try_one(evil, &[token]).await.0, 403);
@@ -331,6 +331,6 @@ async fn shutdown_completes_requests_and_ends_streams() {
     };
     let ((status, response), ()) = tokio::join!(turn, shutdown);
     assert!(status.as_u16() >= 200 && response.is_object(), "{status} {response}");
-    assert!(client.is_closed_by_server().await);
+    assert!(client.wait_for_close().await);
     server.wait_for_exit().await;
 }
