@@ -82,7 +82,10 @@ async fn client_without_ca_sends_no_token() {
     let (address, token) = (server.tcp().to_string(), server.token());
     for tls in [Tls::Public, Tls::Authorities(authority().pem.into())] {
         let error = NerveClient::connect_tcp(&address, &token, &tls).await.unwrap_err();
-        assert!(matches!(&error, ClientError::Io { action, .. } if action.starts_with("TLS handshake with")), "{error}");
+        assert!(
+            matches!(&error, ClientError::Io { action, .. } if action.starts_with("TLS handshake with")),
+            "{error}"
+        );
     }
     server.stop().await;
 }
