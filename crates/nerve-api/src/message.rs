@@ -192,7 +192,7 @@ pub struct EventMessage {
     /// Id of the node, if the event concerns one.
     #[serde(default)]
     pub node_id: Option<String>,
-    /// Same value as `node_id` under its older name; only in events under an older name.
+    /// Older name of `node_id`; only in events under an older name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_id: Option<String>,
     /// Session of the node.
