@@ -16,7 +16,8 @@ from .lines import open_tcp, open_unix
 from .node import RemoteChannel, RemoteNode, deprecated, field_of
 from .paths import socket_path
 from .standalone import Standalone
-from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo, from_wire, list_of
+from .reply import from_wire, list_of
+from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo
 
 #: True uses the system's certificate authorities.
 Tls = Union[tls.SSLContext, bool, None]

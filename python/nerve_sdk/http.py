@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from itertools import count
-from typing import Any, AsyncIterator, Dict, Iterator, Mapping, Optional, Set, Tuple
+from typing import Any, AsyncIterator, Dict, Mapping, Optional, Set, Tuple
 
 import httpx
 from httpx_sse import EventSource
@@ -14,19 +14,18 @@ from httpx_sse import EventSource
 from .connection import Answer, Sink, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
 from .events import EventStream
-from .keepalive import socket_options
+from .http_client import address_of, client_of, transport_errors
 from .reconnect import READ_ONLY_COMMANDS, Backoff, is_transient
+from .reply import from_wire
 from .server_warnings import ServerWarnings
 from .stream_order import StreamOrder
-from .types import Event, from_wire
+from .types import Event
 from .wire import MAX_LINE, decode, encode
 
 #: Maximum size of a response body or of an event, in bytes: a line of the wire protocol and its envelope.
 MAX_BODY = MAX_LINE + (1 << 20)
 #: Maximum length of an event's id; nerve's have about forty characters.
 MAX_ID = 256
-#: Maximum number and lifetime of idle connections. Servers keep them longer, so that no request meets a closing connection.
-IDLE_CONNECTIONS = httpx.Limits(max_keepalive_connections=32, keepalive_expiry=4.0)
 #: Time to wait for chunks after the answer, in seconds: they arrive on another connection.
 LATE_CHUNKS_TIMEOUT = 2.0
 #: An event stream without data for this long is dead, in seconds: servers send a keepalive every 15.
@@ -194,7 +193,7 @@ class HttpConnection:
 
     async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Sends a request and returns the response with its body unread."""
-        with _transport_errors():
+        with transport_errors():
             return await self._client.send(self._client.build_request(method, path, **options), stream=True)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
@@ -298,96 +297,19 @@ async def open_http(
     Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong, `ValueError` for
     an invalid URL.
     """
-    client = _client_of(url, token, tls, timeout)
+    client = client_of(url, token, tls, timeout)
     # The first connection is not retried.
     connection = HttpConnection(client, 0)
     try:
         await asyncio.wait_for(connection.request("PING", {}), timeout)
     except asyncio.TimeoutError as error:
         await connection.close()
-        raise NotRunningError(f"{_address(client.base_url)} did not answer within {timeout} s: is it a nerve server?") from error
+        raise NotRunningError(f"{address_of(client.base_url)} did not answer within {timeout} s: is it a nerve server?") from error
     except BaseException:
         await connection.close()
         raise
     connection.reconnect_timeout = reconnect_timeout
     return connection
-
-
-def _client_of(url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float]) -> httpx.AsyncClient:
-    """Creates the client of `http://host:port` or `https://host:port`, which ignores the environment's proxies.
-
-    Raises `ValueError` for any other URL, and for a token that is not valid in a header.
-    """
-    expected = "expected http://host:port or https://host:port"
-    try:
-        base = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise ValueError(f"{url!r}: {expected}: {error}") from error
-    if base.scheme not in ("http", "https") or not base.host or base.path != "/" or base.query:
-        raise ValueError(f"{url!r}: {expected}")
-    if base.userinfo:
-        raise ValueError("the URL contains a user name or password: pass the token separately")
-    if not token.isascii() or not token.isprintable():
-        raise ValueError("the token contains invalid characters")
-    if tls is not None and base.scheme == "http":
-        raise ValueError(f"{url!r}: TLS needs https://")
-    transport = httpx.AsyncHTTPTransport(
-        verify=tls or ssl.create_default_context(), trust_env=False, limits=IDLE_CONNECTIONS, socket_options=socket_options()
-    )
-    return httpx.AsyncClient(
-        base_url=base,
-        transport=transport,
-        trust_env=False,
-        # A header cannot end with a space, as that of an empty token would. Bodies are limited as sent, so they must not be compressed.
-        headers={"Authorization": f"Bearer {token}".rstrip(), "Accept-Encoding": "identity"},
-        timeout=httpx.Timeout(None, connect=timeout),
-    )
-
-
-def _address(url: httpx.URL) -> str:
-    """Returns the host and port of a URL."""
-    port = url.port or (443 if url.scheme == "https" else 80)
-    return f"[{url.host}]:{port}" if ":" in url.host else f"{url.host}:{port}"
-
-
-@contextlib.contextmanager
-def _transport_errors() -> Iterator[None]:
-    """Raises the errors of httpx as errors of this package."""
-    try:
-        yield
-    except httpx.ConnectTimeout as error:
-        timeout = error.request.extensions["timeout"]["connect"]
-        where = _address(error.request.url)
-        raise NotRunningError(f"no server at {where} accepted the connection within {timeout} s") from error
-    except httpx.ConnectError as error:
-        cause = _cause_of(error)
-        raise _connect_error(_address(error.request.url), cause) from cause
-    except httpx.RemoteProtocolError as error:
-        # An early end and invalid data are the same exception.
-        reason = str(error)
-        if reason.startswith("Server disconnected"):
-            raise ConnectionClosedError("the server closed the connection") from error
-        if reason.startswith("peer closed connection"):
-            raise ConnectionClosedError("the server closed the connection in the middle of a response") from error
-        raise ProtocolError(f"the response is not HTTP/1.1: is it a nerve server? ({reason[:200]})") from error
-    except httpx.TransportError as error:
-        raise ConnectionClosedError("the server closed the connection") from error
-
-
-def _connect_error(where: str, cause: BaseException) -> NerveError:
-    if isinstance(cause, ssl.SSLError):
-        return NerveError(f"cannot connect to {where}: TLS: {cause}")
-    if isinstance(cause, ConnectionRefusedError):
-        return NotRunningError(f"no server is running at {where} (start one with: nerve server start --http {where})")
-    if isinstance(cause, OSError):
-        return NerveError(f"cannot connect to {where}: {cause}")
-    return NotRunningError(f"the server at {where} closed the connection before it was established")
-
-
-def _cause_of(error: BaseException) -> BaseException:
-    """Returns the first cause, below the errors of the libraries. For a host with several addresses, that of the first one."""
-    cause = getattr(error, "exceptions", (error.__cause__ or error.__context__,))[0]
-    return error if cause is None else _cause_of(cause)
 
 
 async def _pump(response: httpx.Response, stream: EventStream, cursor: EventCursor) -> None:
@@ -408,7 +330,7 @@ async def _messages(response: httpx.Response) -> AsyncIterator[Tuple[str, Option
 
     async def limited() -> AsyncIterator[bytes]:
         nonlocal size
-        with _transport_errors():
+        with transport_errors():
             async for part in response.aiter_raw():
                 size += len(part)
                 if size > MAX_BODY:
@@ -429,7 +351,7 @@ async def _message(response: httpx.Response) -> Dict[str, Any]:
     """Returns the JSON object in a response's body."""
     body = bytearray()
     try:
-        with _transport_errors():
+        with transport_errors():
             async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_BODY:
