@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_api::reply::Subscribed;
 use nerve_api::{EventMessage, EventType};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, broadcast};
-
-use crate::events::dropped_event;
 
 /// Capacity of an event stream; a slow reader loses the oldest events.
 const EVENT_QUEUE: usize = 1024;
@@ -243,6 +241,19 @@ impl State {
             // Fails only without receivers.
             let _ = events.send(Arc::new(event));
         }
+    }
+}
+
+/// Creates an EVENTS_DROPPED. `dropped`: the number of lost events, if known.
+pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
+    EventMessage {
+        event_type: EventType::EventsDropped.to_string(),
+        node_id: None,
+        channel_id: None,
+        session_id: None,
+        data: json!({ "dropped": dropped }),
+        timestamp: 0.0,
+        seq: 0,
     }
 }
 

@@ -4,19 +4,21 @@ use futures_util::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 
 use nerve_api::RequestName;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::chunks::{self, Chunk};
 use crate::connect::{Connector, lock};
 use crate::connection::{Connection, Line};
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
 use crate::event_router::{EventRouter, Events, Subscription};
-use crate::execute::{ChunkSource, Prompt};
 use crate::pending::{Outcome, PendingReply, ReplyHooks};
 use crate::reconnect::Reconnect;
 
@@ -27,6 +29,16 @@ pub(crate) struct Link {
     runtime: Handle,
     /// The task that reconnects for event streams, started with the first one.
     maintainer: Mutex<Option<AbortHandle>>,
+}
+
+/// A prompt that can be sent over any connection.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    line: Line,
+    /// Deadline for finding a connection.
+    pub(crate) deadline: Instant,
+    node: String,
+    session: Option<String>,
 }
 
 impl Drop for Link {
@@ -119,12 +131,20 @@ impl Link {
         session: Option<&str>,
     ) -> Result<Prompt, ClientError> {
         let line = endpoint::encode_request(self.connector.router(), RequestName::ExecuteInput, params)?;
-        Ok(Prompt::new(line, node, session, self.connector.deadline()))
+        Ok(Prompt {
+            line,
+            deadline: self.connector.deadline(),
+            node: node.to_string(),
+            session: session.map(str::to_string),
+        })
     }
 
     /// Sends a prompt. Dropping the reply cancels only the wait. Nothing is sent if this future is dropped
     /// early.
-    pub(crate) async fn start(&self, prompt: &Prompt) -> Result<(PendingReply, ChunkSource), ClientError> {
+    pub(crate) async fn start(
+        &self,
+        prompt: &Prompt,
+    ) -> Result<(PendingReply, mpsc::Receiver<Chunk>), ClientError> {
         let id = prompt.line.id;
         loop {
             let connection = self
@@ -133,7 +153,7 @@ impl Link {
                 .await
                 .map_err(|error| with_request_id(error, id))?;
             tracing::debug!(request_id = id, "sent");
-            let (sink, chunks) = prompt.queue();
+            let (sink, chunks) = chunks::queue(&prompt.node, prompt.session.as_deref());
             let hooks = ReplyHooks { chunks: Some(sink), subscription: None };
             match connection.send(prompt.line.clone(), hooks).await {
                 Err(error) if self.should_resend(&error, prompt.deadline) => {}
@@ -170,6 +190,12 @@ impl Link {
     pub(crate) fn close(&self) {
         self.connector.close();
     }
+}
+
+/// Decodes a reply.
+pub(crate) fn decode_reply<T: DeserializeOwned>(data: Value) -> Result<T, ClientError> {
+    serde_json::from_value(data)
+        .map_err(|error| ClientError::Protocol(format!("unexpected reply from the server: {error}")))
 }
 
 /// Adds the request's id to an error of its connection.

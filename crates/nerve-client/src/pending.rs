@@ -9,9 +9,9 @@ use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
+use crate::chunks::ChunkSink;
 use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, UnansweredRequest};
 use crate::event_router::{EventRouter, Subscription};
-use crate::execute::ChunkSink;
 
 pub(crate) type Outcome = Result<Value, ClientError>;
 

@@ -19,10 +19,10 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::connection::{Connection, LineSink, LineSource};
-use crate::endpoint::connect_tcp;
 use crate::error::{ClientError, ServerError};
 use crate::event_router::EventRouter;
 use crate::pending::CloseReason;
+use crate::tcp;
 use crate::tls::Tls;
 
 /// Path of the WebSocket.
@@ -46,7 +46,7 @@ pub(crate) async fn open(
     muted: bool,
 ) -> Result<Connection, ClientError> {
     let server = ServerUrl::parse(url, tls)?;
-    let stream = connect_tcp(server.host, server.port).await?;
+    let stream = tcp::connect(server.host, server.port).await?;
     match server.tls {
         None => upgrade(&server, stream, token, router, muted).await,
         Some(tls) => upgrade(&server, tls.connect(stream, server.host).await?, token, router, muted).await,
