@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 
 use crate::api_error::ApiError;
 use crate::body::{self, DynBody};
-use crate::connection_limit;
+use crate::connection;
 use crate::error::ProxyError;
 use crate::http_client::{connector, error_chain};
 use crate::pool::{self, ConnectionPool};
@@ -59,7 +59,7 @@ impl Client {
             .https_or_http()
             .enable_all_versions()
             .wrap_connector(connector());
-        let pool = ConnectionPool::new(connection_limit::MAX_ACTIVE, || client(https.clone()));
+        let pool = ConnectionPool::new(connection::MAX_ACTIVE, || client(https.clone()));
         Ok(Client { pool, timeout })
     }
 

@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_proxy::connection_limit::Subnet;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimiter;
-use super::subnet::Subnet;
 use super::token::{Token, TokenFile};
 
 /// Maximum number of delayed answers to wrong tokens.

@@ -175,7 +175,7 @@ mod tests {
     async fn idle_time_depends_on_authentication() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (slot, _) = clients.preauth.acquire(peer);
+        let (slot, _) = clients.limiter.accept(peer).unwrap();
         let auth = ConnectionAuth::new(peer, slot);
         let activity = Activity::new();
         let slow = activity.begin();
@@ -200,7 +200,7 @@ mod tests {
     async fn stalled_response_is_aborted_alone() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);
+        let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
         assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
         let activity = Activity::new();
         let tokens = [CancellationToken::new(), CancellationToken::new()];
