@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_api::reply::{ErrorDetails, Subscribed};
-use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
+use nerve_api::{ErrorKind, EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
@@ -320,7 +320,7 @@ impl Shared {
             }
             None => state.pending.drain().collect(),
         };
-        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorDetails::INVALID_REQUEST));
+        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorKind::InvalidRequest));
         for (id, pending) in pending {
             pending.answer(Err(server_error(error.clone(), Some(id))));
         }

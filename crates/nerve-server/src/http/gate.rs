@@ -12,6 +12,7 @@ use futures_util::stream::once;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use nerve_api::ErrorKind;
 use nerve_proxy::connection_limit::ConnectionSlot;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -96,7 +97,7 @@ impl ConnectionAuth {
     /// Records a successful authentication. The first one takes a client slot, and fails if none is free.
     pub(super) fn set_authenticated(&self, clients: &Clients, credential: Credential) -> Result<(), Problem> {
         if !self.slot.authenticate() {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.reject()));
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, clients.reject()));
         }
         *self.credential.lock() = Some(credential);
         Ok(())
@@ -170,11 +171,11 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
         > MAX_HEAD_BYTES
     {
         let detail = format!("path and headers hold at most {MAX_HEAD_BYTES} bytes");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
     if request.headers.len() > MAX_HEADERS {
         let detail = format!("a request has at most {MAX_HEADERS} headers");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
     let host = host(request)?;
     if !gate.hosts.allows(&host) {
@@ -277,13 +278,13 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
 /// Handles an unknown path.
 pub(crate) async fn not_found(request: Request) -> Problem {
     let path = super::query::short(request.uri().path());
-    Problem::new(StatusCode::NOT_FOUND, "not_found_error", format!("there is no {path}")).hint("see /docs")
+    Problem::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, format!("there is no {path}")).hint("see /docs")
 }
 
 /// Handles a known path with the wrong method.
 pub(crate) async fn wrong_method(request: Request) -> Problem {
     let detail = format!("{} is not for this path", request.method());
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", detail).hint("see /docs")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, ErrorKind::InvalidRequest, detail).hint("see /docs")
 }
 
 #[cfg(test)]
