@@ -1,9 +1,10 @@
 //! A client's link to its server, over one connection at a time.
 
 use futures_util::future::BoxFuture;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use nerve_api::RequestName;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::chunks::{self, Chunk};
-use crate::connect::{Connector, lock};
+use crate::connect::Connector;
 use crate::connection::{Connection, Line};
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
@@ -44,7 +45,7 @@ pub(crate) struct Prompt {
 impl Drop for Link {
     fn drop(&mut self) {
         self.close();
-        if let Some(maintainer) = lock(&self.maintainer).take() {
+        if let Some(maintainer) = self.maintainer.lock().take() {
             maintainer.abort();
         }
     }
@@ -166,7 +167,7 @@ impl Link {
     pub(crate) fn events(&self) -> Events {
         let events = self.connector.router().listen();
         if self.connector.can_reconnect() {
-            let mut maintainer = lock(&self.maintainer);
+            let mut maintainer = self.maintainer.lock();
             if maintainer.is_none() {
                 let maintaining = Arc::clone(&self.connector).maintain();
                 *maintainer = Some(self.runtime.spawn(maintaining).abort_handle());
