@@ -150,12 +150,23 @@ fn cargo(project: &Project, args: &[&str]) -> anyhow::Result<Outcome> {
     Ok(Outcome::passed())
 }
 
-/// Runs clippy with and without the optional features, which affect only one small crate.
+/// Runs clippy with and without the optional features, which affect only one small crate, and on the multiplexers' crate without
+/// its default features.
 fn clippy(project: &Project) -> anyhow::Result<Outcome> {
     let lints = ["clippy", "--workspace", "--all-targets", "--locked"];
     for lints in [with_all(&lints), lints.to_vec()] {
         project.cargo(&[&lints[..], &["--", "-D", "warnings"]].concat())?;
     }
+    project.cargo(&[
+        "clippy",
+        "-p",
+        "nerve-mux",
+        "--no-default-features",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ])?;
     Ok(Outcome::passed())
 }
 

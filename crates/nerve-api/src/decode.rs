@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::framing::MAX_LINE_BYTES;
-use crate::legacy;
 use crate::message::{ErrorMessage, Message, RequestId, RequestMessage, ResultMessage};
 use crate::name::RequestName;
+use crate::{ErrorKind, legacy};
 
 use crate::reply::ErrorDetails;
 
@@ -36,7 +36,7 @@ impl DecodeError {
     pub fn reply(&self) -> Message {
         match &self.request_id {
             Some(_) => {
-                let data = ErrorDetails::of(ErrorDetails::INVALID_REQUEST);
+                let data = ErrorDetails::of(ErrorKind::InvalidRequest);
                 Message::Result(ResultMessage::failed(self.request_id.clone(), self.message.clone(), &data))
             }
             None => Message::Error(ErrorMessage { error: self.message.clone(), request_id: None }),

@@ -36,6 +36,7 @@ pub use event::EventType;
 pub use message::{
     ErrorMessage, EventMessage, Message, RequestId, RequestMessage, ResultLine, ResultMessage,
 };
+pub use nerve_types::ErrorKind;
 pub use reply::Reply;
 pub use request::{Request, RequestName};
 

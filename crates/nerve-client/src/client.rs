@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_api::reply::{NodeInfo, NodesChanged, Pong, SessionInfo};
+use nerve_api::reply::{NodesChanged, Pong, SessionInfo};
 use nerve_api::request::{
-    CreateNode, CreateSession, DeleteSession, ExecuteInput, GetNode, GetSession, ListNodes, ListSessions,
-    Ping, Shutdown, StartSession, StopSession, Subscribe,
+    CreateSession, DeleteSession, ExecuteInput, GetSession, ListSessions, Ping, Shutdown, StartSession,
+    StopSession, Subscribe,
 };
 use nerve_api::{Request, RequestName};
 use serde::de::DeserializeOwned;
@@ -17,8 +17,7 @@ use crate::endpoint::{Endpoint, Secret};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::execute::ExecuteStream;
-use crate::link::Link;
-use crate::node::RemoteNode;
+use crate::link::{Link, decode_reply};
 use crate::reconnect::Reconnect;
 use crate::tls::Tls;
 
@@ -122,7 +121,7 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`; [`ClientError::Protocol`] if the reply is not of the expected type.
     pub async fn request<R: Request>(&self, request: &R) -> Result<R::Reply, ClientError> {
-        typed(self.request_json(request).await?)
+        decode_reply(self.request_json(request).await?)
     }
 
     /// Sends a request and returns its reply as JSON, with fields that only a newer server sends.
@@ -146,7 +145,7 @@ impl NerveClient {
     /// # Errors
     /// See [`NerveClient::request`].
     pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
-        typed(self.request_json(request).await?)
+        decode_reply(self.request_json(request).await?)
     }
 
     pub(crate) async fn stream(
@@ -156,7 +155,7 @@ impl NerveClient {
         session: Option<&str>,
     ) -> Result<ExecuteStream, ClientError> {
         let params = object(RequestName::ExecuteInput, value(request)?)?;
-        ExecuteStream::open(self.link(), self.link.prompt(params, node, session)?).await
+        ExecuteStream::open(Arc::clone(&self.link), self.link.prompt(params, node, session)?).await
     }
 
     /// Returns the number of requests that wait for their reply.
@@ -188,56 +187,6 @@ impl NerveClient {
         let events = self.events();
         self.request(filter).await?;
         Ok(events)
-    }
-
-    /// Creates and starts a node.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
-    pub async fn create_node(&self, request: &CreateNode) -> Result<RemoteNode, ClientError> {
-        let created = self.request(request).await?;
-        Ok(RemoteNode::new(self.clone(), created.node_id, request.session_id.clone()))
-    }
-
-    /// Returns an existing node.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` if it does not exist.
-    pub async fn get_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
-        let node = self.node(node_id, session);
-        node.info().await?;
-        Ok(node)
-    }
-
-    /// Returns a node without checking that it exists.
-    pub fn node(&self, node_id: &str, session: Option<&str>) -> RemoteNode {
-        RemoteNode::new(self.clone(), node_id.to_string(), session.map(str::to_string))
-    }
-
-    /// Starts a node that is defined but not running.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
-    pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
-        let node = self.node(node_id, session);
-        node.start().await?;
-        Ok(node)
-    }
-
-    /// Returns the description of a node.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
-    pub async fn node_info(&self, node: &GetNode) -> Result<NodeInfo, ClientError> {
-        Ok(self.request(node).await?.into())
-    }
-
-    /// Lists the nodes of a session.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
-    pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
-        Ok(self.request(&ListNodes { session_id: session.map(str::to_string) }).await?.nodes_info)
     }
 
     /// Lists all sessions.
@@ -303,10 +252,6 @@ impl NerveClient {
     pub async fn shutdown(&self, keep_nodes: bool) -> Result<(), ClientError> {
         self.request(&Shutdown { keep_nodes }).await.map(drop)
     }
-
-    pub(crate) fn link(&self) -> Arc<Link> {
-        Arc::clone(&self.link)
-    }
 }
 
 fn object(command: RequestName, params: Value) -> Result<Map<String, Value>, ClientError> {
@@ -320,9 +265,4 @@ fn object(command: RequestName, params: Value) -> Result<Map<String, Value>, Cli
 fn value<R: Request>(request: &R) -> Result<Value, ClientError> {
     serde_json::to_value(request)
         .map_err(|error| ClientError::Protocol(format!("parameters cannot be encoded as JSON: {error}")))
-}
-
-pub(crate) fn typed<T: DeserializeOwned>(data: Value) -> Result<T, ClientError> {
-    serde_json::from_value(data)
-        .map_err(|error| ClientError::Protocol(format!("unexpected reply from the server: {error}")))
 }

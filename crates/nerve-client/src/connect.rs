@@ -1,10 +1,11 @@
 //! Connects a client to its server, and reconnects after a connection has ended.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nerve_api::RequestName;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -36,10 +37,6 @@ struct State {
     backoff: Backoff,
     /// Number of failed attempts to connect, and the last error.
     failures: (u64, Option<ClientError>),
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connector {
@@ -76,20 +73,20 @@ impl Connector {
 
     pub(crate) fn set_reconnect(&self, reconnect: Reconnect) {
         if self.can_reconnect() {
-            lock(&self.state).reconnect = reconnect;
+            self.state.lock().reconnect = reconnect;
             self.router.set_reconnects(reconnect != Reconnect::Never);
         }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        lock(&self.state).connection.as_ref().map_or(0, |connection| connection.shared().in_flight())
+        self.state.lock().connection.as_ref().map_or(0, |connection| connection.shared().in_flight())
     }
 
     /// Closes the connection for good.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
         self.router.end();
-        if let Some(connection) = lock(&self.state).connection.take() {
+        if let Some(connection) = self.state.lock().connection.take() {
             connection.shared().abandon();
         }
     }
@@ -100,7 +97,7 @@ impl Connector {
 
     /// Returns the time at which the client stops waiting for an unreachable server.
     pub(crate) fn deadline(&self) -> Instant {
-        match lock(&self.state).reconnect {
+        match self.state.lock().reconnect {
             Reconnect::Never => Instant::now(),
             // Limited to about thirty years, to avoid an overflow.
             Reconnect::Within(patience) => Instant::now() + patience.min(Duration::from_secs(1 << 30)),
@@ -109,7 +106,7 @@ impl Connector {
 
     /// Returns the connection if it is usable.
     pub(crate) fn open(&self) -> Option<Arc<Connection>> {
-        lock(&self.state).connection.clone().filter(|connection| connection.shared().is_open())
+        self.state.lock().connection.clone().filter(|connection| connection.shared().is_open())
     }
 
     /// Returns the error if there is no connection and none will be opened.
@@ -118,7 +115,7 @@ impl Connector {
             return Some(CloseReason::ByClient.error(false, None));
         }
         let closed =
-            lock(&self.state).connection.as_ref().and_then(|connection| connection.shared().closed());
+            self.state.lock().connection.as_ref().and_then(|connection| connection.shared().closed());
         match closed {
             Some(closed) if closed.is_permanent() || !self.reconnects() => Some(closed.error(false, None)),
             None if !self.reconnects() => Some(ClientError::closed()),
@@ -143,19 +140,19 @@ impl Connector {
     }
 
     async fn connect(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
-        let failures = lock(&self.state).failures.0;
+        let failures = self.state.lock().failures.0;
         let _turn = self.connect_lock.lock().await;
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        if let (count, Some(why)) = &lock(&self.state).failures
+        if let (count, Some(why)) = &self.state.lock().failures
             && *count > failures
             && (!why.is_transient() || Instant::now() >= deadline)
         {
             // Another task has failed meanwhile, and a further attempt would fail too.
             return Err(why.duplicate());
         }
-        let ending = lock(&self.state).connection.clone();
+        let ending = self.state.lock().connection.clone();
         if let Some(ending) = ending {
             // Wait for the answers that the ending connection still receives, before it is replaced.
             let _ = timeout_at(deadline, ending.shared().ended()).await;
@@ -163,7 +160,7 @@ impl Connector {
         self.record_end();
         let mut last = None;
         loop {
-            let next = lock(&self.state).backoff.next();
+            let next = self.state.lock().backoff.next();
             let trying = async {
                 if let Some(next) = next {
                     sleep_until(next).await;
@@ -179,7 +176,7 @@ impl Connector {
                 Err(_) => return Err(self.give_up(last.unwrap_or_else(timed_out))),
             };
             tracing::debug!(error = %why, "not connected");
-            lock(&self.state).backoff.failed(Instant::now(), jitter());
+            self.state.lock().backoff.failed(Instant::now(), jitter());
             if !why.is_transient() {
                 return Err(self.give_up(why));
             }
@@ -190,7 +187,7 @@ impl Connector {
     /// Updates the backoff after a connection has ended: a server that closes each connection at once is not
     /// retried without a pause.
     fn record_end(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(connection) =
             state.connection.take_if(|connection| connection.shared().closed().is_some())
         {
@@ -222,7 +219,7 @@ impl Connector {
         }
         connection.shared().unmute();
         let connection = Arc::new(connection);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if *self.closed.borrow() {
             return Err(CloseReason::ByClient.error(false, None));
         }
@@ -232,7 +229,7 @@ impl Connector {
     }
 
     fn give_up(&self, why: ClientError) -> ClientError {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.failures = (state.failures.0 + 1, Some(why.duplicate()));
         why
     }

@@ -4,27 +4,21 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nerve_api::RequestName;
 use nerve_api::framing::encode;
 use nerve_api::{RequestId, RequestMessage};
-use rustix::net::sockopt;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 
 use crate::connection::{Connection, Line};
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
 use crate::pending::{PendingReply, ReplyHooks};
+use crate::tcp;
 use crate::tls::{Tls, split_host_port};
 use crate::websocket;
-
-/// Keepalive settings, with which the kernel detects a vanished peer.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-const KEEPALIVE_PROBES: u32 = 4;
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The address of a server.
 #[derive(Debug, Clone)]
@@ -79,7 +73,7 @@ impl Endpoint {
             Endpoint::Tcp { address, token, tls } => {
                 let (host, port) = split_host_port(address)
                     .ok_or_else(|| ClientError::Protocol(format!("{address:?} is not 'host:port'")))?;
-                let stream = connect_tcp(host, port).await?;
+                let stream = tcp::connect(host, port).await?;
                 let connection = match tls {
                     Tls::Off => {
                         let (reading, writing) = stream.into_split();
@@ -136,22 +130,4 @@ pub(crate) fn encode_request(
     let bytes = encode(&RequestMessage::new(command, params, RequestId::Text(id.to_string())))
         .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
     Ok(Line { id, bytes: bytes.into() })
-}
-
-pub(crate) async fn connect_tcp(host: &str, port: u16) -> Result<TcpStream, ClientError> {
-    let failed = |source| {
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
-        ClientError::Io { action: format!("cannot connect to {host}:{port}"), source }
-    };
-    let stream = TcpStream::connect((host, port)).await.map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
-    set_keepalive(&stream).map_err(|error| failed(error.into()))?;
-    Ok(stream)
-}
-
-fn set_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)
 }

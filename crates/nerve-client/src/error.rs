@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use nerve_api::ErrorKind;
 use nerve_api::reply::{BudgetExceeded, ErrorDetails, RunEnded};
 
 /// Error of a request.
@@ -69,7 +70,9 @@ impl ClientError {
             ClientError::Io { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
             }
-            ClientError::Server(error) => matches!(error.error_type.as_str(), "busy" | "rate_limit_error"),
+            ClientError::Server(error) => {
+                matches!(error.kind(), Some(ErrorKind::Busy | ErrorKind::RateLimit))
+            }
             ClientError::Protocol(_) => false,
         }
     }
@@ -149,6 +152,11 @@ pub struct ServerError {
 }
 
 impl ServerError {
+    /// Returns the kind of error; `None` if it is not known to this version.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        self.error_type.parse().ok()
+    }
+
     pub(crate) fn new(message: Option<String>, data: ErrorDetails) -> ServerError {
         let ErrorDetails { error_type, hint, screen, choices, delivery, exceeded, run } = data;
         let message = message.unwrap_or_else(|| "the server gave no reason".to_string());

@@ -1,15 +1,14 @@
 //! State of a client that outlives a connection: events, warnings, request ids, and the position in the
 //! server's events.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_api::reply::Subscribed;
 use nerve_api::{EventMessage, EventType};
-use serde_json::{Map, Value};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, broadcast};
-
-use crate::events::dropped_event;
 
 /// Capacity of an event stream; a slow reader loses the oldest events.
 const EVENT_QUEUE: usize = 1024;
@@ -107,10 +106,6 @@ impl EventRouter {
         EventRouter { reconnects: AtomicBool::new(reconnects), ..EventRouter::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns a request id that is unique within the client, over all its connections.
     pub(crate) fn new_id(&self) -> i64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -131,7 +126,7 @@ impl EventRouter {
         if warnings.is_empty() {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for warning in warnings {
             if state.warnings.len() < MAX_WARNINGS && !state.warnings.contains(&warning) {
                 state.warnings.push(warning);
@@ -140,12 +135,12 @@ impl EventRouter {
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.state().warnings)
+        std::mem::take(&mut self.state.lock().warnings)
     }
 
     /// Subscribes to new events. The stream is empty if the client has ended.
     pub(crate) fn listen(&self) -> Events {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.has_ended {
             true => broadcast::channel(1).1,
             false => state.events.get_or_insert_with(|| broadcast::channel(EVENT_QUEUE).0).subscribe(),
@@ -154,11 +149,11 @@ impl EventRouter {
 
     /// Returns true if there are event streams.
     pub(crate) fn has_listeners(&self) -> bool {
-        self.state().events.as_ref().is_some_and(|events| events.receiver_count() > 0)
+        self.state.lock().events.as_ref().is_some_and(|events| events.receiver_count() > 0)
     }
 
     pub(crate) fn publish(&self, event: EventMessage) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if event.seq > 0 && event.event_type != EventType::EventsDropped.as_str() {
             state.position.seq = Some(event.seq);
         }
@@ -168,12 +163,12 @@ impl EventRouter {
     /// Ends the current streams after the events that they hold. Later ones may get events from a new
     /// connection.
     pub(crate) fn end_streams(&self) {
-        self.state().events = None;
+        self.state.lock().events = None;
     }
 
     /// Ends all streams, current and later ones.
     pub(crate) fn end(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_ended = true;
         state.events = None;
     }
@@ -208,7 +203,7 @@ impl EventRouter {
     /// Returns the SUBSCRIBE that restores the state of the last connection, if one is needed.
     pub(crate) fn resume_subscription(&self) -> Option<Subscription> {
         let heard = self.has_listeners();
-        let state = self.state();
+        let state = self.state.lock();
         let since = state.position.seq.filter(|_| heard);
         (heard || state.filter.is_some()).then(|| Subscription {
             filter: state.filter.clone(),
@@ -220,7 +215,7 @@ impl EventRouter {
     /// Handles the reply to a SUBSCRIBE: the following events belong to it. Returns false if the reply comes
     /// from a different server; the subscription must then be restarted.
     pub(crate) fn subscribed(&self, requested: &Subscription, reply: Subscribed) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match requested.purpose {
             Purpose::Requested => state.filter.clone_from(&requested.filter),
             Purpose::Resume if requested.since.is_some() && state.position.is_other_server(&reply) => {
@@ -243,6 +238,19 @@ impl State {
             // Fails only without receivers.
             let _ = events.send(Arc::new(event));
         }
+    }
+}
+
+/// Creates an EVENTS_DROPPED. `dropped`: the number of lost events, if known.
+pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
+    EventMessage {
+        event_type: EventType::EventsDropped.to_string(),
+        node_id: None,
+        channel_id: None,
+        session_id: None,
+        data: json!({ "dropped": dropped }),
+        timestamp: 0.0,
+        seq: 0,
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use nerve_api::{EventMessage, EventType};
-use serde_json::json;
+use nerve_api::EventMessage;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::event_router::Events;
+use crate::event_router::{Events, dropped_event};
 use crate::link::Link;
 
 /// A stream of a client's events, beginning when it was created.
@@ -36,18 +35,5 @@ impl EventStream {
             Err(RecvError::Lagged(dropped)) => Some(dropped_event(Some(dropped))),
             Err(RecvError::Closed) => None,
         }
-    }
-}
-
-/// Creates an EVENTS_DROPPED. `dropped`: the number of lost events, if known.
-pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
-    EventMessage {
-        event_type: EventType::EventsDropped.to_string(),
-        node_id: None,
-        channel_id: None,
-        session_id: None,
-        data: json!({ "dropped": dropped }),
-        timestamp: 0.0,
-        seq: 0,
     }
 }

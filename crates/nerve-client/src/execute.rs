@@ -5,19 +5,12 @@ use std::time::Duration;
 
 use nerve_api::reply::Turn;
 use nerve_api::request::ConversationOptions;
-use nerve_api::{EventMessage, EventType};
-use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use crate::client::typed;
-use crate::connection::Line;
+use crate::chunks::Chunk;
 use crate::error::ClientError;
-use crate::link::Link;
+use crate::link::{Link, Prompt, decode_reply};
 use crate::pending::{PendingReply, Reply};
-
-/// Capacity of the queue of chunks. Further chunks for a slow reader are dropped and counted.
-const CHUNK_QUEUE: usize = 1024;
 
 /// Options of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,18 +67,12 @@ enum Wait {
     Done,
 }
 
-#[derive(Debug)]
-struct Chunk {
-    lost_before: u64,
-    text: String,
-}
-
 impl ExecuteStream {
     /// Sends a prompt.
     pub(crate) async fn open(link: Arc<Link>, prompt: Prompt) -> Result<ExecuteStream, ClientError> {
         let (reply, chunks) = link.start(&prompt).await?;
         let wait = Wait::Reply(reply);
-        Ok(ExecuteStream { chunks: chunks.0, held: None, wait, response: None, prompt, link })
+        Ok(ExecuteStream { chunks, held: None, wait, response: None, prompt, link })
     }
 
     /// Returns the next item; `None` after the response or an error. Cancel-safe.
@@ -111,7 +98,8 @@ impl ExecuteStream {
                         continue;
                     }
                     self.wait = Wait::Done;
-                    let response = outcome.and_then(typed).map(|data| StreamItem::Response(Box::new(data)));
+                    let response =
+                        outcome.and_then(decode_reply).map(|data| StreamItem::Response(Box::new(data)));
                     if missed == 0 {
                         return Some(response);
                     }
@@ -120,7 +108,7 @@ impl ExecuteStream {
                 }
                 Wait::Connection => match self.link.start(&self.prompt).await {
                     Ok((reply, chunks)) => {
-                        self.chunks = chunks.0;
+                        self.chunks = chunks;
                         self.wait = Wait::Reply(reply);
                     }
                     Err(error) => {
@@ -131,73 +119,5 @@ impl ExecuteStream {
                 Wait::Done => return self.response.take(),
             }
         }
-    }
-}
-
-/// A prompt that can be sent over any connection.
-#[derive(Debug)]
-pub(crate) struct Prompt {
-    pub(crate) line: Line,
-    /// Deadline for finding a connection.
-    pub(crate) deadline: Instant,
-    node: String,
-    session: Option<String>,
-}
-
-impl Prompt {
-    pub(crate) fn new(line: Line, node: &str, session: Option<&str>, deadline: Instant) -> Prompt {
-        Prompt { line, deadline, node: node.to_string(), session: session.map(str::to_string) }
-    }
-
-    /// Creates the queue from a connection to a stream.
-    pub(crate) fn queue(&self) -> (ChunkSink, ChunkSource) {
-        let (queue, chunks) = mpsc::channel(CHUNK_QUEUE);
-        let sink = ChunkSink { node: self.node.clone(), session: self.session.clone(), queue, missed: 0 };
-        (sink, ChunkSource(chunks))
-    }
-}
-
-/// Receiving end of the queue.
-pub(crate) struct ChunkSource(mpsc::Receiver<Chunk>);
-
-/// Sending end of the queue: takes the chunks that belong to one request. It is dropped with the pending request, which ends the stream
-/// before chunks of a later turn arrive.
-#[derive(Debug)]
-pub(crate) struct ChunkSink {
-    node: String,
-    session: Option<String>,
-    queue: mpsc::Sender<Chunk>,
-    missed: u64,
-}
-
-impl ChunkSink {
-    /// Queues the event if it is a chunk of request `id`. Never waits, since a slow reader must not block the connection.
-    pub(crate) fn offer(&mut self, id: i64, event: &EventMessage) {
-        let Some(text) = self.text(id, event) else { return };
-        let chunk = Chunk { lost_before: self.missed, text: text.to_string() };
-        match self.queue.try_send(chunk) {
-            Ok(()) => self.missed = 0,
-            Err(_) => self.missed += 1,
-        }
-    }
-
-    /// Returns the number of chunks lost since the last queued one.
-    pub(crate) fn missed(&self) -> u64 {
-        self.missed
-    }
-
-    /// Returns the text if the event is a chunk of this request. Compares the node, and session and request id if the server sends them.
-    fn text<'a>(&self, id: i64, event: &'a EventMessage) -> Option<&'a str> {
-        let node = event.node_id.as_deref() == Some(self.node.as_str());
-        let session = match (&self.session, &event.session_id) {
-            (Some(ours), Some(theirs)) => ours == theirs,
-            _ => true,
-        };
-        let request = match event.data.get("request_id").and_then(Value::as_str) {
-            Some(theirs) => theirs == id.to_string(),
-            None => true,
-        };
-        let ours = node && session && request && event.event_type == EventType::OutputChunk.as_str();
-        ours.then(|| event.data.get("chunk").and_then(Value::as_str))?
     }
 }

@@ -39,6 +39,7 @@
 //! A connection that ends, for example because the server restarts, is reopened automatically: see [`NerveClient`] and [`Reconnect`].
 #![warn(missing_docs)]
 
+mod chunks;
 mod client;
 mod connect;
 mod connection;
@@ -54,6 +55,7 @@ mod older;
 mod pending;
 mod reconnect;
 mod result;
+mod tcp;
 mod tls;
 mod websocket;
 

@@ -1,22 +1,25 @@
 //! A client's link to its server, over one connection at a time.
 
 use futures_util::future::BoxFuture;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use nerve_api::RequestName;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::connect::{Connector, lock};
+use crate::chunks::{self, Chunk};
+use crate::connect::Connector;
 use crate::connection::{Connection, Line};
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
 use crate::event_router::{EventRouter, Events, Subscription};
-use crate::execute::{ChunkSource, Prompt};
 use crate::pending::{Outcome, PendingReply, ReplyHooks};
 use crate::reconnect::Reconnect;
 
@@ -29,10 +32,20 @@ pub(crate) struct Link {
     maintainer: Mutex<Option<AbortHandle>>,
 }
 
+/// A prompt that can be sent over any connection.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    line: Line,
+    /// Deadline for finding a connection.
+    pub(crate) deadline: Instant,
+    node: String,
+    session: Option<String>,
+}
+
 impl Drop for Link {
     fn drop(&mut self) {
         self.close();
-        if let Some(maintainer) = lock(&self.maintainer).take() {
+        if let Some(maintainer) = self.maintainer.lock().take() {
             maintainer.abort();
         }
     }
@@ -119,12 +132,20 @@ impl Link {
         session: Option<&str>,
     ) -> Result<Prompt, ClientError> {
         let line = endpoint::encode_request(self.connector.router(), RequestName::ExecuteInput, params)?;
-        Ok(Prompt::new(line, node, session, self.connector.deadline()))
+        Ok(Prompt {
+            line,
+            deadline: self.connector.deadline(),
+            node: node.to_string(),
+            session: session.map(str::to_string),
+        })
     }
 
     /// Sends a prompt. Dropping the reply cancels only the wait. Nothing is sent if this future is dropped
     /// early.
-    pub(crate) async fn start(&self, prompt: &Prompt) -> Result<(PendingReply, ChunkSource), ClientError> {
+    pub(crate) async fn start(
+        &self,
+        prompt: &Prompt,
+    ) -> Result<(PendingReply, mpsc::Receiver<Chunk>), ClientError> {
         let id = prompt.line.id;
         loop {
             let connection = self
@@ -133,7 +154,7 @@ impl Link {
                 .await
                 .map_err(|error| with_request_id(error, id))?;
             tracing::debug!(request_id = id, "sent");
-            let (sink, chunks) = prompt.queue();
+            let (sink, chunks) = chunks::queue(&prompt.node, prompt.session.as_deref());
             let hooks = ReplyHooks { chunks: Some(sink), subscription: None };
             match connection.send(prompt.line.clone(), hooks).await {
                 Err(error) if self.should_resend(&error, prompt.deadline) => {}
@@ -146,7 +167,7 @@ impl Link {
     pub(crate) fn events(&self) -> Events {
         let events = self.connector.router().listen();
         if self.connector.can_reconnect() {
-            let mut maintainer = lock(&self.maintainer);
+            let mut maintainer = self.maintainer.lock();
             if maintainer.is_none() {
                 let maintaining = Arc::clone(&self.connector).maintain();
                 *maintainer = Some(self.runtime.spawn(maintaining).abort_handle());
@@ -170,6 +191,12 @@ impl Link {
     pub(crate) fn close(&self) {
         self.connector.close();
     }
+}
+
+/// Decodes a reply.
+pub(crate) fn decode_reply<T: DeserializeOwned>(data: Value) -> Result<T, ClientError> {
+    serde_json::from_value(data)
+        .map_err(|error| ClientError::Protocol(format!("unexpected reply from the server: {error}")))
 }
 
 /// Adds the request's id to an error of its connection.

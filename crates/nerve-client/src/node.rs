@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Turn, TurnAccepted};
 use nerve_api::request::{
-    AnswerNode, ClearBuffer, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode, NodeChoice,
-    ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, States, StopNode, WaitNode, WebhookTarget,
-    WriteData,
+    AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode,
+    ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, States, StopNode,
+    WaitNode, WebhookTarget, WriteData,
 };
 
 use crate::client::NerveClient;
@@ -290,5 +290,57 @@ impl RemoteNode {
             tracestate: options.tracestate.clone(),
             ..ExecuteInput::new(self.node_id.as_str(), text)
         }
+    }
+}
+
+impl NerveClient {
+    /// Creates and starts a node.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`].
+    pub async fn create_node(&self, request: &CreateNode) -> Result<RemoteNode, ClientError> {
+        let created = self.request(request).await?;
+        Ok(RemoteNode::new(self.clone(), created.node_id, request.session_id.clone()))
+    }
+
+    /// Returns an existing node.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` if it does not exist.
+    pub async fn get_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
+        let node = self.node(node_id, session);
+        node.info().await?;
+        Ok(node)
+    }
+
+    /// Returns a node without checking that it exists.
+    pub fn node(&self, node_id: &str, session: Option<&str>) -> RemoteNode {
+        RemoteNode::new(self.clone(), node_id.to_string(), session.map(str::to_string))
+    }
+
+    /// Starts a node that is defined but not running.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`].
+    pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
+        let node = self.node(node_id, session);
+        node.start().await?;
+        Ok(node)
+    }
+
+    /// Returns the description of a node.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`].
+    pub async fn node_info(&self, node: &GetNode) -> Result<NodeInfo, ClientError> {
+        Ok(self.request(node).await?.into())
+    }
+
+    /// Lists the nodes of a session.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`].
+    pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
+        Ok(self.request(&ListNodes { session_id: session.map(str::to_string) }).await?.nodes_info)
     }
 }

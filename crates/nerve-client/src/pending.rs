@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nerve_api::reply::{ErrorDetails, Subscribed};
-use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
+use nerve_api::{ErrorKind, EventMessage, Message, RequestId, ResultMessage};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
+use crate::chunks::ChunkSink;
 use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, UnansweredRequest};
 use crate::event_router::{EventRouter, Subscription};
-use crate::execute::ChunkSink;
 
 pub(crate) type Outcome = Result<Value, ClientError>;
 
@@ -42,7 +43,7 @@ impl PendingReply {
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        self.shared.state().pending.remove(&self.id);
+        self.shared.state.lock().pending.remove(&self.id);
     }
 }
 
@@ -142,40 +143,36 @@ impl Shared {
         Shared { state: Mutex::new(state), router, ended: Notify::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn in_flight(&self) -> usize {
-        self.state().pending.len()
+        self.state.lock().pending.len()
     }
 
     pub(crate) fn unmute(&self) {
-        self.state().muted = false;
+        self.state.lock().muted = false;
     }
 
     pub(crate) fn is_muted(&self) -> bool {
-        self.state().muted
+        self.state.lock().muted
     }
 
     pub(crate) fn has_received(&self) -> bool {
-        self.state().has_received
+        self.state.lock().has_received
     }
 
     /// Returns why the connection has ended, if it has.
     pub(crate) fn closed(&self) -> Option<CloseReason> {
-        self.state().closed.clone()
+        self.state.lock().closed.clone()
     }
 
     /// Returns true if the connection accepts requests.
     pub(crate) fn is_open(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.closed.is_none() && !state.writes_closed
     }
 
     /// Stops accepting requests, which could not be sent. Pending ones may still be answered.
     pub(crate) fn close_writes(&self) {
-        self.state().writes_closed = true;
+        self.state.lock().writes_closed = true;
     }
 
     /// Waits until the connection has ended.
@@ -188,7 +185,7 @@ impl Shared {
     }
 
     pub(crate) fn why_closed(&self, sent: bool, id: Option<i64>) -> ClientError {
-        self.state().closed.as_ref().unwrap_or(&CloseReason::ByServer).error(sent, id)
+        self.state.lock().closed.as_ref().unwrap_or(&CloseReason::ByServer).error(sent, id)
     }
 
     pub(crate) fn register(
@@ -196,7 +193,7 @@ impl Shared {
         id: i64,
         hooks: ReplyHooks,
     ) -> Result<PendingReply, ClientError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(closed) = &state.closed {
             return Err(closed.error(false, Some(id)));
         }
@@ -211,7 +208,7 @@ impl Shared {
     /// Marks a request as sent, just before it is written. Returns false if the connection has ended: the
     /// request was reported as unsent and must not be written.
     pub(crate) fn mark_sent(&self, id: i64) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(pending) = state.pending.get_mut(&id) {
             pending.sent = true;
         }
@@ -232,7 +229,7 @@ impl Shared {
     }
 
     fn end(&self, why: CloseReason) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closed.is_some() {
             return false;
         }
@@ -268,7 +265,7 @@ impl Shared {
     }
 
     fn publish(&self, event: EventMessage) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_received = true;
         for (id, pending) in &mut state.pending {
             if let Some(chunks) = &mut pending.hooks.chunks {
@@ -281,7 +278,7 @@ impl Shared {
     }
 
     fn answer(&self, result: ResultMessage) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_received = true;
         self.router.warn(result.warnings);
         let id = result.request_id.and_then(parse_id);
@@ -307,7 +304,7 @@ impl Shared {
     /// Handles an error about an unreadable request. If the server cannot tell which one, all pending
     /// requests fail.
     fn reject(&self, request_id: Option<RequestId>, message: String) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_received = true;
         let pending: Vec<_> = match request_id {
             Some(id) => {
@@ -320,7 +317,7 @@ impl Shared {
             }
             None => state.pending.drain().collect(),
         };
-        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorDetails::INVALID_REQUEST));
+        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorKind::InvalidRequest));
         for (id, pending) in pending {
             pending.answer(Err(server_error(error.clone(), Some(id))));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
+use nerve_api::ErrorKind;
 use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_api::reply::ErrorDetails;
 use serde_json::Value;
@@ -19,10 +20,10 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::connection::{Connection, LineSink, LineSource};
-use crate::endpoint::connect_tcp;
 use crate::error::{ClientError, ServerError};
 use crate::event_router::EventRouter;
 use crate::pending::CloseReason;
+use crate::tcp;
 use crate::tls::Tls;
 
 /// Path of the WebSocket.
@@ -46,7 +47,7 @@ pub(crate) async fn open(
     muted: bool,
 ) -> Result<Connection, ClientError> {
     let server = ServerUrl::parse(url, tls)?;
-    let stream = connect_tcp(server.host, server.port).await?;
+    let stream = tcp::connect(server.host, server.port).await?;
     match server.tls {
         None => upgrade(&server, stream, token, router, muted).await,
         Some(tls) => upgrade(&server, tls.connect(stream, server.host).await?, token, router, muted).await,
@@ -145,10 +146,10 @@ fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
     let field = |name: &str| problem.get(name).and_then(Value::as_str).map(str::to_string);
     let status = response.status();
     let kind = match status {
-        StatusCode::UNAUTHORIZED => "authentication_error",
-        StatusCode::FORBIDDEN => "permission_error",
-        StatusCode::NOT_FOUND => "not_found_error",
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "busy",
+        StatusCode::UNAUTHORIZED => ErrorKind::Authentication,
+        StatusCode::FORBIDDEN => ErrorKind::Permission,
+        StatusCode::NOT_FOUND => ErrorKind::NotFound,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => ErrorKind::Busy,
         _ => {
             let detail = field("detail").unwrap_or_else(|| {
                 String::from_utf8_lossy(body).trim().chars().take(MAX_QUOTED_CHARS).collect()

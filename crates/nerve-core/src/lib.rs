@@ -17,7 +17,6 @@ pub mod executions;
 mod files;
 pub mod fork;
 pub mod graph;
-pub mod http;
 pub mod metrics;
 pub mod node;
 pub mod patterns;

@@ -13,9 +13,9 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{EngineError, ErrorKind};
-use crate::http::client;
 use crate::telemetry::TraceContext;
 use nerve_host::clock::Clock;
+use nerve_proxy::http_client::{client, error_chain};
 
 /// Number of retries.
 const MAX_RETRIES: u32 = 5;
@@ -193,17 +193,6 @@ fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
 /// Returns true for a status that may change on a retry.
 fn is_retryable(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
-}
-
-/// Formats an error with its causes. They contain at most the host of the URL.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

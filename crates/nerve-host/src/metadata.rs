@@ -2,10 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nerve_record::meta::Meta;
 use nerve_types::{ExitStatus, TsNs};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -38,7 +39,7 @@ struct MetaFile {
 impl MetaFile {
     /// Writes a revision unless a later one has been written already.
     fn write(&self, revision: u64, meta: &Meta) -> io::Result<()> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if *written < revision {
             meta.store(&self.session)?;
             *written = revision;

@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Segment, Writer};
 use nerve_types::{Event, EventKind};
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use crate::tap::Tap;
@@ -137,7 +138,7 @@ impl Recorder {
     }
 
     fn push(&mut self, record: &Record<'_>) -> Result<(), String> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
@@ -186,13 +187,13 @@ impl Tap for Recorder {
 impl Drop for Recorder {
     /// Writes the rest and the last block, syncs, and waits for that within the timeout, unless the disk already hangs.
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.closing = true;
         self.shared.work.notify_one();
         if state.failed.is_none() {
             let waiting = |state: &mut State| !state.over;
             // After a timeout there is nothing left to do.
-            drop(self.shared.over.wait_timeout_while(state, DISK_TIMEOUT, waiting));
+            self.shared.over.wait_while_for(&mut state, waiting, DISK_TIMEOUT);
         }
     }
 }
@@ -205,7 +206,7 @@ impl Flusher {
     pub async fn flush(&self, sync: bool) -> Result<Written, String> {
         let (reply, answer) = oneshot::channel();
         {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
@@ -217,7 +218,7 @@ impl Flusher {
 
     /// Returns true if the disk keeps up. Otherwise the child should not be read, see [`Flusher::room`].
     pub fn has_room(&self) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let has_room = state.full.len() < MAX_WAITING || state.failed.is_some();
         match has_room {
             true => state.full_since = None,
@@ -228,9 +229,9 @@ impl Flusher {
 
     /// Waits until the disk has taken something. After 10 s without progress the recording fails. Cancel-safe.
     pub async fn room(&self) {
-        let since = self.shared.lock().full_since.unwrap_or_else(tokio::time::Instant::now);
+        let since = self.shared.state.lock().full_since.unwrap_or_else(tokio::time::Instant::now);
         if tokio::time::timeout_at(since + DISK_TIMEOUT, self.shared.room.notified()).await.is_err() {
-            self.shared.fail_disk(&mut self.shared.lock());
+            self.shared.fail_disk(&mut self.shared.state.lock());
         }
     }
 
@@ -241,10 +242,6 @@ impl Flusher {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends a recording whose disk hangs, and discards what is queued.
     fn fail_disk(&self, state: &mut State) -> String {
         let message = format!("{}: the disk does not respond", self.path.display());
@@ -273,7 +270,7 @@ impl Worker {
         loop {
             let batch = self.next_batch();
             let written = self.write(&batch);
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             match &written {
                 Ok(Some(off)) => {
                     state.written = *off;
@@ -296,7 +293,7 @@ impl Worker {
             }
         }
         // Later requests fail with this message.
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.failed.get_or_insert_with(|| "the recording is closed".to_string());
         state.waiters.clear();
         state.over = true;
@@ -306,7 +303,7 @@ impl Worker {
     }
 
     fn next_batch(&self) -> Batch {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         loop {
             let requested = state.closing || !state.waiters.is_empty();
             let due = state.since.map(|since| (ROTATE_AFTER - WRITE_MARGIN).saturating_sub(since.elapsed()));
@@ -324,12 +321,12 @@ impl Worker {
                 let waiters = std::mem::take(&mut state.waiters);
                 return Batch { segments, waiters, closing: state.closing, behind };
             }
-            state = match due {
+            match due {
                 Some(due) => {
-                    self.shared.work.wait_timeout(state, due).unwrap_or_else(PoisonError::into_inner).0
+                    self.shared.work.wait_for(&mut state, due);
                 }
-                None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+                None => self.shared.work.wait(&mut state),
+            }
         }
     }
 

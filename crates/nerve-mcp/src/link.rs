@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nerve_api::EventType;
 use nerve_api::request::Subscribe;
+use nerve_api::{ErrorKind, EventType};
 use nerve_client::{EventStream, NerveClient, Reconnect};
 use tokio::sync::Notify;
 
@@ -104,7 +104,7 @@ impl Link {
                         "connecting to the nerve server timed out after {} s",
                         CONNECT_TIMEOUT.as_secs()
                     );
-                    return Err(Failure::new("timeout", message));
+                    return Err(Failure::new(ErrorKind::Timeout, message));
                 }
             },
         };

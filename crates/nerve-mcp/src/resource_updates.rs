@@ -1,9 +1,10 @@
 //! Notifies clients when the list of nodes changes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::EventType;
+use parking_lot::Mutex;
 use rmcp::service::SubscriptionSink;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
@@ -33,7 +34,7 @@ impl ResourceUpdates {
 
     /// Subscribes to changes from now on. Must be called within a tokio runtime.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_watching = self.is_watching.lock();
         let receiver = self.version.subscribe();
         if !std::mem::replace(&mut *is_watching, true) {
             let (changes, connect_count) = (self.clone(), self.link.connect_count());
@@ -52,7 +53,7 @@ impl ResourceUpdates {
                 () = self.run(&self.link, connect_count) => {}
             }
             connect_count = self.link.connect_count();
-            let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut is_watching = self.is_watching.lock();
             if self.version.receiver_count() == 0 {
                 *is_watching = false;
                 return;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nerve_api::ErrorKind;
 use nerve_record::store::Store;
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -143,7 +144,7 @@ impl ServerHandler for McpServer {
         let permits = (self.calls.try_acquire(), self.context.calls.try_acquire());
         let (Ok(_permit), Ok(_global_permit)) = permits else {
             let most = if permits.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
-            let failure = Failure::new("busy", format!("{most} calls are already running"));
+            let failure = Failure::new(ErrorKind::Busy, format!("{most} calls are already running"));
             return Ok(failure.hint("wait for a call to finish, or cancel one").result().into());
         };
         let disconnected = self.disconnected(&context.extensions);

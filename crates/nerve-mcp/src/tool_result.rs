@@ -3,6 +3,7 @@
 //! Some clients (Claude Code) show their model only the object of a success and only the text of a failure,
 //! so both are complete.
 
+use nerve_api::ErrorKind;
 use nerve_client::ClientError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
 use serde_json::{Map, Value, json};
@@ -67,8 +68,13 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(error_type: &str, message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), error_type: error_type.to_string(), ..Failure::default() }
+    /// Creates a failure of an [`ErrorKind`], or of a type that only MCP has.
+    pub(crate) fn new(error_type: impl Into<&'static str>, message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), error_type: error_type.into().to_string(), ..Failure::default() }
+    }
+
+    fn kind(&self) -> Option<ErrorKind> {
+        self.error_type.parse().ok()
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
@@ -78,7 +84,7 @@ impl Failure {
 
     /// Replaces the hint for a blocked node: an MCP client needs a tool, not a command.
     fn with_tool_hint(mut self) -> Failure {
-        if self.error_type == "blocked" && !self.choices.is_empty() {
+        if self.kind() == Some(ErrorKind::Blocked) && !self.choices.is_empty() {
             self.hint = Some(ANSWER_HINT.to_string());
         }
         self
@@ -108,15 +114,17 @@ impl Failure {
 
     /// Converts to a protocol error, for requests that are not tool calls.
     pub(crate) fn into_error_data(self) -> ErrorData {
+        let kind = self.kind();
         let Failure { message, error_type, hint, .. } = self;
         let data = json!({ "error_type": error_type, "hint": hint });
         let message = match hint {
             Some(hint) => format!("{message} ({hint})"),
             None => message,
         };
-        match error_type.as_str() {
-            "not_found_error" => ErrorData::resource_not_found(message, Some(data)),
-            "invalid_arguments" | "invalid_request_error" => ErrorData::invalid_params(message, Some(data)),
+        match kind {
+            Some(ErrorKind::NotFound) => ErrorData::resource_not_found(message, Some(data)),
+            Some(ErrorKind::InvalidRequest) => ErrorData::invalid_params(message, Some(data)),
+            None if error_type == "invalid_arguments" => ErrorData::invalid_params(message, Some(data)),
             _ => ErrorData::internal_error(message, Some(data)),
         }
     }
@@ -236,7 +244,7 @@ mod tests {
         let failure = Failure {
             choices: vec!["Yes".to_string(), "No".to_string()],
             screen: Some("Proceed?".into()),
-            ..Failure::new("blocked", "node 'a' asks")
+            ..Failure::new(ErrorKind::Blocked, "node 'a' asks")
         };
         let result = failure.result();
         assert_eq!(result.is_error, Some(true));

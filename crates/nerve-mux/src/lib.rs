@@ -1,7 +1,25 @@
 //! Terminals in the panes of tmux and WezTerm, as backends.
+//!
+//! Each multiplexer is a feature, enabled by default. Without it, its module has the same interface and every call fails with
+//! [`nerve_host::backend::PaneError::NotBuilt`].
 
 pub mod pane;
+#[cfg(feature = "tmux")]
 pub mod tmux;
+#[cfg(not(feature = "tmux"))]
+#[path = "unsupported/tmux.rs"]
+pub mod tmux;
+#[cfg(feature = "wezterm")]
+pub mod wezterm;
+#[cfg(not(feature = "wezterm"))]
+#[path = "unsupported/wezterm.rs"]
 pub mod wezterm;
 
+#[cfg(any(feature = "tmux", feature = "wezterm"))]
+#[cfg_attr(
+    not(all(feature = "tmux", feature = "wezterm")),
+    expect(dead_code, reason = "each multiplexer uses only a part of it")
+)]
 mod tty;
+#[cfg(not(all(feature = "tmux", feature = "wezterm")))]
+mod unsupported;

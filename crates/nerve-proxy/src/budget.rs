@@ -1,8 +1,7 @@
 //! Limits the tokens, requests and cost of a proxy, and counts what was used.
 
-use std::sync::{Mutex, PoisonError};
-
 use http::StatusCode;
+use parking_lot::Mutex;
 
 use crate::api_error::ApiError;
 use crate::error::ProxyError;
@@ -96,7 +95,7 @@ impl Ledger {
     }
 
     pub(crate) fn spent(&self) -> Totals {
-        *self.lock()
+        *self.spent.lock()
     }
 
     /// Counts a request that is about to be forwarded.
@@ -105,7 +104,7 @@ impl Ledger {
     /// 402 `billing_error` when a limit is reached. Agents retry for minutes after 429 and 5xx, which would not help,
     /// and take 401 and 403 for a wrong key.
     pub(crate) fn admit(&self) -> Result<(), ApiError> {
-        let mut spent = self.lock();
+        let mut spent = self.spent.lock();
         let tokens = spent.usage.total();
         let limits = [
             self.budget
@@ -134,21 +133,17 @@ impl Ledger {
 
     /// Uncounts a request that did not reach the upstream.
     pub(crate) fn refund(&self) {
-        let mut spent = self.lock();
+        let mut spent = self.spent.lock();
         spent.requests = spent.requests.saturating_sub(1);
     }
 
     /// Counts tokens. Returns their cost if prices are known.
     pub(crate) fn add(&self, usage: Usage) -> Option<f64> {
-        let mut spent = self.lock();
+        let mut spent = self.spent.lock();
         spent.usage = spent.usage.plus(usage);
         let cost = self.prices.map(|prices| prices.cost(usage));
         spent.cost_usd += cost.unwrap_or(0.0);
         cost
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Totals> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

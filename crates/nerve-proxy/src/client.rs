@@ -14,15 +14,14 @@ use rustls::ClientConfig;
 
 use crate::api_error::ApiError;
 use crate::body::{self, DynBody};
-use crate::connection_limit;
+use crate::connection;
 use crate::error::ProxyError;
+use crate::http_client::{connector, error_chain};
 use crate::pool::{self, ConnectionPool};
 use crate::request_body::NetworkBody;
 use crate::root_certs::RootCerts;
 use crate::upstream::Upstream;
 
-/// Time limit for connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Idle connections are closed after this time.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// HTTP/2: ping interval while an answer is pending, and time limit for the reply to a ping.
@@ -55,16 +54,12 @@ pub(crate) struct Client {
 impl Client {
     /// Creates a client. `root_certs` replaces the built-in root certificates.
     pub(crate) fn new(timeout: Duration, root_certs: Option<&RootCerts>) -> Result<Client, ProxyError> {
-        let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        http.set_nodelay(true);
-        http.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls(root_certs)?)
             .https_or_http()
             .enable_all_versions()
-            .wrap_connector(http);
-        let pool = ConnectionPool::new(connection_limit::MAX_ACTIVE, || client(https.clone()));
+            .wrap_connector(connector());
+        let pool = ConnectionPool::new(connection::MAX_ACTIVE, || client(https.clone()));
         Ok(Client { pool, timeout })
     }
 
@@ -158,18 +153,4 @@ fn is_refused(error: &(dyn Error + 'static)) -> bool {
         source = error.source();
     }
     false
-}
-
-/// Formats an error with its causes. Without them it only says `client error (Connect)`.
-pub(crate) fn error_chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.ends_with(&cause_words) {
-            words = format!("{words}: {cause_words}");
-        }
-        source = cause.source();
-    }
-    words
 }

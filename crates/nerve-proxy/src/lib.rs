@@ -4,7 +4,8 @@
 //! * [`create_openai_proxy`]: serves Anthropic's Messages API with OpenAI's Chat Completions. The translation is [`transform`], which
 //!   does no I/O.
 //!
-//! Both listen only on loopback, with HTTP/1.1 and HTTP/2. They do not depend on nodes or the engine.
+//! Both listen only on loopback, with HTTP/1.1 and HTTP/2. They do not depend on nodes or the engine. Chat nodes use their
+//! [`http_client`] and their parser of streamed answers, [`sse`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_proxy::ProxyError> {
@@ -23,9 +24,11 @@ mod body;
 mod budget;
 mod client;
 mod config;
-mod connection_limit;
+mod connection;
+pub mod connection_limit;
 mod error;
 mod headers;
+pub mod http_client;
 mod listener;
 mod log;
 mod log_entry;
@@ -41,7 +44,7 @@ mod request_body;
 mod request_log;
 mod root_certs;
 mod secret;
-mod sse;
+pub mod sse;
 mod state;
 pub mod transform;
 mod upstream;

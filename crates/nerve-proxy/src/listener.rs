@@ -14,13 +14,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api_error::ApiError;
 use crate::auth;
 use crate::body::{self, BodyError, DynBody};
-use crate::connection_limit::{Limiter, RequestPermit, Slot};
+use crate::connection::{self, Connection, RequestPermit};
+use crate::connection_limit::ConnectionLimiter;
 use crate::request_body::NetworkBody;
 use crate::request_log::{Outcome, RequestLog};
 use crate::state::{Provider, ProxyState};
@@ -45,31 +47,33 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts clients until `stop`, then waits up to `shutdown_timeout` for answers in flight.
 pub(crate) async fn run(listener: TcpListener, state: Arc<ProxyState>, stop: CancellationToken) {
-    let (limiter, tasks) = (Limiter::default(), TaskTracker::new());
+    let (limiter, tasks) = (ConnectionLimiter::new(connection::LIMITS), TaskTracker::new());
+    let permits = Arc::new(Semaphore::new(connection::MAX_ACTIVE));
     let abort = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "accepting a connection failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let Some(slot) = limiter.acquire() else {
+        let Some((slot, _)) = limiter.accept(peer.ip()) else {
             tracing::warn!("connection refused: all slots are in use");
             continue;
         };
-        let (slot, state, stop, abort) = (Arc::new(slot), state.clone(), stop.clone(), abort.clone());
+        let connection = Arc::new(Connection::new(slot, permits.clone()));
+        let (state, stop, abort) = (state.clone(), stop.clone(), abort.clone());
         let executor = StreamExecutor { tasks: tasks.clone(), abort: abort.clone() };
         tasks.spawn(async move {
             tokio::select! {
-                () = serve(stream, state, slot.clone(), executor, stop) => {}
-                () = slot.wait_evicted() => tracing::debug!("unauthenticated connection closed"),
+                () = serve(stream, state, connection.clone(), executor, stop) => {}
+                () = connection.wait_evicted() => tracing::debug!("unauthenticated connection closed"),
                 () = abort.cancelled() => {}
             }
         });
@@ -85,7 +89,7 @@ pub(crate) async fn run(listener: TcpListener, state: Arc<ProxyState>, stop: Can
 async fn serve(
     stream: TcpStream,
     state: Arc<ProxyState>,
-    slot: Arc<Slot>,
+    client: Arc<Connection>,
     executor: StreamExecutor,
     stop: CancellationToken,
 ) {
@@ -94,8 +98,8 @@ async fn serve(
         tracing::debug!(%error, "connection lost");
         return;
     }
-    let service_slot = slot.clone();
-    let service = service_fn(move |request| answer(state.clone(), service_slot.clone(), request));
+    let answering = client.clone();
+    let service = service_fn(move |request| answer(state.clone(), answering.clone(), request));
     let protocols = protocols(executor);
     let connection = protocols.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
@@ -106,11 +110,11 @@ async fn serve(
             connection.await
         }
         // HTTP/1.1 also has a limit of its own; HTTP/2 has none.
-        () = slot.wait_idle(HEAD_TIMEOUT) => {
+        () = client.wait_idle(HEAD_TIMEOUT) => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 served = connection => served,
-                () = slot.wait_idle(GOAWAY_TIMEOUT) => return,
+                () = client.wait_idle(GOAWAY_TIMEOUT) => return,
             }
         }
     };
@@ -154,16 +158,16 @@ where
 
 async fn answer(
     state: Arc<ProxyState>,
-    slot: Arc<Slot>,
+    client: Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<Response<DynBody>, Infallible> {
     let (head, incoming) = request.into_parts();
     let request_log = RequestLog::begin(state.clone(), &head);
     let id = HeaderValue::from_str(request_log.id()).ok();
     let allowed = auth::check(&head, state.config.client_token.as_ref()).and_then(|()| {
-        slot.mark_authenticated();
+        client.mark_authenticated();
         let full = "the proxy has too many requests in flight: try again";
-        slot.acquire_request().ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, full))
+        client.acquire_request().ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, full))
     });
     let request = NetworkBody::from_request(Request::from_parts(head, incoming));
     let (result, permit) = match (allowed, state.provider) {

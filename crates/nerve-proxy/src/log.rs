@@ -7,9 +7,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::config::LogConfig;
@@ -47,7 +47,7 @@ impl Log {
 
     /// Queues a line without blocking.
     pub(crate) fn add(&self, mut line: Value) {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         let Some(lines) = lines.as_ref() else { return };
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
@@ -60,8 +60,8 @@ impl Log {
 
     /// Writes the queued lines and closes the file. Blocks.
     pub(crate) fn close(&self) {
-        drop(self.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.lines.lock().take());
+        let writer = self.writer.lock().take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::warn!("the writer of the proxy's log panicked");
         }

@@ -8,8 +8,8 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::body::{BodyError, DynBody};
-use crate::client::error_chain;
 use crate::headers;
+use crate::http_client::error_chain;
 use crate::request_log::{Outcome, RequestLog};
 use crate::usage::UsageReader;
 

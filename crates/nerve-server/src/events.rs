@@ -2,10 +2,11 @@
 //! other.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use nerve_api::{EventMessage, EventType, RequestId};
 use nerve_core::command::{EngineEvent, EventKind};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
 use crate::convert;
@@ -129,7 +130,7 @@ impl Hub {
     /// Forwards all events that the engine has published so far.
     pub(crate) fn forward(&self) {
         use broadcast::error::TryRecvError;
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         loop {
             match inner.engine.try_recv() {
                 Ok(event) => inner.publish(event),
@@ -141,18 +142,18 @@ impl Hub {
 
     /// Returns the sequence number of the newest event.
     pub(crate) fn last_seq(&self) -> u64 {
-        lock(&self.inner).last_seq
+        self.inner.lock().last_seq
     }
 
     /// Creates a queue for the events that match `filter`: those after `since` if given, otherwise new ones
     /// only. Past events that are no longer available count as dropped.
     pub(crate) fn subscribe(&self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
         self.forward();
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         let queue = Arc::new(Queue { filter, pending: Mutex::default(), filled: Notify::new() });
         if let Some(since) = since {
             let oldest = inner.ring.events.front().map_or(inner.last_seq + 1, |event| event.seq);
-            lock(&queue.pending).dropped = oldest.saturating_sub(since.saturating_add(1));
+            queue.pending.lock().dropped = oldest.saturating_sub(since.saturating_add(1));
             for event in inner.ring.events.iter().filter(|event| event.seq > since) {
                 queue.push(event);
             }
@@ -184,7 +185,7 @@ impl Inner {
         tracing::warn!(count, "events were lost between the engine and the server");
         self.metrics.events_lost(count);
         for queue in self.subscribers.iter().filter_map(Weak::upgrade) {
-            lock(&queue.pending).dropped += count;
+            queue.pending.lock().dropped += count;
         }
     }
 }
@@ -195,7 +196,7 @@ impl Queue {
         if !self.filter.matches(&event.event) {
             return 0;
         }
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         let evicted = pending.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
         pending.dropped += evicted;
         drop(pending);
@@ -205,7 +206,7 @@ impl Queue {
 
     /// Returns the number of queued events; a notice about dropped ones counts as an event.
     pub(crate) fn len(&self) -> usize {
-        let pending = lock(&self.pending);
+        let pending = self.pending.lock();
         pending.events.events.len() + usize::from(pending.dropped > 0)
     }
 
@@ -248,7 +249,7 @@ impl Queue {
 
     /// Returns the notice about dropped events, if there is one, and the event after it.
     fn pop(&self) -> Option<Drained> {
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         let dropped = std::mem::take(&mut pending.dropped);
         let event = pending.events.pop();
         drop(pending);
@@ -288,11 +289,6 @@ impl EventBuffer {
         self.bytes -= event.line.len();
         Some(event)
     }
-}
-
-/// The data stay consistent even if a lock is poisoned.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -441,6 +437,6 @@ mod tests {
         }
         engine.ready("a");
         hub.forward();
-        assert_eq!(lock(&hub.inner).subscribers.len(), 0);
+        assert_eq!(hub.inner.lock().subscribers.len(), 0);
     }
 }

@@ -43,10 +43,8 @@ pub(crate) async fn serve(
             Err(refusal) => return Some(Err(refusal)),
         };
         match authenticator.authenticate(token.as_deref(), peer.ip()).await {
-            Ok(credential) => match clients.try_acquire() {
-                Some(client_slot) => Some(Ok((answer.authenticated(), rest, client_slot, credential))),
-                None => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.reject())))),
-            },
+            Ok(credential) if slot.authenticate() => Some(Ok((answer.authenticated(), rest, credential))),
+            Ok(_) => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.reject())))),
             // Answering would cost as much as serving the client.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
             Err(error) => Some(Err(answer.failed(error))),
@@ -57,8 +55,7 @@ pub(crate) async fn serve(
         () = state.closing.cancelled() => return,
     };
     match outcome {
-        Some(Ok((answer, rest, _client_slot, credential))) => {
-            drop(slot);
+        Some(Ok((answer, rest, credential))) => {
             if send_line(&mut write, &answer).await {
                 let read: ReadHalf =
                     if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };

@@ -6,12 +6,12 @@
 //! | [`paths`] | locations of sockets, locks, logs and histories |
 //! | [`daemon`] | ownership of a server's name: lock and socket |
 //! | [`server`] | a server's life cycle |
-//! | [`access`] | authentication, TLS, limits for unauthenticated clients |
+//! | [`access`] | authentication and TLS |
 //! | `unix`, `tcp`, `http` | the transports |
 //! | [`gate_service`] | the HTTP gate with mounted services and no engine |
 //! | `handshake` | AUTHENTICATE over TCP |
 //! | `in_process` | a server for one client in the same process |
-//! | `clients` | the limit of clients |
+//! | `clients` | the limits of connections |
 //! | `link` | the two halves of a client's stream |
 //! | `connection` | one client: concurrent requests |
 //! | `outgoing` | replies and events to a client, in order |

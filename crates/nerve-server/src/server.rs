@@ -12,10 +12,10 @@ use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use crate::access::address;
-use crate::access::preauth_limit;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
 pub(crate) use crate::clients::Clients;
+use crate::clients::MAX_UNAUTHENTICATED;
 use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
 use crate::http::mount::Mount;
@@ -80,8 +80,7 @@ impl ServerConfig {
     /// Descriptors are reserved for unauthenticated connections and nodes: without free descriptors nothing
     /// works for the connected clients.
     pub fn fit(&mut self, open_files: u64) {
-        let preauth =
-            if self.tcp.is_some() || self.http.is_some() { preauth_limit::MAX_SLOTS as u64 } else { 0 };
+        let preauth = if self.tcp.is_some() || self.http.is_some() { MAX_UNAUTHENTICATED as u64 } else { 0 };
         let left = open_files.saturating_sub(RESERVED_FDS + preauth * FDS_PER_CONNECTION);
         let most = usize::try_from((left / FDS_PER_CONNECTION).max(16)).unwrap_or(usize::MAX);
         if most < self.max_connections {
@@ -227,7 +226,7 @@ mod tests {
         assert_eq!((fitted(65_536, tcp), fitted(u64::MAX, None)), (1024, 1024));
         assert_eq!((fitted(10, tcp), fitted(0, None)), (16, 16));
         for open_files in [1024, 2048, 4096] {
-            let with_strangers = fitted(open_files, tcp) + preauth_limit::MAX_SLOTS as u64;
+            let with_strangers = fitted(open_files, tcp) + MAX_UNAUTHENTICATED as u64;
             assert!(2 * with_strangers + 200 <= open_files, "{open_files}: {with_strangers}");
             assert!(fitted(open_files, None) > fitted(open_files, tcp) || open_files == 4096);
         }

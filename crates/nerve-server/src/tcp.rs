@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_proxy::connection_limit::ConnectionSlot;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::access::{Authenticator, LogLimiter, PreauthSlot};
+use crate::access::{Authenticator, LogLimiter};
 use crate::connection::{self, Link};
 use crate::daemon::Addresses;
 use crate::error::ServerError;
@@ -105,8 +106,8 @@ impl Network {
 pub(crate) struct PendingClient {
     pub(crate) link: Link,
     pub(crate) peer: SocketAddr,
-    /// Dropped when the client has authenticated. Until then the connection may be evicted.
-    pub(crate) slot: PreauthSlot,
+    /// Until the client has authenticated, the connection may be evicted.
+    pub(crate) slot: ConnectionSlot,
 }
 
 /// A bound TCP port.
@@ -165,7 +166,7 @@ impl TcpPort {
                     continue;
                 }
             };
-            let (slot, has_evicted) = clients.preauth.acquire(peer.ip());
+            let Some((slot, has_evicted)) = clients.limiter.accept(peer.ip()) else { continue };
             if has_evicted && let Some(suppressed) = evictions.allow() {
                 tracing::warn!(%peer, suppressed, "too many unauthenticated connections: the oldest was closed");
             }

@@ -33,7 +33,7 @@ impl Listener {
         loop {
             match self.0.accept().await {
                 Ok((stream, _)) if !is_same_user(&stream) => drop(stream),
-                Ok((stream, _)) => match (clients.try_acquire(), Link::unix(stream)) {
+                Ok((stream, _)) => match (clients.limiter.accept_authenticated(), Link::unix(stream)) {
                     (None, Ok(link)) => reject(link, clients),
                     (Some(slot), Ok(link)) => {
                         let served = connection::serve(link, state.clone());

@@ -1,9 +1,10 @@
-//! Values that all crates share: time, sizes, terminal events, answers, and the rule for names.
+//! Values that all crates share: time, sizes, terminal events, answers, kinds of errors, and the rule for names.
 //!
 //! Nothing here does I/O or reads a clock.
 #![warn(missing_docs)]
 
 mod answer;
+mod error_kind;
 mod event;
 mod exit_status;
 mod foreground;
@@ -12,6 +13,7 @@ mod size;
 mod time;
 
 pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
+pub use error_kind::ErrorKind;
 pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
 pub use foreground::Foreground;

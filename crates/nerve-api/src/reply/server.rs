@@ -1,5 +1,6 @@
 //! Replies of the commands for server, sessions and connection; details of errors.
 
+use nerve_types::ErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -47,12 +48,9 @@ pub struct BudgetExceeded {
 }
 
 impl ErrorDetails {
-    /// The `error_type` of an invalid request.
-    pub const INVALID_REQUEST: &'static str = "invalid_request_error";
-
     /// Creates an error of a kind, without further details.
-    pub fn of(error_type: impl Into<String>) -> ErrorDetails {
-        ErrorDetails { error_type: error_type.into(), ..ErrorDetails::default() }
+    pub fn of(kind: ErrorKind) -> ErrorDetails {
+        ErrorDetails { error_type: kind.as_str().to_string(), ..ErrorDetails::default() }
     }
 }
 

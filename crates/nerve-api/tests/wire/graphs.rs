@@ -6,7 +6,7 @@ use nerve_api::request::{
     AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun, RunGraph,
     Subscribe,
 };
-use nerve_api::{EventMessage, EventType, RequestMessage, RequestName, decode_request};
+use nerve_api::{ErrorKind, EventMessage, EventType, RequestMessage, RequestName, decode_request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -213,7 +213,7 @@ fn failed_run_error_carries_results() {
     let data = ErrorDetails {
         exceeded: Some(exceeded),
         run: Some(Box::new(run)),
-        ..ErrorDetails::of("budget_exceeded")
+        ..ErrorDetails::of(ErrorKind::Budget)
     };
     let wire = serde_json::to_value(&data).unwrap();
     assert_eq!(
@@ -224,7 +224,7 @@ fn failed_run_error_carries_results() {
     );
     assert_eq!(serde_json::from_value::<ErrorDetails>(wire).unwrap(), data);
     // Other errors have no run.
-    let other = ErrorDetails::of("timeout");
+    let other = ErrorDetails::of(ErrorKind::Timeout);
     assert_eq!(serde_json::to_value(&other).unwrap(), json!({"error_type": "timeout"}));
     assert_eq!(serde_json::from_value::<ErrorDetails>(json!({"error_type": "timeout"})).unwrap(), other);
 }

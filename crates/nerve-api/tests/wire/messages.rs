@@ -1,7 +1,7 @@
 use nerve_api::reply::{
     ErrorDetails, NodeDetails, NodeHistory, NodeInfo, ResponseSection, TokenCounts, Turn, TurnResponse,
 };
-use nerve_api::{EventMessage, EventType, Message, RequestId, ResultMessage};
+use nerve_api::{ErrorKind, EventMessage, EventType, Message, RequestId, ResultMessage};
 use serde_json::{Value, json};
 
 fn round_trip(message: &Message, wire: &str) {
@@ -23,7 +23,7 @@ fn results_serialize_as_documented() {
     let data = ErrorDetails {
         hint: Some("wait".into()),
         choices: vec!["Yes".into()],
-        ..ErrorDetails::of("blocked")
+        ..ErrorDetails::of(ErrorKind::Blocked)
     };
     round_trip(
         &Message::Result(ResultMessage::failed(Some(RequestId::Number(2)), "it asks", &data)),

@@ -1,8 +1,8 @@
 //! Conversations with a model's API, without a terminal.
 //!
 //! `node` takes a prompt, `turn_queue` runs the turn and ends it, and `turn` calls the API and runs the requested tools until
-//! there is an answer. Pure code has files of its own: the requests and events of each API (`anthropic`, `openai`), server-sent
-//! events (`sse`), and the retry policy (`retry`). Requests are sent only in `request`; `file` stores conversations.
+//! there is an answer. Pure code has files of its own: the requests and events of each API (`anthropic`, `openai`), and the retry
+//! policy (`retry`). Requests are sent only in `request`; `file` stores conversations.
 
 mod answer;
 mod anthropic;
@@ -16,7 +16,6 @@ mod response;
 mod retry;
 pub(crate) mod setup;
 mod spec;
-mod sse;
 mod tools;
 mod turn;
 mod turn_queue;

@@ -14,12 +14,13 @@ use tokio::time::{Instant, sleep, timeout};
 use super::answer::{Answer, PartialAnswer};
 use super::error::Fault;
 use super::spec::{ChatSpec, Provider};
-use super::{anthropic, openai, retry, sse};
+use super::{anthropic, openai, retry};
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
-use crate::http::{client, error_chain};
 use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
 use nerve_host::clock::Clock;
+use nerve_proxy::http_client::{client, error_chain};
+use nerve_proxy::sse;
 
 /// Maximum size of a request and of an answer, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;

@@ -244,7 +244,7 @@ mod tests {
         let states = "created starting ready busy blocked suspended stopping stopped";
         assert_eq!(StateName::VARIANTS.join(" "), states);
         assert_eq!(UseContext::VARIANTS.join(" "), "auto always never");
-        let errors = "invalid_request_error not_found_error already_exists_error process_error node_stopped blocked busy \
+        let errors = "invalid_request_error not_found_error already_exists_error process_error node_stopped blocked busy too_large \
                       timeout interrupted delivery_error cancelled budget_exceeded api_error authentication_error \
                       permission_error rate_limit_error network_error internal_error";
         for error in errors.split(' ') {

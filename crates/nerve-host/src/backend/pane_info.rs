@@ -39,6 +39,9 @@ pub struct PaneInfo {
 /// Error of a call to a multiplexer.
 #[derive(Debug, thiserror::Error)]
 pub enum PaneError {
+    /// The multiplexer's feature is disabled in this build.
+    #[error("this build has no {0} support")]
+    NotBuilt(&'static str),
     /// The program is not installed.
     #[error("no program '{0}' in PATH")]
     NotInstalled(&'static str),

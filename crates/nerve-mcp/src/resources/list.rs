@@ -1,5 +1,6 @@
 //! Lists the resources, in pages.
 
+use nerve_api::ErrorKind;
 use nerve_record::meta::Meta;
 use nerve_record::store::{self, Store};
 use rmcp::model::{ListResourcesResult, Resource, ResourceTemplate};
@@ -56,7 +57,7 @@ pub(super) async fn page(
         (format_choices, from.saturating_add(PAGE) < all)
     })
     .await
-    .map_err(|error| Failure::new("internal_error", error.to_string()))?;
+    .map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
     let mut page = ListResourcesResult::with_all_items(format_choices);
     page.next_cursor = more.then(|| from.saturating_add(PAGE).to_string());
     Ok(page)
@@ -99,5 +100,5 @@ fn recording(path: &std::path::Path) -> Option<Resource> {
 pub(super) fn find(store: &Store, id: &str) -> Result<std::path::PathBuf, Failure> {
     store::check_id(id)
         .and_then(|()| store.find(id))
-        .map_err(|error| Failure::new("not_found_error", error.to_string()))
+        .map_err(|error| Failure::new(ErrorKind::NotFound, error.to_string()))
 }

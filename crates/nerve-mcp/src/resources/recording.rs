@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use nerve_api::ErrorKind;
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
 use nerve_record::meta::Meta;
@@ -29,7 +30,7 @@ pub(super) async fn read(
     lines: u64,
 ) -> Result<String, Failure> {
     let Some(store) = context.recordings.clone() else {
-        return Err(Failure::new("not_found_error", "recordings are not available on this server"));
+        return Err(Failure::new(ErrorKind::NotFound, "recordings are not available on this server"));
     };
     // Held until the recording is read. The semaphore is never closed.
     let _permit = context.read_permits.acquire().await;
@@ -38,17 +39,17 @@ pub(super) async fn read(
         let window = render(&path, from, lines)?;
         Ok(format_window(&id, &window))
     });
-    reading.await.map_err(|error| Failure::new("internal_error", error.to_string()))?
+    reading.await.map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?
 }
 
 fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::new("internal_error", format!("cannot read {}: {error}", path.display()))
+        Failure::new(ErrorKind::Internal, format!("cannot read {}: {error}", path.display()))
     };
     let bytes = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
     if bytes > MAX_FILE_BYTES {
         let failure = Failure::new(
-            "too_large",
+            ErrorKind::TooLarge,
             format!("recording too large: {bytes} bytes, at most {MAX_FILE_BYTES}"),
         );
         return Err(failure.hint("export it to a file: nerve export --format txt"));

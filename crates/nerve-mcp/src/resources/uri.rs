@@ -1,5 +1,6 @@
 //! URIs of resources: `nerve://nodes/{id}/screen`, `nerve://recordings/{id}`.
 
+use nerve_api::ErrorKind;
 use nerve_record::store::check_id;
 
 use crate::tool_result::Failure;
@@ -33,7 +34,7 @@ impl ResourceUri {
     pub(super) fn parse(uri: &str) -> Result<ResourceUri, Failure> {
         let unknown = || {
             Failure::new(
-                "not_found_error",
+                ErrorKind::NotFound,
                 format!("there is no resource {:?}", uri.chars().take(200).collect::<String>()),
             )
             .hint("available: nerve://nodes/{id}/screen and nerve://recordings/{id}")

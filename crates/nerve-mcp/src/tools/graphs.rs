@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_api::reply::RunEnded;
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::RunOptions;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -69,10 +69,10 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
         WaitOutcome::Done(ended) => Ok(run_success(ended).warn(client.take_warnings())),
         WaitOutcome::Cancelled if given.cancel_on_cancel => {
             let _ = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_run(&run_id)).await;
-            Err(Failure::new("cancelled", "the call and its run were cancelled"))
+            Err(Failure::new(ErrorKind::Cancelled, "the call and its run were cancelled"))
         }
         WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
-            Err(Failure::new("cancelled", format!("the call was cancelled; run {run_id} continues")))
+            Err(Failure::new(ErrorKind::Cancelled, format!("the call was cancelled; run {run_id} continues")))
         }
     }
 }

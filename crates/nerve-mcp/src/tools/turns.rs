@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted, TurnResponse};
 use nerve_api::request::{AnswerNode, ExecuteInput};
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::NerveClient;
 use serde_json::{Map, Value, json};
 
@@ -143,7 +143,7 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
     let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
-    let error_type = error_type.unwrap_or_else(|| "internal_error".to_string());
+    let error_type = error_type.unwrap_or_else(|| ErrorKind::Internal.as_str().to_string());
     let screen = screen.map(Into::into);
     Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
 }
@@ -195,5 +195,5 @@ fn extra_attributes(response: &TurnResponse) -> impl Iterator<Item = (String, Va
 
 /// Creates the failure of a cancelled call, which is never sent to the client.
 fn cancelled(what: &str) -> Failure {
-    Failure::new("cancelled", format!("the call was cancelled; {what}"))
+    Failure::new(ErrorKind::Cancelled, format!("the call was cancelled; {what}"))
 }

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -99,7 +100,7 @@ impl Wezterm {
         let panes = listing::parse(&json)
             .map_err(|error| PaneError::Refused(format!("cannot parse wezterm's list of panes: {error}")))?;
         let ttys = panes.iter().filter_map(|pane| Some((pane.id(), pane.tty.clone()?))).collect();
-        let mut cache = self.cache();
+        let mut cache = self.cache.lock();
         cache.ttys = ttys;
         cache.sent.retain(|id, _| panes.iter().any(|pane| pane.id() == *id));
         drop(cache);
@@ -228,21 +229,21 @@ impl Wezterm {
 
     /// Waits until exact bytes can no longer freeze the server.
     async fn wait_until_read(&self, pane: &str) -> Result<(), PaneError> {
-        if !self.cache().ttys.contains_key(pane) {
+        if !self.cache.lock().ttys.contains_key(pane) {
             self.find(pane).await?;
         }
         let deadline = Instant::now() + self.timeout;
         let mut empty_before = false;
         loop {
             let (tty, sent) = {
-                let cache = self.cache();
+                let cache = self.cache.lock();
                 (cache.ttys.get(pane).cloned(), cache.sent.get(pane).copied().unwrap_or(0))
             };
             let unread = tty.and_then(|tty| tty::unread(&tty));
             // A single empty read may fall between two pieces of a paste.
             let empty = unread == Some(0);
             if empty && (empty_before || sent <= MAX_UNREAD) {
-                self.cache().sent.remove(pane);
+                self.cache.lock().sent.remove(pane);
                 return Ok(());
             }
             if sent <= MAX_UNREAD && unread.is_none_or(|unread| unread <= MAX_UNREAD) {
@@ -290,12 +291,8 @@ impl Wezterm {
         self.run("close a pane", &["kill-pane", "--pane-id", pane], None).await.map(drop)
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn count_sent(&self, pane: &str, bytes: usize) {
-        *self.cache().sent.entry(pane.to_string()).or_default() += bytes;
+        *self.cache.lock().sent.entry(pane.to_string()).or_default() += bytes;
     }
 
     async fn run(

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as Queue, Semaphore};
 use tokio::time::Instant;
 
@@ -41,7 +42,7 @@ impl WeztermServer {
     pub(super) fn shared(wezterm: Wezterm) -> Arc<WeztermServer> {
         static SERVERS: OnceLock<Mutex<Servers>> = OnceLock::new();
         let servers = SERVERS.get_or_init(Mutex::default);
-        let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = servers.lock();
         servers.retain(|_, server| server.strong_count() > 0);
         let key = wezterm.key();
         if let Some(server) = servers.get(&key).and_then(Weak::upgrade) {

@@ -6,16 +6,16 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_proxy::connection_limit::Subnet;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimiter;
-use super::subnet::Subnet;
 use super::token::{Token, TokenFile};
 
 /// Maximum number of delayed answers to wrong tokens.
@@ -131,7 +131,7 @@ impl Authenticator {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             poll.tick().await;
-            let is_in = self.active().is_some();
+            let is_in = self.active.lock().is_some();
             // With an unreadable token no client can authenticate, but it does not replace the old one.
             if is_in && let Ok(token) = self.token.read() {
                 drop(self.credential(token));
@@ -142,7 +142,7 @@ impl Authenticator {
     /// Returns the credential for a client that has sent `token`. Revokes the credentials of a previous
     /// token.
     fn credential(&self, token: Token) -> Credential {
-        let mut active = self.active();
+        let mut active = self.active.lock();
         let is_new = active.as_ref().is_none_or(|active| !active.token.is(token.reveal().as_bytes()));
         if is_new && let Some(old) = active.take() {
             tracing::info!("token changed: disconnecting clients that used the old one");
@@ -152,13 +152,9 @@ impl Authenticator {
         Credential(active.get_or_insert_with(now).revoked.clone())
     }
 
-    fn active(&self) -> MutexGuard<'_, Option<ActiveToken>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a failure and returns the delay of its answer.
     fn record_failure(&self, from: Subnet) -> Duration {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         let now = Instant::now();
         if failures.len() >= MAX_SUBNETS {
             failures.retain(|_, entry| now.duration_since(entry.last) < FAILURE_WINDOW);
@@ -277,6 +273,6 @@ mod tests {
         for n in 0..3 * MAX_SUBNETS as u32 {
             authenticator.record_failure(IpAddr::from(n.to_be_bytes()).into());
         }
-        assert!(authenticator.failures.lock().unwrap().len() <= MAX_SUBNETS + 1);
+        assert!(authenticator.failures.lock().len() <= MAX_SUBNETS + 1);
     }
 }

@@ -1,8 +1,8 @@
 //! Rate limit for log lines that unauthenticated clients can cause.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of log lines per [`WINDOW`].
@@ -28,7 +28,7 @@ impl LogLimiter {
     /// Returns `Some` if the event may be logged, with the number of events suppressed since the last logged
     /// one.
     pub(crate) fn allow(&self) -> Option<u64> {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.0.lock();
         let now = Instant::now();
         if now.duration_since(window.since) >= WINDOW {
             (window.since, window.logged) = (now, 0);

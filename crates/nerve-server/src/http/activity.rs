@@ -1,9 +1,10 @@
 //! Tracks the open requests of an HTTP/2 connection, to close it when it is idle or stalled.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +81,7 @@ impl Activity {
 
     /// Records the start of a request.
     pub(super) fn begin(&self) -> ActiveRequest {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.started += 1;
         state.last_started = Instant::now();
         let number = state.started;
@@ -97,7 +98,7 @@ impl Activity {
         loop {
             let changed = self.0.changed.notified();
             let until = {
-                let mut state = self.lock();
+                let mut state = self.0.state.lock();
                 match (auth.is_authenticated(), state.active.is_empty()) {
                     (false, _) => Some(state.last_started + idle_timeout::PREAUTH),
                     (true, true) => Some(state.last_ended + idle_timeout::AUTHENTICATED),
@@ -120,16 +121,12 @@ impl Activity {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl ActiveRequest {
     /// Sets the token that is cancelled when the response is aborted.
     pub(super) fn with_abort_token(self, abort: &CancellationToken) -> ActiveRequest {
-        if let Some(active) = self.activity.lock().active.get_mut(&self.number) {
+        if let Some(active) = self.activity.0.state.lock().active.get_mut(&self.number) {
             active.abort = abort.clone();
         }
         self
@@ -137,7 +134,7 @@ impl ActiveRequest {
 
     /// Sets when the last chunk was handed out, and returns the previous value.
     fn set_sent_at(&self, sent_at: Option<Instant>) -> Option<Instant> {
-        let mut state = self.activity.lock();
+        let mut state = self.activity.0.state.lock();
         state.active.get_mut(&self.number).and_then(|active| std::mem::replace(&mut active.sent_at, sent_at))
     }
 }
@@ -156,7 +153,7 @@ impl BodyObserver for ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.activity.lock();
+        let mut state = self.activity.0.state.lock();
         state.active.remove(&self.number);
         state.last_ended = Instant::now();
         drop(state);
@@ -175,7 +172,7 @@ mod tests {
     async fn idle_time_depends_on_authentication() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (slot, _) = clients.preauth.acquire(peer);
+        let (slot, _) = clients.limiter.accept(peer).unwrap();
         let auth = ConnectionAuth::new(peer, slot);
         let activity = Activity::new();
         let slow = activity.begin();
@@ -200,7 +197,7 @@ mod tests {
     async fn stalled_response_is_aborted_alone() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);
+        let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
         assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
         let activity = Activity::new();
         let tokens = [CancellationToken::new(), CancellationToken::new()];

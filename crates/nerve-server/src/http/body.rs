@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::StatusCode;
 use http_body_util::BodyExt;
+use nerve_api::ErrorKind;
 use nerve_api::framing::MAX_LINE_BYTES;
 use tokio::time::Instant;
 
@@ -30,7 +31,7 @@ pub(crate) struct ReceivedBody {
 pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody, Problem> {
     let too_long = || {
         let detail = format!("a body holds at most {MAX_LINE_BYTES} bytes");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::TooLarge, detail)
     };
     let announced = hyper::body::Body::size_hint(&body).lower();
     if announced > MAX_LINE_BYTES as u64 {
@@ -42,7 +43,8 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
         Some(_) => (budget.body(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?, MAX_LINE_BYTES),
         None => (budget.body(SMALL).await?, SMALL),
     };
-    let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time");
+    let late =
+        || Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorKind::Timeout, "the body did not come in time");
     let deadline = Instant::now() + BODY_TIMEOUT;
     // Grows with the received data, not with the announced length.
     let mut bytes = Vec::new();

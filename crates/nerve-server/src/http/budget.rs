@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use nerve_api::ErrorKind;
 use nerve_api::framing::MAX_LINE_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -88,7 +89,7 @@ fn kib(bytes: usize) -> Option<u32> {
 async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
     let busy = || {
         let detail = "server busy: no memory left for request and response bodies";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("retry in a few seconds")
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, detail).hint("retry in a few seconds")
     };
     let count = kib(bytes).ok_or_else(busy)?;
     let permit = tokio::time::timeout(MEMORY_TIMEOUT, from.clone().acquire_many_owned(count)).await;

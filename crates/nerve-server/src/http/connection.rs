@@ -237,7 +237,7 @@ mod tests {
     /// Connects an authenticated client, with a window of 64 KiB for each response.
     async fn authenticated_client(router: Router) -> Send {
         let (clients, peer) = (Clients::new(1), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);
+        let auth = ConnectionAuth::new(peer, clients.limiter.accept(peer).unwrap().0);
         assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
         let (theirs, ours) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(ours);

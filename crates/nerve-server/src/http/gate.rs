@@ -1,7 +1,7 @@
 //! The middleware in front of all routes: checks Host, Origin and token before the body is read.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -12,6 +12,9 @@ use futures_util::stream::once;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use nerve_api::ErrorKind;
+use nerve_proxy::connection_limit::ConnectionSlot;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,8 +22,8 @@ use super::hosts;
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
-use crate::access::{Authenticator, Credential, PreauthSlot};
-use crate::clients::{ClientSlot, Clients};
+use crate::access::{Authenticator, Credential};
+use crate::clients::Clients;
 
 /// Maximum size of path, query and headers together in bytes. hyper rejects heads that are even longer.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -53,38 +56,32 @@ impl Gate {
     }
 }
 
-/// The authentication state, with the slot that the connection occupies.
-#[derive(Debug)]
-enum AuthState {
-    Unauthenticated(#[expect(dead_code, reason = "held until the client authenticates")] PreauthSlot),
-    Authenticated(#[expect(dead_code, reason = "held until the connection ends")] ClientSlot, Credential),
-}
-
 /// A connection and its authentication, shared by all requests on it.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionAuth {
     pub(crate) peer: IpAddr,
-    auth_state: Arc<Mutex<AuthState>>,
+    slot: Arc<ConnectionSlot>,
+    /// The last valid credential.
+    credential: Arc<Mutex<Option<Credential>>>,
     /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
     pub(crate) tasks: TaskTracker,
     close_requested: CancellationToken,
 }
 
 impl ConnectionAuth {
-    pub(crate) fn new(peer: IpAddr, slot: PreauthSlot) -> ConnectionAuth {
-        let (tasks, close_requested) = (TaskTracker::new(), CancellationToken::new());
+    pub(crate) fn new(peer: IpAddr, slot: ConnectionSlot) -> ConnectionAuth {
         ConnectionAuth {
             peer,
-            auth_state: Arc::new(Mutex::new(AuthState::Unauthenticated(slot))),
-            tasks,
-            close_requested,
+            slot: Arc::new(slot),
+            credential: Arc::default(),
+            tasks: TaskTracker::new(),
+            close_requested: CancellationToken::new(),
         }
     }
 
     /// Returns true if a request on this connection has authenticated.
     pub(crate) fn is_authenticated(&self) -> bool {
-        let auth_state = self.auth_state.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*auth_state, AuthState::Authenticated(..))
+        self.slot.is_authenticated()
     }
 
     /// Completes when the connection should accept no further requests.
@@ -99,24 +96,16 @@ impl ConnectionAuth {
 
     /// Records a successful authentication. The first one takes a client slot, and fails if none is free.
     pub(super) fn set_authenticated(&self, clients: &Clients, credential: Credential) -> Result<(), Problem> {
-        let mut auth_state = self.auth_state.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *auth_state {
-            AuthState::Authenticated(_, shown) => *shown = credential,
-            AuthState::Unauthenticated(_) => {
-                let too_many = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.reject());
-                *auth_state =
-                    AuthState::Authenticated(clients.try_acquire().ok_or_else(too_many)?, credential);
-            }
+        if !self.slot.authenticate() {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, clients.reject()));
         }
+        *self.credential.lock() = Some(credential);
         Ok(())
     }
 
     /// Returns the credential of the connection, if it has authenticated.
     pub(super) fn credential(&self) -> Option<Credential> {
-        match &*self.auth_state.lock().unwrap_or_else(PoisonError::into_inner) {
-            AuthState::Authenticated(_, credential) => Some(credential.clone()),
-            AuthState::Unauthenticated(_) => None,
-        }
+        self.credential.lock().clone()
     }
 }
 
@@ -182,11 +171,11 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
         > MAX_HEAD_BYTES
     {
         let detail = format!("path and headers hold at most {MAX_HEAD_BYTES} bytes");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
     if request.headers.len() > MAX_HEADERS {
         let detail = format!("a request has at most {MAX_HEADERS} headers");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
     let host = host(request)?;
     if !gate.hosts.allows(&host) {
@@ -289,13 +278,13 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
 /// Handles an unknown path.
 pub(crate) async fn not_found(request: Request) -> Problem {
     let path = super::query::short(request.uri().path());
-    Problem::new(StatusCode::NOT_FOUND, "not_found_error", format!("there is no {path}")).hint("see /docs")
+    Problem::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, format!("there is no {path}")).hint("see /docs")
 }
 
 /// Handles a known path with the wrong method.
 pub(crate) async fn wrong_method(request: Request) -> Problem {
     let detail = format!("{} is not for this path", request.method());
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", detail).hint("see /docs")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, ErrorKind::InvalidRequest, detail).hint("see /docs")
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ mod tests {
     async fn authenticated_client_may_idle_longer() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (slot, _) = clients.preauth.acquire(peer);
+        let (slot, _) = clients.limiter.accept(peer).unwrap();
         let auth = ConnectionAuth::new(peer, slot);
         let timer = IdleTimer::new(auth.clone());
         let slept = async || {

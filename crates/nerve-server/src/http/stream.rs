@@ -2,10 +2,11 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::connection::{ReadHalf, WriteHalf};
@@ -18,7 +19,7 @@ const LINGER_BYTES: u64 = 32 * 1024 * 1024;
 /// Time to read them.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Both directions of a connection. The server and the code that lingers have a handle each.
+/// Both directions of a connection. The server and the code that lingers have a handle each, and use them one after the other.
 #[derive(Clone)]
 pub(super) struct Stream(Arc<Mutex<Halves>>);
 
@@ -57,7 +58,7 @@ impl Stream {
                 break Some(Version::Http1);
             }
         };
-        self.lock().buffered = first;
+        self.0.lock().buffered = first;
         Ok(detect_version)
     }
 
@@ -74,11 +75,6 @@ impl Stream {
         };
         let _ = tokio::time::timeout(LINGER_TIMEOUT, closing).await;
     }
-
-    /// Uncontended: one task uses the stream at a time.
-    fn lock(&self) -> MutexGuard<'_, Halves> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl AsyncRead for Stream {
@@ -87,7 +83,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut halves = self.lock();
+        let mut halves = self.0.lock();
         if !halves.buffered.is_empty() {
             let count = halves.buffered.len().min(buffer.remaining());
             buffer.put_slice(&halves.buffered[..count]);
@@ -109,7 +105,7 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.lock().write).poll_write(cx, bytes)
+        Pin::new(&mut self.0.lock().write).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -117,19 +113,19 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.lock().write).poll_write_vectored(cx, slices)
+        Pin::new(&mut self.0.lock().write).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.lock().write.is_write_vectored()
+        self.0.lock().write.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.lock().write).poll_flush(cx)
+        Pin::new(&mut self.0.lock().write).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.lock().write).poll_shutdown(cx)
+        Pin::new(&mut self.0.lock().write).poll_shutdown(cx)
     }
 }
 

@@ -196,7 +196,7 @@ impl Metrics {
 
     /// Counts a request that was rejected before it became a command.
     pub(crate) fn refused(&self) {
-        self.requests.with_label_values(&["unknown", "invalid_request_error"]).inc();
+        self.requests.with_label_values(&["unknown", ErrorKind::InvalidRequest.as_str()]).inc();
     }
 
     /// Renders all metrics. `nodes`: the existing nodes.

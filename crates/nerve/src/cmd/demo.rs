@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_api::EventMessage;
 use nerve_api::reply::{NodeHistory, Turn};
 use nerve_api::request::{CommandLine, CreateNode, GetHistory, Subscribe};
+use nerve_api::{ErrorKind, EventMessage};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
 use nerve_server::paths::ServerPaths;
@@ -80,7 +80,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     }
     let options = ExecuteOptions { timeout: Some(TIMEOUT), ..ExecuteOptions::default() };
     let data = match node.execute(prompt, &options).await {
-        Err(ClientError::Server(error)) if error.error_type == "blocked" => {
+        Err(ClientError::Server(error)) if error.kind() == Some(ErrorKind::Blocked) => {
             return cancel_dialog(args, node, &error.choices).await;
         }
         answered => answered?,

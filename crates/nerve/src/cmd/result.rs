@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nerve_api::ErrorKind;
 use nerve_api::reply::{ResultInfo, ResultList, Turn};
 use nerve_api::request::{ConversationMessage, ConversationOptions, ListResults, WebhookTarget};
 
@@ -61,11 +62,11 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
         }
         return execute::check(&data.response);
     }
-    let code = result.error_type.as_deref().map_or(FAILED, |error_type| match error_type {
+    let code = match result.error_type.as_deref().and_then(|error_type| error_type.parse().ok()) {
         // Not NOT_FOUND or USAGE: the result itself was found.
-        "not_found_error" | "invalid_request_error" => FAILED,
-        other => code_of(other),
-    });
+        None | Some(ErrorKind::NotFound | ErrorKind::InvalidRequest) => FAILED,
+        Some(kind) => code_of(kind),
+    };
     let message = result.error.clone().unwrap_or_else(|| format!("the execution is {status}"));
     let (hint, screen, choices) = (result.hint, result.screen, result.choices);
     Err(Failure { hint, screen, choices, ..Failure::new(code, message) }.into())

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nerve_api::ErrorKind;
 use nerve_client::{ClientError, NerveClient};
 use tokio::task::JoinSet;
 
@@ -87,7 +88,7 @@ fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<S
             Ok(()) => names.push(name),
             // The node or the server has already ended.
             Err(ClientError::Closed(_)) => {}
-            Err(error) if error.server().is_some_and(|error| error.error_type == "not_found_error") => {}
+            Err(error) if error.server().is_some_and(|error| error.kind() == Some(ErrorKind::NotFound)) => {}
             Err(error) => messages.push(format!("{thing} '{name}' could not be {how}: {error}")),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
+use nerve_api::ErrorKind;
 use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{ClientError, NerveClient, RemoteNode};
 use nerve_core::fork::branch::Branch;
@@ -16,8 +17,6 @@ const MAX_NAME_LEN: usize = 32;
 /// Maximum number of names to try.
 const MAX_NAMES: usize = 100;
 /// Error types of the server.
-const NAME_TAKEN: &str = "already_exists_error";
-const INTERNAL_ERROR: &str = "internal_error";
 
 /// The node was not started, or it is unknown whether it was.
 pub(super) struct StartFailure {
@@ -45,7 +44,7 @@ pub(super) async fn start(
             Ok(made) => return Ok((made, node)),
             Err(error) => error,
         };
-        let is_taken = error.server().is_some_and(|error| error.error_type == NAME_TAKEN);
+        let is_taken = error.server().is_some_and(|error| error.kind() == Some(ErrorKind::AlreadyExists));
         if plan.node.is_ok() || !is_taken || taken.len() >= MAX_NAMES {
             let possible_node = may_have_taken_effect(&error).then_some(node);
             return Err(StartFailure { error: error.into(), possible_node });
@@ -61,7 +60,7 @@ fn may_have_taken_effect(error: &ClientError) -> bool {
     match error {
         ClientError::Closed(unanswered) => unanswered.sent,
         ClientError::Protocol(_) => true,
-        ClientError::Server(error) => error.error_type == INTERNAL_ERROR,
+        ClientError::Server(error) => error.kind() == Some(ErrorKind::Internal),
         ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Formats a run's events as lines, for a standard error that is not a terminal.
 
 use nerve_api::reply::GateInfo;
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{ErrorKind, EventMessage, EventType};
 
 use super::rows::{format_duration, group_digits};
 use crate::out;
@@ -42,7 +42,9 @@ pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String>
                 tokens(number("tokens_used"))
             ),
         },
-        EventType::StepFailed if field("error_type") == "cancelled" => format!("step {step} cancelled"),
+        EventType::StepFailed if field("error_type") == ErrorKind::Cancelled.as_str() => {
+            format!("step {step} cancelled")
+        }
         EventType::StepFailed => {
             let retry =
                 event.data["retry_in"].as_f64().map(|delay| format!("; retry in {}", format_duration(delay)));

@@ -127,7 +127,8 @@ impl Multiplexer {
         let code = match error {
             PaneError::NoPane(_) | PaneError::NoServer(_) => NOT_FOUND,
             PaneError::Timeout(..) => TIMED_OUT,
-            PaneError::NotInstalled(_)
+            PaneError::NotBuilt(_)
+            | PaneError::NotInstalled(_)
             | PaneError::TooOld { .. }
             | PaneError::Refused(_)
             | PaneError::System { .. } => FAILED,
@@ -142,6 +143,9 @@ impl Multiplexer {
             (PaneError::NoServer(_), Multiplexer::Wezterm(_)) => failure.hint(
                 "start WezTerm or 'wezterm-mux-server --daemonize', or select another server with --socket",
             ),
+            (PaneError::NotBuilt(_), _) => {
+                failure.hint(format!("install a build of nerve with the feature '{command}'"))
+            }
             (PaneError::NotInstalled(_), _) => failure.hint("check this machine: nerve doctor"),
             (PaneError::TooOld { .. }, _) => failure.hint("install a newer one"),
             _ => failure,
@@ -187,6 +191,9 @@ mod tests {
         assert!(missing.hint.is_some_and(|hint| hint.contains("nerve tmux list")));
         let late = tmux.failure(&PaneError::Timeout("tmux", Duration::from_secs(1)));
         assert_eq!(late.code, TIMED_OUT);
+        let not_built = tmux.failure(&PaneError::NotBuilt("tmux"));
+        assert_eq!((not_built.code, not_built.message.as_str()), (FAILED, "this build has no tmux support"));
+        assert!(not_built.hint.is_some_and(|hint| hint.contains("the feature 'tmux'")));
         let none = Multiplexer::wezterm(None).failure(&PaneError::NoServer("wezterm"));
         assert!(none.hint.is_some_and(|hint| hint.contains("wezterm-mux-server")));
     }

@@ -1,4 +1,4 @@
-//! The only HTTP client of this crate, for model APIs and webhooks.
+//! The HTTP client for model APIs and webhooks.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -12,15 +12,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// Timeout of connecting.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The client for `http://` and `https://` with public root certificates. It follows no redirects, which could leak keys.
 /// Callers set timeouts.
-pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Formats an error with its causes; hyper's own message is only `client error (Connect)`.
-pub(crate) fn error_chain(error: &dyn Error) -> String {
+pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -45,19 +45,25 @@ pub async fn send(request: Request<Bytes>, limit: usize) -> Result<Response<Byte
 }
 
 /// Returns the shared client, which reuses connections.
-pub(crate) fn client() -> HttpClient {
+pub fn client() -> HttpClient {
     static CLIENT: OnceLock<HttpClient> = OnceLock::new();
     CLIENT
         .get_or_init(|| {
-            let mut http = HttpConnector::new();
-            http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-            http.enforce_http(false);
             let https = HttpsConnectorBuilder::new()
                 .with_webpki_roots()
                 .https_or_http()
                 .enable_http1()
-                .wrap_connector(http);
+                .wrap_connector(connector());
             Client::builder(TokioExecutor::new()).build(https)
         })
         .clone()
+}
+
+/// Creates the connector of all clients.
+pub(crate) fn connector() -> HttpConnector {
+    let mut http = HttpConnector::new();
+    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    http.set_nodelay(true);
+    http.enforce_http(false);
+    http
 }
