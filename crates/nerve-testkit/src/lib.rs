@@ -3,11 +3,9 @@
 //!
 //! * [`mock_agent`]: a scripted terminal program that behaves like an agent.
 //! * [`mock_model`]: a scripted model API for the real agents.
-//! * [`fake_wezterm`]: a stand-in for WezTerm's command line and server, for tests only.
 //! * [`Hermetic`]: an isolated home directory, with the settings of the real agents ([`AgentRecipe`]).
 //! * [`skip`], [`wait_until`], [`wait_for`]: skipping a test, and waiting for a condition.
 
-pub mod fake_wezterm;
 mod hermetic;
 pub mod mock_agent;
 pub mod mock_model;
