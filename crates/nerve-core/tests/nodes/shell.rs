@@ -175,7 +175,7 @@ async fn write_run_read_and_clear() {
     let text = long.repeat(3) + "日本語 end\n";
     let bytes = harness.engine.write_bytes(&at("cat"), text.clone().into_bytes()).await.unwrap();
     assert_eq!(bytes, text.len());
-    eventually("the text was not echoed completely", async || {
+    eventually("the whole text is echoed", async || {
         harness.buffer("cat", None).await.matches("日本語 end").count() >= 2
     })
     .await;
