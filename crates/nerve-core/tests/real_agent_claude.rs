@@ -19,8 +19,9 @@ use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_record::activity::{Activity, Status};
-use nerve_testkit::mock_model::{MockModel, Script, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use nerve_testkit::harness::RealAgent;
+use nerve_testkit::mock_model::{MockModel, Script};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, skip, wait_until_async};
 use nerve_types::Size;
 use tokio::sync::broadcast;
 
@@ -33,10 +34,6 @@ struct Harness {
     model: MockModel,
     home: Hermetic,
     node: NodeRef,
-}
-
-async fn model() -> MockModel {
-    serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap()
 }
 
 impl Harness {
@@ -54,24 +51,15 @@ impl Harness {
         renderer: Renderer,
         prepare: impl FnOnce(&Hermetic, &mut AgentRecipe),
     ) -> Option<Harness> {
-        if find_agent("claude").is_none() {
-            skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
-            return None;
-        }
-        let home = Hermetic::new().unwrap();
-        let model = model().await;
+        let agent = RealAgent::claude("real_agent_claude", renderer, Script::default()).await?;
+        let RealAgent { home, mut recipe, model } = agent;
         let cwd = home.work();
-        let mut recipe = home.claude(&cwd, &model.url(), renderer).unwrap();
         prepare(&home, &mut recipe);
         let engine = Engine::new(EngineConfig {
             nodes: FactoryConfig {
                 server: "test".into(),
                 history_dir: Some(home.root().join("history")),
-                profile_dir: None,
-                hook_relay: None,
-                hosting: None,
-                panes: Default::default(),
-                proxies: Default::default(),
+                ..FactoryConfig::default()
             },
             conversations: Some(home.root().join("conversations")),
             ..EngineConfig::default()
@@ -247,11 +235,8 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
     let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
     harness.wait(StateName::Busy).await;
     // Escape before the first words would only withdraw the prompt.
-    let deadline = tokio::time::Instant::now() + TURN;
-    while !harness.screen().await.contains("Slow words") {
-        assert!(tokio::time::Instant::now() < deadline, "{}", harness.screen().await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let answers = async || harness.screen().await.contains("Slow words");
+    assert!(wait_until_async(TURN, answers).await, "{}", harness.screen().await);
     harness.engine.send_interrupt(harness.node.clone().into(), Default::default()).await.unwrap();
     let interrupted = turn.await.unwrap().unwrap();
     assert_eq!(interrupted.attributes.get("interrupted").map(String::as_str), Some("true"));
@@ -280,7 +265,7 @@ async fn claude_full_screen_ten_turns() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_in_tmux_ten_turns() {
     if std::process::Command::new("tmux").arg("-V").output().is_err() {
-        return skip("real_agent_claude", "tmux is not installed");
+        return skip("claude_in_tmux_ten_turns", "tmux is not installed");
     }
     ten_turns(BackendKind::ClaudeTmux, Renderer::Classic).await;
 }

@@ -3,18 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::path::Path;
-use std::process::Output;
-use std::time::Duration;
 
 use nerve_proxy::{
     Budget, LogConfig, Proxy, ProxyConfig, Upstream, create_anthropic_proxy, create_openai_proxy,
 };
-use nerve_testkit::mock_model::{MockModel, Script, serve};
-use nerve_testkit::{Hermetic, Renderer, find_agent, skip};
+use nerve_testkit::harness::{CommandOutput, RealAgent};
+use nerve_testkit::mock_model::{MockModel, Script};
+use nerve_testkit::{Hermetic, Renderer};
 use serde_json::Value;
-
-/// Limit for a prompt that hangs.
-const TURN: Duration = Duration::from_secs(90);
 
 struct Setup {
     home: Hermetic,
@@ -24,12 +20,8 @@ struct Setup {
 
 impl Setup {
     async fn start(behind: &str, settings: impl FnOnce(ProxyConfig) -> ProxyConfig) -> Option<Setup> {
-        if find_agent("claude").is_none() {
-            skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
-            return None;
-        }
-        let home = Hermetic::new().unwrap();
-        let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
+        let agent = RealAgent::claude("real_agent_claude", Renderer::Classic, Script::default()).await?;
+        let RealAgent { home, model, .. } = agent;
         let log = Some(LogConfig { bodies: true, ..LogConfig::new(home.root().join("log.jsonl")) });
         let config =
             settings(ProxyConfig { log, ..ProxyConfig::new(Upstream::parse(&model.url()).unwrap()) });
@@ -41,21 +33,18 @@ impl Setup {
     }
 
     /// Runs one prompt without a terminal.
-    async fn run_prompt(&self, prompt: &str) -> Output {
+    async fn run_prompt(&self, prompt: &str) -> CommandOutput {
         let cwd = self.home.work();
         let recipe = self.home.claude(&cwd, &self.proxy.url(), Renderer::Classic).unwrap();
-        let mut command = tokio::process::Command::from(self.home.recipe_command(&recipe, &cwd));
-        command
-            .args(["-p", prompt, "--allowedTools", "Bash"])
-            .stdin(std::process::Stdio::null())
-            .kill_on_drop(true);
-        tokio::time::timeout(TURN, command.output()).await.expect("Claude Code timed out").unwrap()
+        let mut command = self.home.recipe_command(&recipe, &cwd);
+        command.args(["-p", prompt, "--allowedTools", "Bash"]);
+        RealAgent::run(command).await
     }
 
     async fn answer_of(&self, prompt: &str) -> String {
         let output = self.run_prompt(prompt).await;
-        assert!(output.status.success(), "{prompt}: {output:?}\n{}", self.log());
-        String::from_utf8(output.stdout).unwrap()
+        assert_eq!(output.code, 0, "{prompt}: {output:?}\n{}", self.log());
+        output.stdout
     }
 
     fn log(&self) -> String {
@@ -128,9 +117,8 @@ async fn claude_does_not_retry_an_exhausted_budget() {
         |config| ProxyConfig { budget: Budget { max_requests: Some(0), ..Budget::default() }, ..config };
     let Some(setup) = Setup::start("anthropic", limited).await else { return };
     let output = setup.run_prompt("hello there").await;
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(!output.status.success() && text.contains("budget of the nerve proxy is used up"), "{output:?}");
+    let text = format!("{}{}", output.stdout, output.stderr);
+    assert!(output.code != 0 && text.contains("budget of the nerve proxy is used up"), "{output:?}");
     assert!(setup.model.requests().iter().all(|request| request.method != "POST"), "{:?}", setup.paths());
     // Each of its requests is refused once.
     let refused = setup.proxy.spent().refused;

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_requests_but_those_of_connection_and_server_have_handlers() {
+    async fn all_requests_to_the_engine_have_handlers() {
         let dispatcher = dispatcher(Engine::new(EngineConfig::default()));
         let others = [RequestName::Subscribe, RequestName::Authenticate, RequestName::Shutdown];
         for name in RequestName::ALL {

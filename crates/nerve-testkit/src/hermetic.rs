@@ -106,6 +106,24 @@ impl Hermetic {
         command
     }
 
+    /// Runs git in `folder` with a made-up author; returns its output.
+    ///
+    /// # Panics
+    /// It fails.
+    #[track_caller]
+    pub fn git(&self, folder: &Path, args: &[&str]) -> String {
+        let author = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
+        let mut command = self.command("git");
+        let output =
+            command.env("GIT_CONFIG_NOSYSTEM", "1").current_dir(folder).args(author).args(args).output();
+        match output {
+            Ok(output) if output.status.success() => {
+                String::from_utf8_lossy(&output.stdout).trim_end().to_string()
+            }
+            failed => panic!("git {args:?}: {failed:?}"),
+        }
+    }
+
     /// Writes a file in the home and creates its directories.
     pub(crate) fn write_home(&self, path: &str, content: &str) -> io::Result<()> {
         let path = self.home().join(path);

@@ -3,11 +3,12 @@
 //!
 //! * [`mock_agent`]: a scripted terminal program that behaves like an agent.
 //! * [`mock_model`]: a scripted model API for the real agents.
-//! * [`fake_wezterm`]: a stand-in for WezTerm's command line and server, for tests only.
 //! * [`Hermetic`]: an isolated home directory, with the settings of the real agents ([`AgentRecipe`]).
-//! * [`skip`], [`wait_until`], [`wait_for`]: skipping a test, and waiting for a condition.
+//! * [`harness`]: what test suites share: commands, processes, terminals, multiplexers.
+//! * [`skip`]: skipping a test.
+//! * [`wait_until`], [`wait_for`], [`eventually`] and others: waiting for a condition.
 
-pub mod fake_wezterm;
+pub mod harness;
 mod hermetic;
 pub mod mock_agent;
 pub mod mock_model;
@@ -18,4 +19,4 @@ mod wait;
 pub use hermetic::Hermetic;
 pub use recipes::{AgentRecipe, Renderer, agents_dir, find_agent};
 pub use skip::skip;
-pub use wait::{wait_for, wait_until};
+pub use wait::{DEADLINE, eventually, wait_for, wait_until, wait_until_async, within_deadline};

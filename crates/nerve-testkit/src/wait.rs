@@ -2,6 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
+
+/// Limit for any step of a test; exceeded only if the test hangs.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
 const STEP: Duration = Duration::from_millis(5);
 
 /// Polls `condition` every 5 ms for at most `limit`. Returns whether it became true.
@@ -24,6 +29,33 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
     }
 }
 
+/// Awaits `work` for at most [`DEADLINE`].
+///
+/// # Panics
+/// With `what` after that.
+pub async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
+    timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("timed out: {what}"))
+}
+
+/// Polls `condition` every 5 ms for at most `limit`. Returns whether it became true.
+#[must_use]
+pub async fn wait_until_async(limit: Duration, mut condition: impl AsyncFnMut() -> bool) -> bool {
+    let waiting = async {
+        while !condition().await {
+            tokio::time::sleep(STEP).await;
+        }
+    };
+    timeout(limit, waiting).await.is_ok()
+}
+
+/// Polls `condition` until it is true, for at most [`DEADLINE`].
+///
+/// # Panics
+/// With `what` after that.
+pub async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
+    assert!(wait_until_async(DEADLINE, condition).await, "timed out: {what}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +69,16 @@ mod tests {
         }));
         assert_eq!(wait_for(Duration::ZERO, || None::<()>), None);
         assert_eq!(wait_for(Duration::ZERO, || Some(1)), Some(1));
+    }
+
+    #[tokio::test]
+    async fn async_conditions_are_polled() {
+        let mut looks = 0;
+        eventually("third look", async || {
+            looks += 1;
+            looks == 3
+        })
+        .await;
+        assert_eq!(within_deadline("a value", async { 1 }).await, 1);
     }
 }

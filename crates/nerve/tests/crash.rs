@@ -13,10 +13,11 @@ mod recording;
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use nerve_testkit::harness::{is_alive, signal};
 use nerve_testkit::wait_until;
 use rustix::process::Signal;
 
-use harness::{DEADLINE, Home, alive, pid_in, signal};
+use harness::{DEADLINE, Home, pid_in};
 use recording::{Recording, assert_counts, numbers};
 
 /// Maximum time a block waits for its timer.
@@ -78,7 +79,7 @@ fn rounds(home: &Home, script: &str, rounds: u64, random: &mut Random) -> Vec<Du
         std::thread::sleep(moment.saturating_sub(begun.elapsed()));
         let killed = now();
         signal(host, Signal::KILL);
-        assert!(wait_until(DEADLINE, || !alive(host)));
+        assert!(wait_until(DEADLINE, || !is_alive(host)));
         losses.push(loss(&Recording::of(&file), killed));
         assert!(wait_until(DEADLINE, || home.info("clock")["state"] == "stopped"));
     }

@@ -4,21 +4,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
-use nerve_testkit::mock_model::{MockModel, Script, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip, wait_for, wait_until};
+use nerve_testkit::harness::RealAgent;
+use nerve_testkit::mock_model::Script;
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_for, wait_until};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 struct Fixture {
-    home: Hermetic,
-    recipe: AgentRecipe,
-    model: MockModel,
+    agent: RealAgent,
 }
 
 impl Fixture {
@@ -30,16 +29,13 @@ impl Fixture {
         agent: &str,
         recipe: impl Fn(&Hermetic, &str, &Path) -> std::io::Result<AgentRecipe>,
     ) -> Option<Fixture> {
-        if find_agent(agent).is_none() {
-            skip("real_agent_branch", &format!("the pinned {agent} is not installed (cargo xtask setup)"));
-            return None;
-        }
-        let home = Hermetic::new().unwrap();
-        let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
-        let project = home.work().canonicalize().unwrap().join("project");
-        fs::create_dir(&project).unwrap();
-        let recipe = recipe(&home, &model.url(), &project).unwrap();
-        let fixture = Fixture { home, recipe, model };
+        let configure = |home: &Hermetic, url: &str| {
+            let project = home.work().canonicalize()?.join("project");
+            fs::create_dir(&project)?;
+            recipe(home, url, &project)
+        };
+        let agent = RealAgent::new("real_agent_branch", agent, Script::default(), configure).await?;
+        let fixture = Fixture { agent };
         fs::write(fixture.project().join("file.txt"), "as it was\n").unwrap();
         fixture.git(&fixture.project(), &["init", "--quiet", "--initial-branch=main"]);
         fixture.git(&fixture.project(), &["add", "--all"]);
@@ -48,37 +44,26 @@ impl Fixture {
     }
 
     fn project(&self) -> PathBuf {
-        self.home.work().canonicalize().unwrap().join("project")
+        self.agent.home.work().canonicalize().unwrap().join("project")
     }
 
     fn git(&self, folder: &Path, args: &[&str]) -> String {
-        let me = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
-        let output = self.home.command("git").current_dir(folder).args(me).args(args).output().unwrap();
-        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim_end().to_string()
+        self.agent.home.git(folder, args)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command: Command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
-        command.current_dir(self.project()).args(arguments).envs(self.recipe.env.iter().cloned());
+        let mut command = self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments);
+        command.current_dir(self.project());
         command
-    }
-
-    /// Runs nerve off this thread: the model has to answer meanwhile.
-    async fn run(mut command: Command) -> Output {
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
     async fn ok(&self, arguments: &[&str]) -> String {
         Fixture::succeeds(self.command(arguments)).await
     }
 
+    /// Runs a command that must succeed while the model answers.
     async fn succeeds(command: Command) -> String {
-        let told = format!("{command:?}");
-        let output = Fixture::run(command).await;
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{told}: {}\n{out}\n{err}", output.status);
-        out.into_owned()
+        RealAgent::run(command).await.success()
     }
 
     async fn json(&self, arguments: &[&str]) -> Value {
@@ -92,7 +77,7 @@ impl Fixture {
             [&body["messages"], &body["input"], &body["contents"]].map(Value::to_string).concat()
         };
         let request = || {
-            let mut requests = self.model.requests().into_iter().map(|request| said(&request.body));
+            let mut requests = self.agent.model.requests().into_iter().map(|request| said(&request.body));
             requests.rfind(|body| body.contains(word))
         };
         tokio::task::block_in_place(|| wait_for(TIMEOUT, request))
@@ -111,17 +96,17 @@ async fn claude_branches_from_first_turn_with_its_files() {
     let project = fixture.project();
     let made = project.join("made.txt");
     fixture.ok(&["server", "start"]).await;
-    let command = fixture.recipe.argv.join(" ");
+    let command = fixture.agent.command_line();
     fixture.ok(&["server", "node", "create", "c", "--command", &command]).await;
     // The agent changes a file itself; its tool names it by its whole path.
     let prompt = format!("wordalpha WRITETOOL FILE={}", made.display());
-    Fixture::run(fixture.command(&["server", "node", "execute", "c", &prompt])).await;
+    RealAgent::run(fixture.command(&["server", "node", "execute", "c", &prompt])).await;
     fixture.ok(&["server", "node", "wait", "c", "--until", "blocked", "--timeout", "60"]).await;
     fixture.ok(&["server", "node", "answer", "c", "1", "--wait"]).await;
     let info = fixture.json(&["server", "node", "info", "c"]).await;
     let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
     let host = info["metadata"]["host"].as_str().unwrap();
-    let socket = fixture.home.nerve_home().join("run/hosts").join(host).join("snapshot");
+    let socket = fixture.agent.home.nerve_home().join("run/hosts").join(host).join("snapshot");
     let mut snapshot = fixture.command(&["snapshot", "--label", "after the first"]);
     snapshot.env("NERVE_RECORDER_SOCKET", &socket).env("NERVE_RECORDING", &recording);
     Fixture::succeeds(snapshot).await;
@@ -168,11 +153,11 @@ async fn claude_branches_from_first_turn_with_its_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_recorded_without_server_is_branched() {
     let Some(fixture) = Fixture::new().await else { return };
-    let file = fixture.home.work().join("session.ahr");
+    let file = fixture.agent.home.work().join("session.ahr");
     let mut record = fixture.command(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--"]);
-    record.args(&fixture.recipe.argv).stdin(Stdio::null());
+    record.args(&fixture.agent.recipe.argv).stdin(Stdio::null());
     let mut recorder = record.spawn().unwrap();
-    let hosts = fixture.home.nerve_home().join("hosts");
+    let hosts = fixture.agent.home.nerve_home().join("hosts");
     let id = {
         let hosts = hosts.clone();
         let entry = move || fs::read_dir(&hosts).ok()?.flatten().next().map(|entry| entry.path());
@@ -199,7 +184,7 @@ async fn session_recorded_without_server_is_branched() {
         let answer: &'static str =
             if word == "wordalpha" { "You said: wordalpha" } else { "You said: wordbeta" };
         fixture.eventually(answer, shows(answer)).await;
-        let socket = fixture.home.nerve_home().join("run/hosts").join(&id).join("snapshot");
+        let socket = fixture.agent.home.nerve_home().join("run/hosts").join(&id).join("snapshot");
         let mut snapshot = fixture.command(&["snapshot", "--label", word]);
         snapshot.env("NERVE_RECORDER_SOCKET", &socket).env("NERVE_RECORDING", &file);
         Fixture::succeeds(snapshot).await;
@@ -208,7 +193,7 @@ async fn session_recorded_without_server_is_branched() {
     tokio::task::spawn_blocking(move || recorder.wait()).await.unwrap().unwrap();
     let meta = Meta::load(&file).unwrap().unwrap();
     assert!(meta.agent_session.is_some() && meta.transcript.is_some(), "the agent's hooks told it: {meta:?}");
-    assert_eq!(meta.asked, fixture.recipe.argv);
+    assert_eq!(meta.asked, fixture.agent.recipe.argv);
     let lines = snapshots::read(&file).unwrap();
     let labels: Vec<&str> = lines.iter().filter_map(|line| line.label.as_deref()).collect();
     assert_eq!(labels, ["wordalpha", "wordbeta", "end"]);
@@ -226,7 +211,7 @@ impl Fixture {
         let info = self.json(&["server", "node", "info", "c"]).await;
         let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
         let socket =
-            self.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
+            self.agent.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
         let mut snapshot = self.command(&["snapshot", "--label", "first"]);
         snapshot.env("NERVE_RECORDER_SOCKET", socket.join("snapshot")).env("NERVE_RECORDING", &recording);
         Fixture::succeeds(snapshot).await;
@@ -241,7 +226,7 @@ async fn codex_branch_has_full_conversation_and_old_files() {
         return;
     };
     fixture.ok(&["server", "start"]).await;
-    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.recipe.argv.join(" ")]).await;
+    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.agent.command_line()]).await;
     // It asks whether it may trust the folder.
     fixture.ok(&["server", "node", "wait", "c", "--until", "blocked", "--timeout", "60"]).await;
     fixture.ok(&["server", "node", "answer", "c", "1"]).await;
@@ -266,7 +251,7 @@ async fn codex_branch_has_full_conversation_and_old_files() {
 /// the branch has only the first turn and its own folder. Returns the branch's node.
 async fn branch_twice_and_check(fixture: &Fixture) -> String {
     fixture.ok(&["server", "start"]).await;
-    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.recipe.argv.join(" ")]).await;
+    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.agent.command_line()]).await;
     fixture.ok(&["server", "node", "execute", "c", "wordalpha", "--timeout", "90"]).await;
     let recording = fixture.snapshot_and_change().await;
     // Some think of a title after their answer.

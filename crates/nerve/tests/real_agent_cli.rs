@@ -3,49 +3,38 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use nerve_host::connection::Connection;
 use nerve_host::{CONTROL, registry};
 use nerve_record::ahr::Reader;
 use nerve_record::replay::TerminalReplay;
-use nerve_testkit::mock_model::{MockModel, Script, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, agents_dir, find_agent, skip};
+use nerve_testkit::harness::{CommandOutput, RealAgent, signal};
+use nerve_testkit::mock_model::Script;
+use nerve_testkit::{Hermetic, Renderer, agents_dir, eventually, find_agent, skip};
+use rustix::process::Signal;
 
 struct Fixture {
-    home: Hermetic,
-    recipe: AgentRecipe,
-    _model: MockModel,
+    agent: RealAgent,
 }
 
 impl Fixture {
     async fn new() -> Option<Fixture> {
-        if find_agent("claude").is_none() {
-            skip("real_agent_cli", "the pinned Claude Code is not installed (cargo xtask setup)");
-            return None;
-        }
-        let home = Hermetic::new().unwrap();
-        let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
-        let recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
-        Some(Fixture { home, recipe, _model: model })
+        let agent = RealAgent::claude("real_agent_cli", Renderer::Classic, Script::default()).await?;
+        Some(Fixture { agent })
     }
 
-    /// Runs nerve off this thread: the model has to answer meanwhile.
-    async fn nerve(&self, arguments: &[&str]) -> Output {
-        let mut command: Command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
-        command.args(arguments).envs(self.recipe.env.iter().cloned());
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    /// Runs nerve while the model answers.
+    async fn nerve(&self, arguments: &[&str]) -> CommandOutput {
+        RealAgent::run(self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments)).await
     }
 
     async fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.nerve(arguments).await;
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "nerve {arguments:?}: {}\n{out}\n{err}", output.status);
-        out.into_owned()
+        self.nerve(arguments).await.success()
     }
 
     fn command(&self) -> String {
-        self.recipe.argv.join(" ")
+        self.agent.command_line()
     }
 }
 
@@ -73,8 +62,7 @@ async fn ask_and_server_node_answer() {
         "You said: hello again\n"
     );
     let blocked = fixture.nerve(&["server", "node", "execute", "c", "TOUCHTOOL please"]).await;
-    assert_eq!(blocked.status.code(), Some(5), "{}", String::from_utf8_lossy(&blocked.stderr));
-    assert!(String::from_utf8_lossy(&blocked.stderr).contains("Do you want to proceed?"));
+    blocked.assert_stderr(5, &["Do you want to proceed?"]);
     let answered = fixture.ok(&["server", "node", "answer", "c", "1", "--wait"]).await;
     assert!(answered.contains("END-OF-TOOL"), "{answered}");
     let history = fixture.ok(&["server", "node", "history", "c", "--op", "send"]).await;
@@ -102,7 +90,7 @@ async fn recording_survives_server_and_replays_last_screen() {
         TerminalReplay::read_all(&mut Reader::open(&recording).unwrap(), |lost| panic!("{lost}")).unwrap();
     assert_eq!(replay.terminal.tail(usize::MAX).join("\n"), live);
 
-    let cast = fixture.home.work().join("session.cast");
+    let cast = fixture.agent.home.work().join("session.cast");
     fixture
         .ok(&["export", recording.to_str().unwrap(), "--format", "asciicast2", "-o", cast.to_str().unwrap()])
         .await;
@@ -133,7 +121,7 @@ async fn claude_is_forked_by_restarted_server() {
     assert_eq!(said, "You said: in the fork wordgamma\n");
     fixture.ok(&["server", "node", "execute", "c", "in the source wordbeta"]).await;
     let asked = |word: &str| {
-        let mut requests = fixture._model.requests().into_iter().map(|request| request.body.to_string());
+        let mut requests = fixture.agent.model.requests().into_iter().map(|request| request.body.to_string());
         requests.rfind(|body| body.contains(word)).unwrap()
     };
     assert!(asked("wordgamma").contains("wordalpha") && !asked("wordgamma").contains("wordbeta"));
@@ -141,15 +129,12 @@ async fn claude_is_forked_by_restarted_server() {
 
     // What is typed into the agent begins another conversation; its hooks tell which.
     fixture.ok(&["server", "node", "run", "c", "/clear"]).await;
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while id().await == before {
-        assert!(std::time::Instant::now() < deadline, "the hook of /clear was not heard");
-    }
+    eventually("the hook of /clear is heard", async || id().await != before).await;
     fixture.ok(&["server", "stop"]).await;
 }
 
 fn hosts_of(fixture: &Fixture) -> PathBuf {
-    fixture.home.nerve_home().join("hosts")
+    fixture.agent.home.nerve_home().join("hosts")
 }
 
 /// Returns the live model's text once the recording contains all of it. An agent's screen changes often, so this
@@ -171,7 +156,7 @@ async fn accepted_by_asciinema(fixture: &Fixture, cast: &Path) {
         return skip("asciinema cat", "asciinema is not installed (cargo xtask setup)");
     }
     // On a terminal of its own: version 2.2 does not start without one.
-    let mut command = fixture.home.command("script");
+    let mut command = fixture.agent.home.command("script");
     command.args(["-qec", &format!("asciinema cat '{}'", cast.display()), "/dev/null"]);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
@@ -184,7 +169,7 @@ const TWO_TURNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/two
 
 /// Starts a server whose PATH has the pinned agent as `claude`.
 async fn start_with_claude_on_path(fixture: &Fixture) {
-    let bin = fixture.home.work().join("bin");
+    let bin = fixture.agent.home.work().join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let agent = find_agent("claude").unwrap();
     let script = format!("#!/bin/sh\nexec '{}' --permission-mode default \"$@\"\n", agent.display());
@@ -192,10 +177,9 @@ async fn start_with_claude_on_path(fixture: &Fixture) {
     std::fs::set_permissions(bin.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    let mut command: Command = fixture.home.command(env!("CARGO_BIN_EXE_nerve"));
-    command.args(["server", "start"]).envs(fixture.recipe.env.iter().cloned()).env("PATH", path);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut command = fixture.agent.command(env!("CARGO_BIN_EXE_nerve"), &["server", "start"]);
+    command.env("PATH", path);
+    RealAgent::run(command).await.success();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,22 +225,18 @@ async fn claude_run_survives_its_server() {
 }
 
 async fn wait_for(fixture: &Fixture, is_it: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
-    loop {
-        let status = fixture.ok(&["server", "graph", "status", "r1", "--json"]).await;
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-        if is_it(&status) {
-            return status;
-        }
-        assert!(std::time::Instant::now() < deadline, "{status}");
-    }
+    let mut status = serde_json::Value::Null;
+    eventually("the run's state", async || {
+        status = fixture.nerve(&["server", "graph", "status", "r1", "--json"]).await.json();
+        is_it(&status)
+    })
+    .await;
+    status
 }
 
 async fn kill_server(fixture: &Fixture) {
-    let status: serde_json::Value =
-        serde_json::from_str(&fixture.ok(&["server", "status", "--json"]).await).unwrap();
-    let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let status = fixture.nerve(&["server", "status", "--json"]).await.json();
+    signal(status["pid"].as_u64().unwrap().try_into().unwrap(), Signal::KILL);
 }
 
 /// All four agents from PATH, with the settings of their recipes in one home. They run in a new folder each time, so

@@ -2,21 +2,15 @@
 //! on loopback. Checks the tool calls of the model and the results it receives.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use nerve_testkit::harness::RealAgent;
+use nerve_testkit::mock_model::{Answer, Script, ToolCall};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer};
 use serde_json::{Value, json};
 
 const NERVE: &str = env!("CARGO_BIN_EXE_nerve");
-/// Claude Code starts, and starts nerve, within seconds.
-const TURN: Duration = Duration::from_secs(120);
 
 struct Fixture {
-    home: Hermetic,
-    recipe: AgentRecipe,
-    model: MockModel,
+    agent: RealAgent,
 }
 
 impl Drop for Fixture {
@@ -24,7 +18,7 @@ impl Drop for Fixture {
         for arguments in
             [&["server", "stop", "--force", "--timeout", "5"][..], &["host", "stop", "--all"][..]]
         {
-            let _ = self.home.command(NERVE).args(arguments).output();
+            let _ = self.agent.command(NERVE, arguments).output();
         }
     }
 }
@@ -44,44 +38,32 @@ impl Fixture {
 
     /// The same with what `server` says of the MCP server, which it may start.
     async fn with(script: Script, server: impl FnOnce(&Hermetic, &AgentRecipe) -> Value) -> Option<Fixture> {
-        if find_agent("claude").is_none() {
-            skip("real_agent_mcp", "the pinned Claude Code is not installed (cargo xtask setup)");
-            return None;
-        }
-        let home = Hermetic::new().unwrap();
-        let model = serve("127.0.0.1:0".parse().unwrap(), script).await.unwrap();
-        let mut recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
-        let config = json!({ "mcpServers": { "nerve": server(&home, &recipe) } });
-        let file = home.work().join("mcp.json");
-        std::fs::write(&file, config.to_string()).unwrap();
-        let more =
-            ["--mcp-config", file.to_str().unwrap(), "--strict-mcp-config", "--allowedTools", "mcp__nerve"];
-        recipe.argv.extend(more.map(str::to_string));
-        Some(Fixture { home, recipe, model })
-    }
-
-    /// Runs a command to its end, off this thread: the model has to answer meanwhile.
-    async fn run(&self, mut command: Command) -> String {
-        let words = format!("{command:?}");
-        command.stdin(Stdio::null());
-        let running = tokio::task::spawn_blocking(move || {
-            assert_cmd::Command::from_std(command).timeout(TURN).output()
-        });
-        let output = running.await.unwrap().unwrap();
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{words}: {}\n{out}\n{err}", output.status);
-        out.into_owned()
+        let configure = |home: &Hermetic, url: &str| {
+            let mut recipe = home.claude(&home.work(), url, Renderer::Classic)?;
+            let config = json!({ "mcpServers": { "nerve": server(home, &recipe) } });
+            let file = home.work().join("mcp.json");
+            std::fs::write(&file, config.to_string())?;
+            let more = [
+                "--mcp-config",
+                file.to_str().unwrap(),
+                "--strict-mcp-config",
+                "--allowedTools",
+                "mcp__nerve",
+            ];
+            recipe.argv.extend(more.map(str::to_string));
+            Ok(recipe)
+        };
+        let agent = RealAgent::new("real_agent_mcp", "claude", script, configure).await?;
+        Some(Fixture { agent })
     }
 
     async fn nerve(&self, arguments: &[&str]) -> String {
-        let mut command = self.home.command(NERVE);
-        command.args(arguments).envs(self.recipe.env.iter().cloned());
-        self.run(command).await
+        RealAgent::run(self.agent.command(NERVE, arguments)).await.success()
     }
 
     /// Returns the tool results the model received, in order.
     fn tool_results(&self) -> Vec<Value> {
-        let requests = self.model.requests();
+        let requests = self.agent.model.requests();
         let Some(last) = requests
             .iter()
             .rev()
@@ -109,7 +91,7 @@ async fn claude_lists_creates_uses_and_stops_a_node() {
     let Some(fixture) = Fixture::new(script, &[]).await else { return };
     fixture.nerve(&["server", "start"]).await;
     // Claude Code is a node of the server that it drives.
-    let command = shell_words::join(&fixture.recipe.argv);
+    let command = shell_words::join(&fixture.agent.recipe.argv);
     fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
     // The model is given a result's object, and of a failure the text.
     for (prompt, expected) in [
@@ -139,9 +121,10 @@ async fn claude_without_server_gets_hint_or_own_nodes() {
     for (mcp_args, expected) in [(&[][..], "nerve server start"), (&["--in-process"][..], r#"{"nodes":[]}"#)]
     {
         let Some(fixture) = Fixture::new(script.clone(), mcp_args).await else { return };
-        let mut recipe = fixture.recipe.clone();
+        let mut recipe = fixture.agent.recipe.clone();
         recipe.argv.extend(["-p", "SHOW them"].map(str::to_string));
-        let answer = fixture.run(fixture.home.recipe_command(&recipe, &fixture.home.work())).await;
+        let home = &fixture.agent.home;
+        let answer = RealAgent::run(home.recipe_command(&recipe, &home.work())).await.success();
         assert!(answer.contains(expected), "{answer}");
     }
 }
@@ -154,7 +137,7 @@ async fn interrupted_claude_withdraws_its_prompt() {
     let script = script_tool(script, "WAIT", "nerve_execute", long);
     let Some(fixture) = Fixture::new(script, &[]).await else { return };
     fixture.nerve(&["server", "start"]).await;
-    let command = shell_words::join(&fixture.recipe.argv);
+    let command = shell_words::join(&fixture.agent.recipe.argv);
     fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
     fixture.nerve(&["server", "node", "execute", "boss", "MAKE one"]).await;
     fixture.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
@@ -191,7 +174,7 @@ async fn claude_creates_uses_and_stops_a_node_over_http() {
     let script = script_tool(script, "WAIT", "nerve_execute", long);
     let script = script_tool(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
     let Some(fixture) = Fixture::with(script, over_http).await else { return };
-    let command = shell_words::join(&fixture.recipe.argv);
+    let command = shell_words::join(&fixture.agent.recipe.argv);
     fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
     let check_turn = async |prompt: &str, expected: &str| {
         let answer = fixture.nerve(&["server", "node", "execute", "boss", prompt]).await;

@@ -3,14 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
 use std::time::Duration;
 
 use nerve_core::executions::follow::Follow;
 use nerve_record::executions::ExecutionLine;
-use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
-use serde_json::Value;
+use nerve_testkit::Renderer;
+use nerve_testkit::harness::{CommandOutput, RealAgent};
+use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 
 /// A pipeline, quotes, a folder that is left behind, and the terminal that it is run on.
 const ODD_COMMAND: &str = "mkdir -p sub && cd sub && printf '%s\\n' \"it's $((6 * 7))\" b | sort -r; test -t 1 && echo on-a-terminal; cat";
@@ -19,17 +18,11 @@ const ODD_COMMAND: &str = "mkdir -p sub && cd sub && printf '%s\\n' \"it's $((6 
 const HEREDOC_COMMAND: &str = "cat <<'EOF' | tee made.txt\nit's \"$x\" `y` \\ # z\nEOF";
 
 struct Fixture {
-    home: Hermetic,
-    recipe: AgentRecipe,
-    _model: MockModel,
+    agent: RealAgent,
 }
 
 impl Fixture {
     async fn new() -> Option<Fixture> {
-        if find_agent("claude").is_none() {
-            skip("real_agent_tools", "the pinned Claude Code is not installed (cargo xtask setup)");
-            return None;
-        }
         let run = |command: &str| {
             Answer::tool(
                 "I will run it.",
@@ -40,46 +33,37 @@ impl Fixture {
             .rule("ODDTOOL", run(ODD_COMMAND))
             .rule("HERETOOL", run(HEREDOC_COMMAND))
             .rule("FOLDERTOOL", run("pwd; exit 3"));
-        let home = Hermetic::new().unwrap();
-        let model = serve("127.0.0.1:0".parse().unwrap(), script).await.unwrap();
-        let recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
-        let fixture = Fixture { home, recipe, _model: model };
+        let agent = RealAgent::claude("real_agent_tools", Renderer::Classic, script).await?;
+        let fixture = Fixture { agent };
         fixture.ok(&["server", "start"]).await;
         Some(fixture)
     }
 
-    /// Runs nerve off this thread: the model has to answer meanwhile.
-    async fn nerve(&self, arguments: &[&str]) -> Output {
-        let mut command: Command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
-        command.args(arguments).envs(self.recipe.env.iter().cloned());
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    /// Runs nerve while the model answers.
+    async fn nerve(&self, arguments: &[&str]) -> CommandOutput {
+        RealAgent::run(self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments)).await
     }
 
     async fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.nerve(arguments).await;
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "nerve {arguments:?}: {}\n{out}\n{err}", output.status);
-        out.into_owned()
+        self.nerve(arguments).await.success()
     }
 
     async fn create(&self, more: &[&str]) {
-        let command = self.recipe.argv.join(" ");
+        let command = self.agent.command_line();
         let create = ["server", "node", "create", "c", "--command", &command, "--cols", "160"];
         self.ok(&[&create[..], more].concat()).await;
     }
 
     async fn recording(&self) -> PathBuf {
-        let info: Value =
-            serde_json::from_str(&self.ok(&["server", "node", "info", "c", "--json"]).await).unwrap();
+        let info = self.nerve(&["server", "node", "info", "c", "--json"]).await.json();
         PathBuf::from(info["metadata"]["recording"].as_str().unwrap())
     }
 
     /// Lets it run what it asks for; gives back the dialog and the answer.
     async fn run_allowed(&self, prompt: &str) -> (String, String) {
         let blocked = self.nerve(&["server", "node", "execute", "c", prompt]).await;
-        let dialog = String::from_utf8_lossy(&blocked.stderr).into_owned();
-        assert_eq!(blocked.status.code(), Some(5), "{dialog}");
-        (dialog, self.ok(&["server", "node", "answer", "c", "1", "--wait"]).await)
+        assert_eq!(blocked.code, 5, "{blocked:?}");
+        (blocked.stderr, self.ok(&["server", "node", "answer", "c", "1", "--wait"]).await)
     }
 
     /// What is listed of its last execution, when its end is.

@@ -9,8 +9,9 @@ use nerve_core::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec}
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
-use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip, wait_until};
+use nerve_testkit::harness::RealAgent;
+use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_until};
 use nerve_types::Size;
 
 /// Timeout of one turn. A loaded machine makes agents ten times slower.
@@ -30,18 +31,15 @@ fn at(node: &str) -> NodeRef {
 impl Harness {
     /// Creates an engine and a model for an agent; `None` if the agent is not installed.
     async fn new(agent: &str) -> Option<Harness> {
-        if find_agent(agent).is_none() {
-            skip(&format!("forks of {agent}"), "the pinned agent is not installed (cargo xtask setup)");
-            return None;
-        }
-        let home = Hermetic::new().unwrap();
-        let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
-        let recipe = match agent {
-            "claude" => home.claude(&home.work(), &model.url(), Renderer::Classic),
-            "codex" => home.codex(&model.url(), Renderer::Classic),
-            "gemini" => home.gemini(&model.url()),
-            _ => home.opencode(&model.url()),
+        let configure = |home: &Hermetic, url: &str| match agent {
+            "claude" => home.claude(&home.work(), url, Renderer::Classic),
+            "codex" => home.codex(url, Renderer::Classic),
+            "gemini" => home.gemini(url),
+            _ => home.opencode(url),
         };
+        let test = format!("forks of {agent}");
+        let prepared = RealAgent::new(&test, agent, Script::default(), configure).await?;
+        let RealAgent { home, recipe, model } = prepared;
         let engine = Engine::new(EngineConfig {
             nodes: FactoryConfig {
                 server: "test".into(),
@@ -50,7 +48,7 @@ impl Harness {
             },
             ..EngineConfig::default()
         });
-        Some(Harness { engine, model, home, recipe: recipe.unwrap() })
+        Some(Harness { engine, model, home, recipe })
     }
 
     async fn create(&self, node: &str, more: &[&str]) -> NodeInfo {
@@ -260,7 +258,12 @@ async fn claude_fork_after_clear_uses_new_conversation() {
         .await
         .unwrap();
     let status = harness.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
-    let is_new = || fs::read_to_string(&status).is_ok_and(|status| !status.contains(&session_id(&source)));
+    // Claude Code rewrites this file in place: it may be read empty or half written.
+    let is_new = || {
+        let status = fs::read(&status).ok().and_then(|status| serde_json::from_slice(&status).ok());
+        let id = status.as_ref().and_then(|status: &serde_json::Value| status["sessionId"].as_str());
+        id.is_some_and(|id| id != session_id(&source))
+    };
     assert!(wait_until(TURN, is_new), "the session id did not change: {}", harness.screen("c").await);
     harness.wait_ready("c").await;
     let error = harness.fork("c", "x", None).await.unwrap_err();

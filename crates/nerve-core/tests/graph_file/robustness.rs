@@ -1,6 +1,6 @@
 //! Malicious, very large and random files.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nerve_core::graph::file::GraphFile;
 use proptest::prelude::*;
@@ -8,37 +8,55 @@ use serde_json::Value;
 
 use crate::problems;
 
+/// Loads graphs of 1,000 and of 10,000 steps and asserts that the time per step does not grow with their number.
+fn assert_linear(steps: impl Fn(usize) -> String) {
+    let fastest = |count| {
+        let yaml = steps(count);
+        let load = |_| {
+            let started = Instant::now();
+            assert_eq!(GraphFile::from_yaml(&yaml, "large.yaml").unwrap().steps.len(), count);
+            started.elapsed()
+        };
+        (0..3).map(load).min().unwrap()
+    };
+    let (few, many) = (fastest(1_000), fastest(10_000));
+    // Ten times the steps; a hundred times the time if it were quadratic.
+    assert!(many < few * 50, "{few:?}, then {many:?}");
+}
+
 #[test]
-fn ten_thousand_steps_load_fast() {
-    let mut yaml = String::from(
-        "graph: large\nmax_parallel: 4\nnodes:\n  c: {type: claude}\nsteps:\n  - {id: s0, node: c}\n",
-    );
-    for step in 1..10_000 {
-        let before = step - 1;
-        yaml.push_str(&format!(
-            "  - id: s{step}\n    node: c\n    input: \"do {{{{ steps.s{before}.text }}}} of {{{{ steps.s0 }}}}\"\n    depends_on: [s{before}]\n"
-        ));
-    }
-    let started = Instant::now();
-    let file = GraphFile::from_yaml(&yaml, "large.yaml").unwrap();
-    let took = started.elapsed();
-    assert_eq!(file.steps.len(), 10_000);
-    assert!(took < Duration::from_secs(5), "{took:?}");
+fn load_time_grows_with_number_of_steps() {
+    assert_linear(|count| {
+        let mut yaml = String::from(
+            "graph: large\nmax_parallel: 4\nnodes:\n  c: {type: claude}\nsteps:\n  - {id: s0, node: c}\n",
+        );
+        for step in 1..count {
+            let before = step - 1;
+            yaml.push_str(&format!(
+                "  - id: s{step}\n    node: c\n    input: \"do {{{{ steps.s{before}.text }}}} of {{{{ steps.s0 }}}}\"\n    depends_on: [s{before}]\n"
+            ));
+        }
+        yaml
+    });
 }
 
 /// Each step refers to a different, distant predecessor.
-#[test]
-fn ten_thousand_distant_references_load_fast() {
+fn distant_references(count: usize) -> String {
     let mut yaml = String::from("graph: far\nsteps:\n  - {id: s0, node: n}\n");
-    for step in 1..10_000 {
+    for step in 1..count {
         let (before, far) = (step - 1, step / 2);
         yaml.push_str(&format!(
             "  - {{id: s{step}, node: n, input: \"{{{{ steps.s{far} }}}}\", depends_on: [s{before}]}}\n"
         ));
     }
-    let started = Instant::now();
+    yaml
+}
+
+#[test]
+fn distant_references_load_in_linear_time() {
+    assert_linear(distant_references);
+    let yaml = distant_references(10_000);
     assert_eq!(problems(&yaml), "fine");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     let cut = yaml.replace("depends_on: [s6000]", "depends_on: []");
     let answer = problems(&cut);
     assert!(
@@ -48,8 +66,7 @@ fn ten_thousand_distant_references_load_fast() {
 }
 
 #[test]
-fn alias_bombs_and_deep_nesting_are_rejected_quickly() {
-    let started = Instant::now();
+fn alias_bombs_and_deep_nesting_are_rejected() {
     let mut bomb = String::from("a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n");
     for level in 1..20 {
         let aliases = vec![format!("*a{}", level - 1); 10].join(",");
@@ -69,7 +86,6 @@ fn alias_bombs_and_deep_nesting_are_rejected_quickly() {
     assert!(GraphFile::from_json(&json, "j").unwrap_err().to_string().contains(too_deep));
     let huge = "x".repeat((16 << 20) + 1);
     assert!(problems(&huge).starts_with("g.yaml: the file exceeds 16777216 bytes"), "{}", problems(&huge));
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -123,7 +123,7 @@ async fn recursion_error_names_the_path() {
     let run = one.as_graph().unwrap().run(&ExecutionContext::new(&session)).await;
     let error = run.error.unwrap();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert_eq!(error.message, "a graph runs inside itself: one → two → three → one");
+    assert!(error.message.contains("one → two → three → one"), "{error}");
 }
 
 #[tokio::test]

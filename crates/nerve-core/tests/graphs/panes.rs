@@ -1,7 +1,6 @@
 //! Graphs with panes of a real tmux, new and existing ones; with panes of a fake WezTerm; and with a model that uses their nodes.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, Stdio};
+use std::path::Path;
 
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::ExecuteGraph;
@@ -10,31 +9,29 @@ use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::tmux::Tmux;
+use nerve_testkit::Hermetic;
+use nerve_testkit::harness::{FakeWezterm, TmuxServer};
 use nerve_testkit::mock_model::{Answer, Script, ToolCall, serve};
-use nerve_testkit::{skip, wait_until};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::harness::LIMIT;
 
 /// A private tmux server, and an engine.
-struct TmuxServer {
-    folder: TempDir,
+struct TmuxEngine {
+    // Before the home, which has its socket.
+    _server: TmuxServer,
+    home: Hermetic,
     engine: Engine,
     socket: String,
 }
 
-impl TmuxServer {
+impl TmuxEngine {
     /// Returns `None`, and records a skip of `test`, without tmux.
-    fn new(test: &str) -> Option<TmuxServer> {
-        if Process::new("tmux").arg("-V").stdout(Stdio::null()).status().is_err() {
-            skip(test, "tmux is not installed");
-            return None;
-        }
-        let folder = tempfile::Builder::new().prefix("nv").tempdir_in("/tmp").unwrap();
-        let engine = engine(folder.path());
-        let socket = folder.path().join("tmux.sock").to_str().unwrap().to_string();
-        Some(TmuxServer { folder, engine, socket })
+    fn new(test: &str) -> Option<TmuxEngine> {
+        let home = Hermetic::new().unwrap();
+        let server = TmuxServer::new(test, &home, "tmux.sock")?;
+        let (engine, socket) = (engine(home.root()), server.socket().display().to_string());
+        Some(TmuxEngine { _server: server, home, engine, socket })
     }
 
     async fn run(&self, graph: Value) -> RunEnded {
@@ -48,12 +45,6 @@ impl TmuxServer {
     }
 }
 
-impl Drop for TmuxServer {
-    fn drop(&mut self) {
-        let _ = Process::new("tmux").args(["-S", &self.socket, "kill-server"]).stderr(Stdio::null()).status();
-    }
-}
-
 fn engine(folder: &Path) -> Engine {
     Engine::new(EngineConfig {
         nodes: FactoryConfig {
@@ -63,7 +54,7 @@ fn engine(folder: &Path) -> Engine {
                 registry: Some(folder.join("registry")),
                 claims: folder.join("claims"),
                 recordings: Some(folder.join("recordings")),
-                wezterm: Some(fake_wezterm()),
+                wezterm: Some(FakeWezterm::program()),
                 ..Panes::default()
             },
             ..FactoryConfig::default()
@@ -92,7 +83,7 @@ fn texts(ended: &RunEnded) -> Vec<&str> {
 
 #[tokio::test]
 async fn new_pane_is_closed_with_its_run() {
-    let Some(tmux) = TmuxServer::new("steps_in_a_pane_of_their_own_which_goes_with_the_run") else { return };
+    let Some(tmux) = TmuxEngine::new("steps_in_a_pane_of_their_own_which_goes_with_the_run") else { return };
     let ended = tmux
         .run(json!({
             "graph": "g",
@@ -110,10 +101,10 @@ async fn new_pane_is_closed_with_its_run() {
 
 #[tokio::test]
 async fn existing_pane_is_used_and_kept() {
-    let Some(tmux) = TmuxServer::new("a_pane_that_was_there_is_used_and_left") else { return };
+    let Some(tmux) = TmuxEngine::new("a_pane_that_was_there_is_used_and_left") else { return };
     let new = NewPane {
         argv: ["bash", "--norc"].map(str::to_string).to_vec(),
-        cwd: Some(tmux.folder.path().to_path_buf()),
+        cwd: Some(tmux.home.root().to_path_buf()),
         ..NewPane::default()
     };
     let pane = Tmux::new(Some(&tmux.socket)).spawn(&new).await.unwrap();
@@ -124,7 +115,7 @@ async fn existing_pane_is_used_and_kept() {
     });
     let ended = tmux.run(graph.clone()).await;
     assert_eq!(ended.status, "completed");
-    assert_eq!(texts(&ended), [format!("in {}", tmux.folder.path().display())]);
+    assert_eq!(texts(&ended), [format!("in {}", tmux.home.root().display())]);
     assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "the foreign pane was closed");
     // And again.
     assert_eq!(tmux.run(graph).await.status, "completed");
@@ -138,36 +129,15 @@ async fn existing_pane_is_used_and_kept() {
     assert!(error.message.contains("%99"), "{error}");
 }
 
-/// Path of the fake `wezterm`: the testkit's example, built next to this test.
-fn fake_wezterm() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().and_then(Path::parent).unwrap().join("examples/fake_wezterm")
-}
-
-/// Its server, which is stopped on drop.
-struct Mux(Child);
-
-impl Drop for Mux {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[tokio::test]
 async fn step_runs_in_fake_wezterm_pane() {
-    let folder = tempfile::Builder::new().prefix("nv").tempdir_in("/tmp").unwrap();
-    let socket = folder.path().join("sock");
-    let mut server = Process::new(fake_wezterm());
-    server.arg("mux-server").env("WEZTERM_UNIX_SOCKET", &socket).stdin(Stdio::piped());
-    let _mux = Mux(server.spawn().expect("cargo build -p nerve-testkit --examples"));
-    let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
-    assert!(wait_until(LIMIT, listens), "the fake server must listen");
+    let home = Hermetic::new().unwrap();
+    let wezterm = FakeWezterm::start(&home);
     let ended = run(
-        &engine(folder.path()),
+        &engine(home.root()),
         json!({
             "graph": "g",
-            "nodes": {"sh": {"type": "wezterm", "command": "bash --norc", "socket": socket}},
+            "nodes": {"sh": {"type": "wezterm", "command": "bash --norc", "socket": wezterm.socket()}},
             "steps": [{"id": "a", "node": "sh", "input": "echo $((40 + 2))"}],
         }),
     )

@@ -7,6 +7,7 @@ use nerve_core::graph::event::{Completion, StepEvent, StepEventKind, StepEventSt
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::trace::{TraceStatus, Tracer};
+use nerve_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -112,12 +113,7 @@ async fn dropping_the_stream_ends_the_run() {
     events.next().await.unwrap();
     drop(events);
     tokio::time::timeout(LIMIT, is_gone).await.unwrap().unwrap();
-    let ended = async {
-        while tracer.snapshot().status == TraceStatus::Running {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, ended).await.unwrap();
+    eventually("ended", async || tracer.snapshot().status != TraceStatus::Running).await;
     assert_eq!(tracer.snapshot().status, TraceStatus::Cancelled);
 }
 

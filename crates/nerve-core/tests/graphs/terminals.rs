@@ -12,6 +12,7 @@ use nerve_core::node::terminal::Prompt;
 use nerve_core::node::{Node, NodeHandle};
 use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::trace::{TraceStatus, Tracer};
+use nerve_testkit::eventually;
 use serde_json::json;
 
 use crate::harness::{LIMIT, TestEnv, endless};
@@ -103,12 +104,7 @@ async fn cancel_interrupts_running_turn_but_not_queued_one() {
         tokio::spawn(async move { shell.execute(prompt("echo $((6 * 7))")).await })
     };
     // It is queued.
-    let queued = async {
-        while !shell.info().metadata.contains_key("queued") {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, queued).await.unwrap();
+    eventually("queued", async || shell.info().metadata.contains_key("queued")).await;
     token.cancel();
     let run = tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
     assert_eq!((run.status, run.results.len()), (TraceStatus::Cancelled, 0), "{:?}", run.error);
@@ -130,12 +126,7 @@ async fn cancel_interrupts_only_once() {
     let graph = commands(&[("slow", slow)]);
     let run = tokio::spawn(async move { graph.run(&context).await });
     // The program owns the terminal now: before that, a shell could lose the interrupt, which is then repeated.
-    let started = async {
-        while !shell.read().await.unwrap().contains("at-3") {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, started).await.unwrap();
+    eventually("started", async || shell.read().await.unwrap().contains("at-3")).await;
     token.cancel();
     tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
     assert!(shell.read().await.unwrap().contains("at-12"), "the program must end by itself");

@@ -1,8 +1,6 @@
 //! A host in this process, and clients of it.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::time::Duration;
 
 use nerve_host::backend::HostedBackend;
 use nerve_host::connection::Connection;
@@ -16,7 +14,6 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) const SIZE: Size = Size { cols: 100, rows: 30 };
-const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct HostHarness {
     pub(crate) host: Host,
@@ -167,5 +164,5 @@ impl TestClient {
 
 /// Fails a test that hangs.
 pub(crate) async fn within_limit<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(TIME_LIMIT, future).await.expect("timed out")
+    nerve_testkit::within_deadline("a step of the host", future).await
 }

@@ -13,6 +13,9 @@ use tokio::time::{Duration, Instant};
 
 use self::harness::{HostHarness, SIZE, TestClient, within_limit};
 
+/// Time that a host waits for an announced viewer.
+const VIEWER_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Prints the terminal's size for each line of input.
 const SAYS_SIZE: &str = "while read line; do stty size; done";
 
@@ -70,7 +73,6 @@ async fn stalled_viewer_is_disconnected_and_loses_its_window() {
     let stalled = harness.viewer(Window::Shares(Size::new(20, 5))).await;
     observer.wait_size(20, 5).await;
     observer.send_input("\n").await;
-    let began = Instant::now();
     let (mut bytes, mut sizes) = (0, Vec::new());
     while bytes < BYTES || sizes.is_empty() {
         observer
@@ -88,7 +90,6 @@ async fn stalled_viewer_is_disconnected_and_loses_its_window() {
             .await;
     }
     assert_eq!(sizes, [Size::new(90, 20)], "the stalled viewer is disconnected");
-    assert!(began.elapsed() < Duration::from_secs(20));
     // The data is still there to be read, followed by the end of the connection.
     drop(stalled);
 }
@@ -290,7 +291,7 @@ async fn stopped_host_does_not_wait_for_viewer() {
         internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
         internal.request(&HostRequest::AckExit).await;
         assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Signal(1));
-        assert!(stopped_at.elapsed() < Duration::from_secs(6), "{:?}", stopped_at.elapsed());
+        assert!(stopped_at.elapsed() < VIEWER_TIMEOUT, "{:?}", stopped_at.elapsed());
     }
 }
 
@@ -308,7 +309,7 @@ async fn viewer_that_left_is_no_longer_awaited() {
     internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
     internal.request(&HostRequest::AckExit).await;
     within_limit(harness.host.wait()).await;
-    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    assert!(began.elapsed() < VIEWER_TIMEOUT, "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -1,11 +1,10 @@
 //! Many viewers that connect, disconnect and do not read.
 
 use std::fs;
-use std::time::Duration;
 
 use nerve_host::protocol::{HostEvent, HostRequest, Window};
+use nerve_testkit::{DEADLINE, wait_until_async};
 use nerve_types::{Origin, Size};
-use tokio::time::Instant;
 
 use super::SAYS_SIZE;
 use super::harness::{HostHarness, TestClient, within_limit};
@@ -17,11 +16,8 @@ fn descriptors() -> usize {
 
 /// Waits until at most this many descriptors are open.
 async fn wait_for_descriptors(most: usize) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while descriptors() > most {
-        assert!(Instant::now() < deadline, "{} descriptors are open, {most} were", descriptors());
-        tokio::task::yield_now().await;
-    }
+    let is_closed = async || descriptors() <= most;
+    assert!(wait_until_async(DEADLINE, is_closed).await, "{} are open, {most} were", descriptors());
 }
 
 #[tokio::test]

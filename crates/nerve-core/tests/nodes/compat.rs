@@ -18,6 +18,7 @@ use nerve_core::graph::step::Step;
 use nerve_core::node::{Node, NodeFuture};
 use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
+use nerve_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -116,10 +117,7 @@ async fn cancelled_run_interrupts_the_channel() {
         ExecutionContext::new(&Session::new("old")).with_input("wait").with_cancellation(token.clone());
     let node = ChannelNode::new(channel.clone());
     let execution = tokio::spawn(async move { node.execute(&context).await });
-    crate::matrix::eventually("the channel receives the input", async || {
-        !channel.log.lock().unwrap().is_empty()
-    })
-    .await;
+    eventually("the channel receives the input", async || !channel.log.lock().unwrap().is_empty()).await;
     token.cancel();
     let error = tokio::time::timeout(LIMIT, execution).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled);
@@ -136,7 +134,7 @@ async fn terminal_implements_channel() {
     assert_eq!(answer["text"], "hello");
     channel.run("echo ran").await.unwrap();
     channel.write(b"echo wri'tt'en\r").await.unwrap();
-    crate::matrix::eventually("the output contains the written text", async || {
+    eventually("the output contains the written text", async || {
         channel.read().await.unwrap().contains("\nwritten")
     })
     .await;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
 use nerve_core::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_testkit::eventually;
 use nerve_types::Size;
 use serde_json::{Value, json};
 
@@ -232,18 +232,18 @@ async fn unsupported_node_kinds_cannot_be_forked() {
     let bash = NodeSpec { backend: BackendKind::Bash, ..harness.spec("b", &[]) };
     create(&harness, bash).await.unwrap();
     let message = expect_rejection(&harness, "b", "d", ErrorKind::InvalidRequest).await;
-    assert_eq!(message, "cannot fork node 'b': a bash node does not support forking");
+    assert!(message.contains("a bash node"), "{message}");
     let graph = json!({ "steps": [{ "id": "s", "node": "b", "input": "true" }] });
     let graph = json!({ "id": "g", "steps": graph["steps"] });
     let serde_json::Value::Object(definition) = graph else { panic!("no object") };
     let request = CreateGraph { definition, session_id: None };
     harness.engine.create_graph(request, Default::default()).await.unwrap();
     let message = expect_rejection(&harness, "g", "d", ErrorKind::InvalidRequest).await;
-    assert_eq!(message, "cannot fork node 'g': a graph node does not support forking");
+    assert!(message.contains("a graph node"), "{message}");
     harness.start("sh", &["sh"]).await;
     harness.wait("sh", StateName::Ready).await.unwrap();
     let message = expect_rejection(&harness, "sh", "d", ErrorKind::InvalidRequest).await;
-    assert_eq!(message, "cannot fork node 'sh': a node of 'shell' does not support forking");
+    assert!(message.contains("'shell'"), "{message}");
     // The name is available again.
     harness.start("d", &["sh"]).await;
     for node in ["b", "sh", "d"] {
@@ -262,7 +262,7 @@ async fn profile_gives_reason_why_fork_is_unsupported() {
     create(&harness, spec).await.unwrap();
     harness.wait("o", StateName::Ready).await.unwrap();
     let message = expect_rejection(&harness, "o", "d", ErrorKind::InvalidRequest).await;
-    assert_eq!(message, "cannot fork node 'o': conversations are not saved");
+    assert!(message.contains("conversations are not saved"), "{message}");
     harness.stop("o").await;
 }
 
@@ -281,7 +281,7 @@ async fn unknown_session_id_prevents_fork() {
     assert!(!info.metadata.contains_key("agent_session"), "{info:?}");
     harness.ask("c", "one").await;
     let message = expect_rejection(&harness, "c", "d", ErrorKind::InvalidRequest).await;
-    assert_eq!(message, "cannot fork node 'c': Claude session ID not tracked");
+    assert!(message.contains("session ID"), "{message}");
     harness.stop("c").await;
 }
 
@@ -328,12 +328,7 @@ async fn session_id_reported_by_the_agent_takes_precedence() {
     assert_eq!(recall(&harness, "d").await, "after clear");
     // The node reports the new id after its next turn.
     harness.ask("c", "two").await;
-    let known = async {
-        while info(&harness, "c").await.unwrap().metadata["agent_session"] != A {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), known).await.unwrap();
+    eventually("known", async || info(&harness, "c").await.unwrap().metadata["agent_session"] == A).await;
     harness.stop("c").await;
     harness.stop("d").await;
 }

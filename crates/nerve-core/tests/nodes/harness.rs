@@ -13,6 +13,7 @@ use nerve_core::command::{
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
+use nerve_testkit::wait_until_async;
 use nerve_types::Size;
 use tokio::sync::broadcast;
 
@@ -45,10 +46,7 @@ impl Harness {
                 server: "test".into(),
                 history_dir: Some(folder.path().join("history")),
                 profile_dir: Some(folder.path().join("profiles")),
-                hook_relay: None,
-                hosting: None,
-                panes: Default::default(),
-                proxies: Default::default(),
+                ..FactoryConfig::default()
             },
             conversations: Some(folder.path().join("conversations")),
             results_dir: Some(folder.path().join("results")),
@@ -160,16 +158,8 @@ impl Harness {
 
     /// Waits until the node's buffer contains `text`.
     pub(crate) async fn shows(&self, node: &str, text: &str) {
-        let shown = async {
-            while !self.buffer(node, None).await.contains(text) {
-                tokio::task::yield_now().await;
-            }
-        };
-        assert!(
-            tokio::time::timeout(LIMIT, shown).await.is_ok(),
-            "no '{text}':\n{}",
-            self.screen(node).await
-        );
+        let shown = async || self.buffer(node, None).await.contains(text);
+        assert!(wait_until_async(LIMIT, shown).await, "no '{text}':\n{}", self.screen(node).await);
     }
 
     pub(crate) async fn history(&self, node: &str) -> Vec<String> {
@@ -196,13 +186,9 @@ impl Harness {
     }
 }
 
-/// Returns the path of the mock agent: the testkit's example, built next to this test.
+/// Returns the path of the mock agent.
 pub(crate) fn mock_agent() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let program = target.join("examples/mock_agent");
-    assert!(program.exists(), "{} is missing: cargo build -p nerve-testkit --examples", program.display());
-    program
+    nerve_testkit::harness::example("mock_agent")
 }
 
 /// Returns the `op` of each history entry.

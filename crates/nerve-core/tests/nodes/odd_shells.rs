@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
+use nerve_testkit::eventually;
 
 use crate::harness::{Harness, LIMIT, at};
 
@@ -116,12 +117,7 @@ async fn unfinished_input_of_a_user_blocks_the_prompt() {
     assert!(error.hint.as_deref().unwrap_or_default().contains("C-u"), "{error:?}");
     // Keys are read in order, so the line is cleared before the next prompt.
     write(b"\x15").await;
-    let cleared = async {
-        while harness.screen("sh").await.contains("half") {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, cleared).await.unwrap();
+    eventually("cleared", async || !harness.screen("sh").await.contains("half")).await;
     assert_eq!(harness.ask("sh", "echo whole").await.text, "whole");
     harness.stop("sh").await;
 }

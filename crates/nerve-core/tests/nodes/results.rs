@@ -11,6 +11,7 @@ use nerve_core::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
+use nerve_testkit::wait_until_async;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -45,19 +46,13 @@ impl Harness {
 
     /// Polls a result until it fits.
     async fn wait_for_result(&self, id: &str, fits: impl Fn(&ResultInfo) -> bool) -> ResultInfo {
-        let fitting = async {
-            loop {
-                let record = self.result(id).await;
-                if fits(&record) {
-                    return record;
-                }
-                tokio::task::yield_now().await;
-            }
+        let mut record = self.result(id).await;
+        let fitting = async || {
+            record = self.result(id).await;
+            fits(&record)
         };
-        match tokio::time::timeout(LIMIT, fitting).await {
-            Ok(record) => record,
-            Err(_) => panic!("{:#?}", self.result(id).await),
-        }
+        assert!(wait_until_async(LIMIT, fitting).await, "{record:#?}");
+        record
     }
 
     async fn cancel(&self, id: &str) -> Result<ResultInfo, EngineError> {

@@ -1,12 +1,13 @@
 //! Terminal nodes with shells and REPLs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nerve_api::request::CreateSession;
 use nerve_core::command::{EventKind, StateName};
 use nerve_core::error::ErrorKind;
+use nerve_testkit::{eventually, within_deadline};
 
-use crate::harness::{Harness, LIMIT, at, ops, wait_for};
+use crate::harness::{Harness, at, ops, wait_for};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
@@ -133,9 +134,14 @@ async fn abandoned_turn_still_completes() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
     harness.wait("sh", StateName::Ready).await.unwrap();
-    let abandoned =
-        tokio::time::timeout(Duration::from_millis(100), harness.send("sh", "sleep 0.4; echo done")).await;
-    assert!(abandoned.is_err());
+    let go = harness.folder.path().join("go");
+    let command = format!("until [ -e {} ]; do sleep 0.01; done; echo done", go.display());
+    let (engine, execute) = (harness.engine.clone(), harness.execute("sh", &command));
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    harness.wait("sh", StateName::Busy).await.unwrap();
+    turn.abort();
+    assert!(turn.await.unwrap_err().is_cancelled());
+    std::fs::write(go, "").unwrap();
     assert_eq!(harness.ask("sh", "echo next").await.text, "next");
     let entries = harness.history("sh").await;
     assert!(
@@ -149,7 +155,7 @@ async fn abandoned_turn_still_completes() {
 async fn program_that_ignores_interrupts_can_be_stopped() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    let mut stubborn = harness.execute("sh", "(trap '' INT TERM HUP; sleep 60)");
+    let mut stubborn = harness.execute("sh", "(trap '' INT TERM HUP; sleep 1000)");
     stubborn.timeout = Some(Duration::from_millis(500).into());
     assert_eq!(harness.run(stubborn).await.unwrap_err().kind, ErrorKind::Timeout);
     let mut next = harness.execute("sh", "echo x");
@@ -157,9 +163,7 @@ async fn program_that_ignores_interrupts_can_be_stopped() {
     let timeout = harness.run(next).await.unwrap_err();
     assert_eq!(timeout.kind, ErrorKind::Timeout);
     assert!(timeout.screen.is_some());
-    let started = Instant::now();
-    harness.stop("sh").await;
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    within_deadline("the shell stops", harness.stop("sh")).await;
 }
 
 #[tokio::test]
@@ -171,12 +175,10 @@ async fn write_run_read_and_clear() {
     let text = long.repeat(3) + "日本語 end\n";
     let bytes = harness.engine.write_bytes(&at("cat"), text.clone().into_bytes()).await.unwrap();
     assert_eq!(bytes, text.len());
-    let echoed = async {
-        while harness.buffer("cat", None).await.matches("日本語 end").count() < 2 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, echoed).await.expect("the text was not echoed completely");
+    eventually("the whole text is echoed", async || {
+        harness.buffer("cat", None).await.matches("日本語 end").count() >= 2
+    })
+    .await;
     harness
         .engine
         .run_command(
@@ -376,16 +378,14 @@ async fn endless_output_can_be_interrupted() {
 #[tokio::test]
 async fn program_that_does_not_read_causes_busy_error() {
     let harness = Harness::new();
-    harness.start("deaf", &["sh", "-c", "stty raw -echo; echo up; sleep 60"]).await;
+    harness.start("deaf", &["sh", "-c", "stty raw -echo; echo up; sleep 1000"]).await;
     harness.shows("deaf", "up").await;
     let write = async |size: usize| harness.engine.write_bytes(&at("deaf"), vec![b'x'; size]).await;
     write(40 << 20).await.unwrap();
     let full = write(40 << 20).await.unwrap_err();
     assert_eq!(full.kind, ErrorKind::Busy);
     assert!(full.message.contains("is not reading"), "{full}");
-    let started = Instant::now();
-    harness.stop("deaf").await;
-    assert!(started.elapsed() < Duration::from_secs(2));
+    within_deadline("the program stops", harness.stop("deaf")).await;
 }
 
 #[tokio::test]
@@ -415,9 +415,8 @@ async fn wait_is_level_triggered_and_times_out() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
     harness.wait("sh", StateName::Ready).await.unwrap();
-    let started = Instant::now();
+    // Nothing changes meanwhile.
     harness.wait("sh", StateName::Ready).await.unwrap();
-    assert!(started.elapsed() < Duration::from_millis(50));
     let limit = Some(Duration::from_millis(50));
     let request = wait_for("sh", &[StateName::Blocked], limit);
     let timeout = harness.engine.wait_node(request, Default::default()).await.unwrap_err();
@@ -470,14 +469,22 @@ async fn sessions_scope_and_stop_their_nodes() {
 }
 
 #[tokio::test]
-async fn twenty_nodes_stop_within_a_second() {
+async fn nodes_stop_at_the_same_time() {
     let harness = Harness::new();
+    let log = harness.folder.path().join("log");
+    let script = format!(
+        "trap 'echo hangup >> {0}' HUP; trap 'echo term >> {0}; exit' TERM; echo up; while :; do sleep 0.01; done",
+        log.display()
+    );
     for n in 0..20 {
-        harness.start(&format!("n{n}"), &BASH).await;
+        let node = format!("n{n}");
+        harness.start(&node, &["bash", "-c", &script]).await;
+        harness.shows(&node, "up").await;
     }
-    let started = Instant::now();
     harness.engine.shut_down(false).await;
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    // One after the other, the first would be terminated before the second is hung up.
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.lines().take_while(|line| *line == "hangup").count() > 1, "{log}");
 }
 
 #[tokio::test]

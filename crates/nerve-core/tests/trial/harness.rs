@@ -14,7 +14,7 @@ use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_record::activity::Activity;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
-use nerve_testkit::{AgentRecipe, Hermetic};
+use nerve_testkit::{AgentRecipe, Hermetic, wait_until_async};
 use nerve_types::Size;
 use tokio::sync::broadcast;
 
@@ -27,9 +27,6 @@ pub(super) const ENDLESS_START: &str = "One word after the other";
 /// A prompt with this word is answered with [`PASTE_ANSWER`].
 pub(super) const PASTE_MARKER: &str = "PASTED-ROWS";
 pub(super) const PASTE_ANSWER: &str = "I have got all rows.";
-
-/// Interval for polling the screen.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Harness {
     pub(super) engine: Engine,
@@ -168,14 +165,9 @@ impl Harness {
 
     /// Waits until the terminal shows `words`.
     pub(super) async fn wait_for_text(&self, words: &str) -> Result<(), String> {
-        let end = Instant::now() + self.step_timeout;
-        while !self.screen().await.contains(words) {
-            if Instant::now() >= end {
-                return Err(format!("'{words}' did not appear"));
-            }
-            tokio::time::sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
+        let shows = async || self.screen().await.contains(words);
+        let is_shown = wait_until_async(self.step_timeout, shows).await;
+        is_shown.then_some(()).ok_or_else(|| format!("'{words}' did not appear"))
     }
 
     /// Returns the numbers of started and of finished tools since the last call.

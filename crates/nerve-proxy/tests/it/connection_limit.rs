@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use hyper::Method;
 use nerve_proxy::{Proxy, ProxyConfig, Secret, create_openai_proxy};
+use nerve_testkit::{eventually, within_deadline};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::harness::{TestClient, config, exchange, read_reply, wait_closed, within_deadline};
+use crate::harness::{TestClient, config, exchange, read_reply, wait_closed};
 
 /// Connection slots of a proxy.
 const SLOTS: usize = 256;
@@ -76,7 +77,7 @@ async fn closed_connections_free_their_slots() {
     assert!(is_greeted(&mut authenticated_all[0]).await);
     drop(authenticated_all);
     let client = TestClient::new(&proxy);
-    within_deadline("a free slot", async { while !client.is_answered().await {} }).await;
+    eventually("a free slot", async || client.is_answered().await).await;
 }
 
 // Needs no deadline: a paused clock advances only when all tasks are idle.

@@ -1,8 +1,5 @@
 //! Clients and upstreams for the tests.
 
-use std::future::Future;
-use std::time::Duration;
-
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
@@ -11,16 +8,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use nerve_proxy::{Proxy, ProxyConfig, Upstream};
 use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-/// Limit for a test that hangs.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-
-pub(crate) async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what}: timed out"))
-}
 
 pub(crate) async fn model(script: Script) -> MockModel {
     serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()

@@ -11,12 +11,12 @@ use hyper::Method;
 use hyper::body::Bytes;
 use nerve_proxy::{ProxyConfig, Secret, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::Script;
-use nerve_testkit::skip;
+use nerve_testkit::{skip, within_deadline};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::harness::{RawUpstream, TestClient, config, message, model, read_reply, within_deadline, write};
+use crate::harness::{RawUpstream, TestClient, config, message, model, read_reply, write};
 
 /// Returns a connection and its task.
 async fn connect(address: SocketAddr) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {

@@ -6,12 +6,13 @@ use h2::{Reason, SendStream};
 use hyper::body::Bytes;
 use hyper::{Method, Version};
 use nerve_proxy::{Proxy, ProxyConfig, RootCerts, create_anthropic_proxy, create_openai_proxy};
+use nerve_testkit::within_deadline;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::harness::{TestClient, config, message, next_piece, read_reply, within_deadline};
+use crate::harness::{TestClient, config, message, next_piece, read_reply};
 use crate::tls_upstream::{CertAuthority, ConnectionCommand, Http2Upstream, end_with, send};
 
 const BEGIN: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";

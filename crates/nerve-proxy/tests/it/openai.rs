@@ -3,11 +3,10 @@
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Raw as RawAnswer, Script, ToolCall};
+use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 
-use crate::harness::{
-    RawUpstream, TestClient, config, message, model, next_piece, read_reply, within_deadline, write,
-};
+use crate::harness::{RawUpstream, TestClient, config, message, model, next_piece, read_reply, write};
 
 fn calls() -> Answer {
     let own = |name: &str, input: Value| ToolCall::Own { name: name.into(), input };

@@ -3,11 +3,11 @@
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_anthropic_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Script};
+use nerve_testkit::within_deadline;
 use serde_json::json;
 
 use crate::harness::{
-    RawUpstream, TestClient, config, message, model, next_piece, read_reply, wait_closed, within_deadline,
-    write,
+    RawUpstream, TestClient, config, message, model, next_piece, read_reply, wait_closed, write,
 };
 
 #[tokio::test]

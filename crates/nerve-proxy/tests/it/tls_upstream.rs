@@ -8,6 +8,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
 use hyper::body::Bytes;
 use nerve_proxy::{ProxyConfig, RootCerts};
+use nerve_testkit::within_deadline;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -17,7 +18,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::harness::{config, within_deadline};
+use crate::harness::config;
 
 /// The certificate authority of a test's upstreams.
 pub(crate) struct CertAuthority {

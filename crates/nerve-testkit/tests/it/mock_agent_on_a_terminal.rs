@@ -4,16 +4,14 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use nerve_testkit::harness::{open_pty, resize};
 use nerve_testkit::mock_agent::{HANGUP, MockAgentOptions, run_on};
-use nerve_testkit::wait_until;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use nerve_testkit::{DEADLINE, wait_until};
+use nerve_types::Size;
+use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::replay::RecordingBuilder;
-
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Terminal {
     master: File,
@@ -23,14 +21,7 @@ struct Terminal {
 }
 
 fn start(options: MockAgentOptions) -> Terminal {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    tcsetwinsize(&slave, Winsize { ws_row: 30, ws_col: 90, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-
-    let master = File::from(master);
+    let (master, slave) = open_pty(Size::new(90, 30)).unwrap();
     let received = Arc::new(Mutex::new(Vec::new()));
     let (mut reader, sink) = (master.try_clone().unwrap(), received.clone());
     std::thread::spawn(move || {
@@ -47,7 +38,7 @@ fn start(options: MockAgentOptions) -> Terminal {
 impl Terminal {
     fn expect(&self, part: &str) {
         let is_shown = || String::from_utf8_lossy(&self.received.lock().unwrap()).contains(part);
-        assert!(wait_until(TIMEOUT, is_shown), "no {part:?}");
+        assert!(wait_until(DEADLINE, is_shown), "no {part:?}");
     }
 }
 
@@ -72,7 +63,7 @@ fn answers_in_raw_mode_and_restores_terminal() {
 fn uses_current_size_at_each_redraw() {
     let mut terminal = start(MockAgentOptions::default());
     terminal.expect("shortcuts");
-    tcsetwinsize(&terminal.slave, Winsize { ws_row: 30, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    resize(&terminal.slave, Size::new(50, 30)).unwrap();
     terminal.received.lock().unwrap().clear();
     terminal.master.write_all(b"x").unwrap();
     terminal.expect("─\x1b[39m\r\n");

@@ -8,12 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nerve_testkit::harness::open_pty;
 use nerve_types::TsNs;
 use nerve_vt::screen::Screen;
 use nerve_vt::terminal::TerminalState;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::WINDOW;
 
@@ -32,22 +31,14 @@ pub(crate) struct ViewerTerminal {
 impl ViewerTerminal {
     /// Starts a program in a terminal of size [`WINDOW`].
     pub(crate) fn start(command: &mut Command) -> Result<ViewerTerminal> {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-        grantpt(&master)?;
-        unlockpt(&master)?;
-        let name = ptsname(&master, Vec::new())?;
-        let slave = File::options().read(true).write(true).open(name.to_str()?)?;
-        tcsetwinsize(
-            &master,
-            Winsize { ws_col: WINDOW.cols, ws_row: WINDOW.rows, ws_xpixel: 0, ws_ypixel: 0 },
-        )?;
+        let (master, slave) = open_pty(WINDOW)?;
         command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(slave.try_clone()?).stdout(slave).stderr(Stdio::null());
         let child = command.spawn().with_context(|| format!("{}", command.get_program().display()))?;
         // Closes the slave end here, so that reads end when the program has ended.
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let (terminal, guard) = (TerminalState::new(WINDOW), guard(Pid::from_child(&child)));
-        Ok(ViewerTerminal { child, master: master.into(), terminal, bytes: 0, _guard: guard })
+        Ok(ViewerTerminal { child, master, terminal, bytes: 0, _guard: guard })
     }
 
     /// Returns the pid of the viewer.

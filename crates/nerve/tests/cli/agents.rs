@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::Stdio;
 
+use nerve_testkit::harness::signal;
 use nerve_testkit::{wait_for, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Home, NERVE};
 
@@ -54,7 +55,7 @@ fn ctrl_c_ends_ask_and_its_agent() {
         children.flatten().find_map(|children| children.split_whitespace().next()?.parse::<u32>().ok())
     });
     let child = child.expect("the agent was not started");
-    kill_process(Pid::from_child(&ask), Signal::INT).unwrap();
+    signal(ask.id(), Signal::INT);
     let status = wait_for(DEADLINE, || ask.try_wait().unwrap()).expect("ask did not end");
     assert_eq!(status.code(), Some(130));
     assert!(

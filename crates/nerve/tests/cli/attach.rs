@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nerve_testkit::harness::resize;
 use nerve_testkit::wait_until;
 use nerve_types::Size;
 use nerve_vt::screen::Color;
@@ -9,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Home};
 use crate::panes::Tmux;
-use crate::tty::{LIMIT, Tty, resize};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 70, rows: 12 };
 /// The prefix, as terminals with the kitty keyboard protocol send it.
@@ -168,7 +169,7 @@ fn smaller_of_two_windows_sets_the_size() {
         assert!(wait_until(LIMIT, has_size), "no {size}:\n{}\n{}", large.text(), tty.text());
     };
     expect_size(&small, "8 40");
-    resize(&small.keyboard, Size::new(51, 7));
+    resize(&small.keyboard, Size::new(51, 7)).unwrap();
     expect_size(&small, "6 50");
     small.signal(Signal::TERM);
     assert_eq!(small.wait_for_exit(), Some(143));

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
+use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 
 const ID: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
@@ -41,11 +42,7 @@ fn put(folder: &Path, name: &str, content: &str) {
 }
 
 fn git(home: &Home, folder: &Path, args: &[&str]) -> String {
-    let mut command = home.hermetic.command("git");
-    let me = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
-    let output = command.current_dir(folder).args(me).args(args).output().unwrap();
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_string()
+    home.hermetic.git(folder, args)
 }
 
 impl Fixture {

@@ -1,37 +1,17 @@
 //! Chat nodes at the command line, against `nerve mock-model`.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use nerve_testkit::harness::Listener;
 
 use crate::harness::Home;
 
 const KEY: &str = "sk-cli-0123456789";
 
-/// A scripted model in a process of its own.
-struct Model {
-    child: Child,
-    url: String,
+/// Starts a scripted model in a process of its own.
+fn model(home: &Home) -> Listener {
+    Listener::start(home.command(&["mock-model"]))
 }
 
-impl Drop for Model {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn model(home: &Home) -> Model {
-    let mut command = home.command(&["mock-model"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let from = line.find("http://").unwrap_or_else(|| panic!("{line:?}"));
-    let url: String = line[from..].chars().take_while(|c| !c.is_whitespace()).collect();
-    Model { child, url }
-}
-
-fn create<'a>(model: &'a Model, more: &[&'a str]) -> Vec<&'a str> {
+fn create<'a>(model: &'a Listener, more: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec![
         "server",
         "node",
@@ -42,7 +22,7 @@ fn create<'a>(model: &'a Model, more: &[&'a str]) -> Vec<&'a str> {
         "--model",
         "test-model",
         "--base-url",
-        &model.url,
+        model.url(),
     ];
     args.extend(more);
     args

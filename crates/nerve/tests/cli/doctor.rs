@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 
 /// Installs a script in the folder that is the whole PATH. It may write its pid to a file next to it.
 fn program(bin: &Path, name: &str, script: &str) {

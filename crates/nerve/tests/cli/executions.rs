@@ -5,17 +5,17 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use nerve_record::executions::{self, ExecutionLine};
+use nerve_testkit::harness::{CommandOutput, memory_kib, resize, signal};
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE, signal};
+use crate::harness::{DEADLINE, Home, NERVE};
 use crate::recording::Recording;
-use crate::tty::{LIMIT, Tty, resize};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 80, rows: 20 };
 
@@ -237,7 +237,7 @@ fn hundred_megabytes_pass_in_little_memory() {
             break;
         }
         bytes += size;
-        peak = peak.max(peak_of(child.id()));
+        peak = peak.max(memory_kib(child.id(), "VmHWM"));
     }
     assert_eq!((code(&mut child), bytes), (Some(0), 100_000_000));
     assert!((1..160 << 10).contains(&peak), "{peak} KiB");
@@ -249,18 +249,11 @@ fn hundred_megabytes_pass_in_little_memory() {
 fn slow_reader_gets_all_output() {
     let session = Session::ended();
     let mut child = session.start(&["exec", "--id", "slow", "-c", "echo running; exec seq 400000"]);
-    // Longer than a host waits for slow readers after the exit.
-    std::thread::sleep(Duration::from_secs(5));
+    // A host waits for slow readers only for a while.
+    assert!(wait_until(DEADLINE, || session.home.hosts().is_empty()), "{:?}", session.home.hosts());
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!((code(&mut child), text.lines().count()), (Some(0), 400_000));
-}
-
-/// The most memory that a process ever had, KiB (proc_pid_status(5)).
-fn peak_of(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }
 
 #[test]
@@ -462,7 +455,7 @@ fn keys_size_and_exit_code_pass_through() {
     tty.send("stty size; test -t 0 && echo $((40 + 2)) keys\r");
     tty.expect("20 80");
     tty.expect("42 keys");
-    resize(&tty.keyboard, Size::new(70, 15));
+    resize(&tty.keyboard, Size::new(70, 15)).unwrap();
     tty.signal(Signal::WINCH);
     tty.send("until [ \"$(stty size)\" = '15 70' ]; do :; done; echo resiz''ed; exit 7\r");
     tty.expect("resized");

@@ -122,7 +122,7 @@ fn recording_is_extracted_by_file_and_by_id() {
         .assert_stderr(3, &["no file and no recording '0195eeee'", "nerve recordings list"]);
     let bytes = fs::read(&path).unwrap();
     let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
-    let piped = crate::harness::CommandOutput::new(&command.write_stdin(bytes).output().unwrap());
+    let piped = nerve_testkit::harness::CommandOutput::new(&command.write_stdin(bytes).output().unwrap());
     piped.assert_stderr(2, &["a recording", "file name"]);
 }
 

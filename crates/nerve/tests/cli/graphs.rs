@@ -11,10 +11,11 @@ mod runs;
 use std::fs;
 use std::process::{Child, Stdio};
 
+use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::{wait_for, wait_until};
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, DEADLINE, Home};
+use crate::harness::{DEADLINE, Home};
 
 /// A home with a server.
 fn with_server() -> Home {

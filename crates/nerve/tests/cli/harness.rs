@@ -1,15 +1,13 @@
 //! `nerve` in a hermetic environment.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::Command;
 
+pub(crate) use nerve_testkit::DEADLINE;
+use nerve_testkit::harness::{CommandOutput, is_alive, signal};
 use nerve_testkit::{Hermetic, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-
-/// Limit for each command; none takes that long unless it hangs.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) const NERVE: &str = env!("CARGO_BIN_EXE_nerve");
 
@@ -22,36 +20,6 @@ impl Drop for Home {
     fn drop(&mut self) {
         let _ = self.command(&["server", "stop", "--all", "--force", "--timeout", "5"]).output();
         let _ = self.command(&["host", "stop", "--all", "--timeout", "5"]).output();
-    }
-}
-
-/// Exit code and output of a finished command.
-#[derive(Debug)]
-pub(crate) struct CommandOutput {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl CommandOutput {
-    pub(crate) fn new(output: &Output) -> CommandOutput {
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("output is UTF-8");
-        // A process ended by a signal has no code.
-        let code = output.status.code().unwrap_or(-1);
-        CommandOutput { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
-    }
-
-    /// Parses stdout as JSON.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// Asserts the exit code and that stderr contains these words.
-    pub(crate) fn assert_stderr(&self, code: i32, words: &[&str]) {
-        assert_eq!(self.code, code, "{self:?}");
-        for word in words {
-            assert!(self.stderr.contains(word), "{self:?} lacks {word:?}");
-        }
     }
 }
 
@@ -108,7 +76,7 @@ impl Home {
         let pid = self.pid(server);
         signal(pid, Signal::KILL);
         // A killed process holds its lock until its last thread is gone.
-        let gone = || !alive(pid) && self.nerve(&["server", "status", server]).code == 3;
+        let gone = || !is_alive(pid) && self.nerve(&["server", "status", server]).code == 3;
         assert!(wait_until(DEADLINE, gone), "server {pid} survives SIGKILL");
     }
 
@@ -149,28 +117,4 @@ impl Home {
 pub(crate) fn pid_in(value: &Value) -> u32 {
     let pid = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or_else(|| panic!("{value} is no pid"))
-}
-
-/// Sends a signal to a process of this test.
-pub(crate) fn signal(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
-
-/// Stops a process and waits until all its threads have stopped: a running thread could still answer the test's next
-/// step.
-pub(crate) fn freeze(pid: u32) {
-    signal(pid, Signal::STOP);
-    let stands = |thread: std::io::Result<std::fs::DirEntry>| {
-        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
-    };
-    let frozen = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(stands);
-    assert!(wait_until(DEADLINE, frozen), "process {pid} does not stop");
-}
-
-/// Returns true if the process exists and is no zombie (proc_pid_stat(5)).
-pub(crate) fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }

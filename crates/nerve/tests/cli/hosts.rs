@@ -12,10 +12,11 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nerve_testkit::harness::{CommandOutput, is_alive};
 use nerve_testkit::{wait_for, wait_until};
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, DEADLINE, Home, alive, pid_in};
+use crate::harness::{DEADLINE, Home, pid_in};
 use crate::recording::{Recording, numbers};
 
 impl Home {
@@ -85,7 +86,7 @@ impl Home {
     /// Stops a program and waits until nothing of its host is left.
     fn wait_for_end(&self, host: &Value) {
         let (pid, id) = (pid_in(&host["pid"]), &host["id"]);
-        assert!(wait_until(DEADLINE, || !alive(pid)), "host {id} does not end");
+        assert!(wait_until(DEADLINE, || !is_alive(pid)), "host {id} does not end");
     }
 }
 

@@ -5,12 +5,13 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_record::ahr::Body;
+use nerve_testkit::harness::signal;
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::Size;
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, OutputModes, tcgetattr};
 
-use crate::harness::{Home, NERVE, signal};
+use crate::harness::{Home, NERVE};
 use crate::recordings::{data, record};
 use crate::tty::{LIMIT, Tty};
 

@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use nerve_testkit::harness::CommandOutput;
 use serde_json::{Value, json};
 
-use crate::harness::{CommandOutput, DEADLINE, Home};
+use crate::harness::{DEADLINE, Home};
 
 impl Home {
     /// Where the default server listens, as `server status` says it.

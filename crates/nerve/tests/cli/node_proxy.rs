@@ -3,11 +3,12 @@
 use std::fs;
 use std::net::TcpListener;
 
+use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, DEADLINE, Home};
+use crate::harness::{DEADLINE, Home};
 
 /// A scripted model that answers while the test waits for commands.
 struct Model {

@@ -4,8 +4,9 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
+use nerve_testkit::harness::signal;
 use nerve_testkit::{wait_for, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::{DEADLINE, Home};
@@ -113,18 +114,18 @@ fn interrupt_ends_the_running_command() {
 #[test]
 fn ctrl_c_ends_the_client_but_not_the_turn() {
     let home = Home::with_shell();
-    let execute = home
-        .command(&["server", "node", "execute", "sh", "sleep 1; echo late"])
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut execute = execute.unwrap();
+    let go = home.hermetic.work().join("go");
+    let late = format!("until [ -e {} ]; do sleep 0.01; done; echo late", go.display());
+    let mut command = home.command(&["server", "node", "execute", "sh", &late]);
+    let mut execute = command.stderr(Stdio::piped()).spawn().unwrap();
     home.ok(&["server", "node", "wait", "sh", "--until", "busy"]);
-    kill_process(Pid::from_child(&execute), Signal::INT).unwrap();
+    signal(execute.id(), Signal::INT);
     let status = wait_for(DEADLINE, || execute.try_wait().unwrap()).expect("the process did not exit");
     assert_eq!(status.code(), Some(130));
     let mut said = String::new();
     execute.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("nerve server node interrupt sh"), "{said}");
+    fs::write(go, "").unwrap();
     home.ok(&["server", "node", "wait", "sh"]);
     assert!(home.ok(&["server", "node", "history", "sh", "--op", "send"]).contains("late"));
 }

@@ -1,14 +1,14 @@
 //! `nerve tmux` and `nerve wezterm`: panes without a server of ours. tmux is real; WezTerm is the testkit's stand-in for it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use nerve_testkit::harness::{CommandOutput, FakeWezterm, TmuxServer};
+use nerve_testkit::wait_until;
 
-use nerve_testkit::{skip, wait_until};
-
-use crate::harness::{CommandOutput, DEADLINE, Home};
+use crate::harness::{DEADLINE, Home};
 
 /// A tmux server of a test's own, in a home of its own; it ends with the test.
 pub(crate) struct Tmux {
+    // Before the home, which it must not outlive.
+    _server: TmuxServer,
     pub(crate) home: Home,
     /// Its socket.
     pub(crate) socket: String,
@@ -17,13 +17,10 @@ pub(crate) struct Tmux {
 impl Tmux {
     /// `None`, and noted as a skip of `test`, where there is no tmux.
     pub(crate) fn new(test: &str) -> Option<Tmux> {
-        if Command::new("tmux").arg("-V").output().is_err() {
-            skip(test, "tmux is not installed");
-            return None;
-        }
         let home = Home::new();
-        let socket = home.hermetic.root().join("tmux.sock").to_str().unwrap().to_string();
-        Some(Tmux { home, socket })
+        let server = TmuxServer::new(test, &home.hermetic, "tmux.sock")?;
+        let socket = server.socket().display().to_string();
+        Some(Tmux { _server: server, home, socket })
     }
 
     /// Runs `nerve tmux` over it.
@@ -46,12 +43,6 @@ impl Tmux {
     pub(crate) fn wait_for(&self, pane: &str, text: &str) {
         let shown = || self.ok(&["read", pane]).contains(text);
         assert!(wait_until(DEADLINE, shown), "{text:?} is not in {:?}", self.ok(&["read", pane, "--full"]));
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        let _ = self.home.hermetic.command("tmux").args(["-S", &self.socket, "kill-server"]).output();
     }
 }
 
@@ -197,40 +188,21 @@ fn doctor_lists_multiplexers() {
 
 /// The testkit's stand-in for WezTerm, with a server in its own home; both end with the test.
 struct Wezterm {
+    server: FakeWezterm,
     home: Home,
-    server: Child,
 }
 
 impl Wezterm {
     fn start() -> Wezterm {
         let home = Home::new();
-        let socket = home.hermetic.root().join("wez.sock");
-        let mut server = home.hermetic.command(Wezterm::program());
-        server.arg("mux-server").env("WEZTERM_UNIX_SOCKET", &socket).stdin(Stdio::piped());
-        let server = server.spawn().expect("cargo build -p nerve-testkit --examples");
-        let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
-        assert!(wait_until(DEADLINE, listens), "the stand-in does not listen");
-        Wezterm { home, server }
-    }
-
-    /// Returns the testkit's example, built next to this test.
-    fn program() -> PathBuf {
-        let test = std::env::current_exe().unwrap();
-        test.parent().and_then(Path::parent).unwrap().join("examples/fake_wezterm")
+        Wezterm { server: FakeWezterm::start(&home.hermetic), home }
     }
 
     fn nerve(&self, args: &[&str]) -> CommandOutput {
         let mut command = self.home.command(args);
-        command.env("NERVE_WEZTERM", Wezterm::program());
-        command.env("WEZTERM_UNIX_SOCKET", self.home.hermetic.root().join("wez.sock"));
+        command.env("NERVE_WEZTERM", FakeWezterm::program());
+        command.env("WEZTERM_UNIX_SOCKET", self.server.socket());
         self.home.run(command)
-    }
-}
-
-impl Drop for Wezterm {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
     }
 }
 

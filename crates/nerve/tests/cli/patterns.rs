@@ -3,11 +3,12 @@
 use std::fs;
 use std::process::Stdio;
 
+use nerve_testkit::harness::{CommandOutput, signal};
 use nerve_testkit::wait_until;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 
 /// Starts a server with two agents that echo their prompts.
 fn pair(one: &str, two: &str) -> Home {
@@ -120,7 +121,7 @@ fn ctrl_c_interrupts_the_working_node() {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let busy = || home.info("dev")["state"] == "busy" && home.read("dev").contains("Pondering");
     assert!(wait_until(DEADLINE, busy), "{}", home.read("dev"));
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    signal(child.id(), Signal::INT);
     let done = CommandOutput::new(&child.wait_with_output().unwrap());
     done.assert_stderr(130, &["interrupting", "interrupted"]);
     // It is free again, long before its ten minutes are over.

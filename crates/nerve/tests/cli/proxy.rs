@@ -1,54 +1,12 @@
 //! `nerve proxy` before `nerve mock-model`.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 
-use rustix::process::Signal;
+use nerve_testkit::harness::Listener;
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Home, signal};
-
-/// A program of ours that prints where it listens.
-struct ProxyProcess {
-    child: Child,
-    address: String,
-    out: BufReader<ChildStdout>,
-    err: ChildStderr,
-}
-
-impl Drop for ProxyProcess {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl ProxyProcess {
-    fn start(home: &Home, args: &[&str], env: &[(&str, &str)]) -> ProxyProcess {
-        let mut command = home.command(args);
-        command.envs(env.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let err = child.stderr.take().unwrap();
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let from = line.find("http://").unwrap_or_else(|| panic!("{line:?}")) + "http://".len();
-        let address =
-            line[from..].chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
-        ProxyProcess { child, address, out, err }
-    }
-
-    /// Ctrl+C; the exit code, and what it still said on both streams.
-    fn interrupt(mut self) -> (i32, String, String) {
-        signal(self.child.id(), Signal::INT);
-        let (mut out, mut err) = (String::new(), String::new());
-        self.out.read_to_string(&mut out).unwrap();
-        self.err.read_to_string(&mut err).unwrap();
-        (self.child.wait().unwrap().code().unwrap(), out, err)
-    }
-}
+use crate::harness::{DEADLINE, Home};
 
 /// Asks over HTTP/1.0, so that the answer ends with the connection. Status and body.
 fn ask(address: &str, prompt: &str) -> (u16, String) {
@@ -69,19 +27,17 @@ fn ask(address: &str, prompt: &str) -> (u16, String) {
 #[test]
 fn proxy_forwards_counts_logs_and_limits() {
     let home = Home::new();
-    let model = ProxyProcess::start(&home, &["mock-model"], &[]);
-    let (upstream, log) = (format!("http://{}", model.address), home.hermetic.work().join("log.jsonl"));
+    let model = Listener::start(home.command(&["mock-model"]));
+    let (upstream, log) = (model.url(), home.hermetic.work().join("log.jsonl"));
     for behind in ["anthropic", "openai"] {
         let args =
-            ["proxy", behind, "--upstream", &upstream, "--log", log.to_str().unwrap(), "--max-requests", "1"];
-        let proxy = ProxyProcess::start(&home, &args, &[]);
-        let (status, body) = ask(&proxy.address, "hello");
+            ["proxy", behind, "--upstream", upstream, "--log", log.to_str().unwrap(), "--max-requests", "1"];
+        let proxy = Listener::start(home.command(&args));
+        let (status, body) = ask(proxy.address(), "hello");
         assert!(status == 200 && body.contains("You said: hello"), "{status}: {body}");
-        let (status, body) = ask(&proxy.address, "hello again");
+        let (status, body) = ask(proxy.address(), "hello again");
         assert!(status == 402 && body.contains("billing_error"), "{status}: {body}");
-        let (code, _, err) = proxy.interrupt();
-        assert_eq!(code, 0, "{err}");
-        assert!(err.contains("1 requests, 1 refused") && err.contains("tokens in"), "{err}");
+        proxy.interrupt().assert_stderr(0, &["1 requests, 1 refused", "tokens in"]);
     }
     let lines = std::fs::read_to_string(&log).unwrap();
     let kinds: Vec<Value> =
@@ -92,13 +48,12 @@ fn proxy_forwards_counts_logs_and_limits() {
 #[test]
 fn output_is_json_and_keys_come_from_environment() {
     let home = Home::new();
-    let model = ProxyProcess::start(&home, &["mock-model"], &[]);
-    let upstream = format!("http://{}", model.address);
+    let model = Listener::start(home.command(&["mock-model"]));
     let args = [
         "proxy",
         "openai",
         "--upstream",
-        &upstream,
+        model.url(),
         "--model",
         "gpt-x",
         "--api-key-env",
@@ -107,14 +62,19 @@ fn output_is_json_and_keys_come_from_environment() {
         "3,15",
         "--json",
     ];
-    let proxy = ProxyProcess::start(&home, &args, &[("MY_KEY", "sk-hunter2")]);
-    let (status, body) = ask(&proxy.address, "hello");
+    let mut command = home.command(&args);
+    command.env("MY_KEY", "sk-hunter2");
+    let proxy = Listener::start(command);
+    let (status, body) = ask(proxy.address(), "hello");
     assert!(status == 200 && body.contains("\"gpt-x\""), "{status}: {body}");
-    let (code, out, err) = proxy.interrupt();
-    let spent: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &spent["requests"]), (0, &Value::from(1)), "{err}");
-    assert!(spent["tokens"]["output"].as_u64() > Some(0) && spent["cost_usd"].as_f64() > Some(0.0), "{out}");
-    assert!(!format!("{out}{err}").contains("hunter2"));
+    let done = proxy.interrupt();
+    let spent = done.json();
+    assert_eq!((done.code, &spent["requests"]), (0, &Value::from(1)), "{done:?}");
+    assert!(
+        spent["tokens"]["output"].as_u64() > Some(0) && spent["cost_usd"].as_f64() > Some(0.0),
+        "{spent}"
+    );
+    assert!(!format!("{done:?}").contains("hunter2"));
 }
 
 #[test]

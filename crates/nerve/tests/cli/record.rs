@@ -10,14 +10,15 @@ use nerve_record::activity::{Activity, Status};
 use nerve_record::ssz::event;
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_testkit::harness::{CommandOutput, resize};
 use nerve_testkit::wait_until;
 use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 use crate::recording::Recording;
-use crate::tty::{LIMIT, Tty, resize};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 60, rows: 12 };
 
@@ -46,7 +47,7 @@ fn keys_output_size_and_exit_code_pass_through() {
     tty.send("echo two$((1 + 1))words; stty size\r");
     tty.expect("two2words");
     tty.expect("12 60");
-    resize(&tty.keyboard, Size::new(70, 15));
+    resize(&tty.keyboard, Size::new(70, 15)).unwrap();
     // The kernel tells only those whose controlling terminal it is.
     tty.signal(Signal::WINCH);
     // Signals and keys arrive in no fixed order.

@@ -8,14 +8,15 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
+use nerve_testkit::harness::{is_alive, open_pty, resize, signal};
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in, signal};
+use crate::harness::{DEADLINE, Home, NERVE, pid_in};
 use crate::recording::Recording;
-use crate::tty::{LIMIT, Tty, open_pty, resize};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 60, rows: 12 };
 /// Prints its size for each line (after clearing the screen for `c`) until a line gives the exit code.
@@ -58,7 +59,7 @@ fn program_gets_window_minus_status_and_gutter() {
     let mut tty = start_viewer(&home, &["--out-file", &file]);
     tty.send("\r");
     tty.expect("11 59");
-    resize(&tty.keyboard, Size::new(71, 15));
+    resize(&tty.keyboard, Size::new(71, 15)).unwrap();
     tty.signal(Signal::WINCH);
     // Signals and keys arrive in no fixed order.
     let has_size = || {
@@ -154,7 +155,7 @@ fn recorder_survives_killed_viewer() {
     let id = host["id"].as_str().unwrap();
     home.ok(&["host", "write", id, "--escape", "\\r"]);
     assert!(wait_until(DEADLINE, || Recording::of(&path).text().contains("11 59")), "it works on");
-    assert!(alive(pid_in(&host["pid"])));
+    assert!(is_alive(pid_in(&host["pid"])));
     home.ok(&["host", "stop", id]);
     let recorded = Recording::of(&path);
     assert_eq!((recorded.exits, recorded.complete), (vec![ExitStatus::Signal(Signal::HUP.as_raw())], true));
@@ -309,7 +310,7 @@ fn vanished_terminal_ends_the_recording() {
     let (path, file) = out_file(&home);
     // The terminal is not the controlling one, so no signal announces that it closes.
     let mut command = home.command(&["record", "--out-file", &file, "--", "sh", "-c", SIZE_SCRIPT]);
-    let (keyboard, slave) = open_pty(SIZE);
+    let (keyboard, slave) = open_pty(SIZE).unwrap();
     let end = || Stdio::from(slave.try_clone().unwrap());
     command.stdin(end()).stdout(end()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();

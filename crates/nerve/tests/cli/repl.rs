@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use nerve_testkit::{skip, wait_until};
+use nerve_testkit::harness::{CommandOutput, TmuxServer, has_descendant, signal};
+use nerve_testkit::wait_until;
 use nerve_types::Size;
 use rustix::process::Signal;
 
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE, signal};
+use crate::harness::{Home, NERVE};
 use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 100, rows: 30 };
@@ -293,12 +294,17 @@ fn ctrl_c_clears_line_interrupts_turn_and_twice_exits() {
     tty.send("@sh sleep 1000\r");
     tty.expect("@sh sleep 1000");
     // The turn runs: the shell has a child.
-    assert!(wait_until(LIMIT, || has_sleep_child(tty.child.id())), "{}", tty.text());
+    assert!(wait_until(LIMIT, || has_descendant(tty.child.id(), "sleep")), "{}", tty.text());
     tty.signal(Signal::INT);
     tty.expect("interrupting sh");
     tty.expect("\ninterrupted");
     // Typed ahead, while the one before is done: nothing is lost.
-    tty.send("@sh sleep 1; echo first\r@sh echo second\r");
+    let go = home.hermetic.work().join("go");
+    tty.send(&format!(
+        "@sh until [ -e {} ]; do sleep 0.01; done; echo first\r@sh echo second\r",
+        go.display()
+    ));
+    fs::write(go, "").unwrap();
     tty.expect("\nfirst");
     tty.expect("\nsecond");
     tty.send("half a line");
@@ -323,22 +329,12 @@ fn interrupted_script_stops_its_nodes() {
     let commands = file(&home, "commands", "node create sh -b bash\n@sh sleep 1000\nsessions\n");
     let mut repl = home.command(&["repl", "--keep-going", &commands]);
     let repl = repl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    assert!(wait_until(LIMIT, || has_sleep_child(repl.id())), "nothing runs");
+    assert!(wait_until(LIMIT, || has_descendant(repl.id(), "sleep")), "nothing runs");
     signal(repl.id(), Signal::INT);
     let pid = repl.id();
     let done = CommandOutput::new(&repl.wait_with_output().unwrap());
     done.assert_stderr(130, &["interrupting sh", "commands:2: interrupted", "stopped node sh"]);
-    assert!(!done.stdout.contains("SESSION") && !has_sleep_child(pid), "{done:?}");
-}
-
-/// Returns true if a descendant of the process is `sleep`.
-fn has_sleep_child(pid: u32) -> bool {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let children: Vec<u32> =
-        lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>()).collect();
-    let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    children.iter().any(|child| name(child).trim() == "sleep" || has_sleep_child(*child))
+    assert!(!done.stdout.contains("SESSION") && !has_descendant(pid, "sleep"), "{done:?}");
 }
 
 #[test]
@@ -413,7 +409,7 @@ fn graph_is_watched_cancelled_and_answered_on_terminal() {
     tty.expect("graph 'slow'");
     tty.send("step add a sh 'sleep 1000'\rrun\r");
     tty.expect("slow/a started on sh");
-    assert!(wait_until(LIMIT, || has_sleep_child(tty.child.id())), "{}", tty.text());
+    assert!(wait_until(LIMIT, || has_descendant(tty.child.id(), "sleep")), "{}", tty.text());
     tty.signal(Signal::INT);
     tty.expect("cancelling run");
     tty.expect("slow cancelled");
@@ -423,67 +419,28 @@ fn graph_is_watched_cancelled_and_answered_on_terminal() {
     tty.send("\x04");
     assert_eq!(tty.wait_for_exit(), Some(0));
     tty.expect("cancelled run r-");
-    assert!(wait_until(LIMIT, || !has_sleep_child(std::process::id())));
+    assert!(wait_until(LIMIT, || !has_descendant(std::process::id(), "sleep")));
 }
 
 /// A terminal that turns keys into signals, as users have it.
-struct Tmux<'a> {
-    home: &'a Home,
-    socket: String,
-}
-
-impl Tmux<'_> {
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.home.hermetic.command("tmux");
-        command.args(["-S", &self.socket, "-f", "/dev/null"]).args(args);
-        command
-    }
-
-    fn tmux(&self, args: &[&str]) -> String {
-        let done = self.home.run(self.command(args));
-        assert_eq!(done.code, 0, "{args:?}: {done:?}");
-        done.stdout
-    }
-
-    fn keys(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    #[track_caller]
-    fn expect(&self, words: &str) {
-        let text = || self.tmux(&["capture-pane", "-p"]);
-        assert!(wait_until(DEADLINE, || text().contains(words)), "no {words:?} in\n{}", text());
-    }
-}
-
-impl Drop for Tmux<'_> {
-    fn drop(&mut self) {
-        let _ = self.command(&["kill-server"]).output();
-    }
-}
-
 #[test]
 fn keys_work_under_tmux() {
-    if Command::new("tmux").arg("-V").output().is_err() {
-        return skip("keys_work_under_tmux", "tmux is not installed");
-    }
     let home = Home::new();
-    let socket = home.hermetic.root().join("tmux").to_str().unwrap().to_string();
-    let tmux = Tmux { home: &home, socket };
-    tmux.tmux(&["new-session", "-d", "-x", "100", "-y", "30", "bash --norc --noprofile"]);
-    tmux.keys(&[&format!("{NERVE} repl"), "Enter"]);
+    let Some(tmux) = TmuxServer::new("keys_work_under_tmux", &home.hermetic, "tmux.sock") else { return };
+    tmux.ok(&["new-session", "-d", "-x", "100", "-y", "30", "bash --norc --noprofile"]);
+    tmux.press(&[&format!("{NERVE} repl"), "Enter"]);
     tmux.expect("nerve>");
-    tmux.keys(&["node cr", "Tab", &format!("me -c '{NERVE} mock-agent' --profile claude"), "Enter"]);
+    tmux.press(&["node cr", "Tab", &format!("me -c '{NERVE} mock-agent' --profile claude"), "Enter"]);
     tmux.expect("me is ready");
-    tmux.keys(&["@m", "Tab", "hello", "Enter"]);
+    tmux.press(&["@m", "Tab", "hello", "Enter"]);
     tmux.expect("You said: hello");
-    tmux.keys(&["@me STALL 600", "Enter"]);
+    tmux.press(&["@me STALL 600", "Enter"]);
     tmux.expect("@me STALL 600");
-    tmux.keys(&["C-c"]);
+    tmux.press(&["C-c"]);
     tmux.expect("interrupting me");
     tmux.expect("\ninterrupted");
-    tmux.keys(&["C-d"]);
+    tmux.press(&["C-d"]);
     tmux.expect("stopped node me");
-    tmux.keys(&["echo back in the she''ll", "Enter"]);
+    tmux.press(&["echo back in the she''ll", "Enter"]);
     tmux.expect("\nback in the shell");
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nerve_record::ahr::Body;
+use nerve_testkit::harness::resize;
 use nerve_testkit::wait_until;
 use nerve_types::Size;
 use rustix::process::Signal;
@@ -10,7 +11,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::harness::Home;
 use crate::recordings::{data, record};
-use crate::tty::{LIMIT, Tty, resize};
+use crate::tty::{LIMIT, Tty};
 
 /// What an agent does to a terminal: title, modes, the alternate screen; a second between its words, an hour before the end.
 fn unruly(path: &Path) {
@@ -116,7 +117,7 @@ fn small_terminal_shows_what_fits() {
     let path = path.to_str().unwrap();
     let mut tty = Tty::new(&home, Size::new(10, 4), &["replay", path]);
     tty.expect("2\n3\n4\n5");
-    resize(&tty.keyboard, Size::new(20, 10));
+    resize(&tty.keyboard, Size::new(20, 10)).unwrap();
     tty.terminal.lock().unwrap().resize(Size::new(20, 10));
     // The kernel signals only the foreground group of a controlling terminal, which this is not.
     tty.signal(Signal::WINCH);

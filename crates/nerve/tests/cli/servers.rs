@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
+use nerve_testkit::harness::{freeze, signal};
 use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 
-use crate::harness::{DEADLINE, Home, NERVE, freeze, pid_in, signal};
+use crate::harness::{DEADLINE, Home, NERVE, pid_in};
 
 #[test]
 fn server_starts_answers_and_stops() {

@@ -12,9 +12,10 @@ use std::time::Duration;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_testkit::harness::CommandOutput;
 use serde_json::{Value, json};
 
-use crate::harness::{CommandOutput, DEADLINE, Home};
+use crate::harness::{DEADLINE, Home};
 
 const SESSION: &str = "0195e3a1-77aa-7bcd-8000-0123456789ab";
 /// 2025-12-22T10:30:00Z.
@@ -81,8 +82,7 @@ impl Session {
         session.git(&["init", "--quiet"]);
         session.put("file", "old\n");
         session.git(&["add", "--all"]);
-        let me = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
-        session.git(&[&me[..], &["commit", "--quiet", "--message", "first"]].concat());
+        session.git(&["commit", "--quiet", "--message", "first"]);
         session
     }
 
@@ -107,10 +107,7 @@ impl Session {
     }
 
     fn git(&self, args: &[&str]) -> String {
-        let mut command = self.home.hermetic.command("git");
-        let output = command.env("GIT_CONFIG_NOSYSTEM", "1").args(args).output().unwrap();
-        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        self.home.hermetic.git(&self.work(), args)
     }
 
     /// `nerve snapshot …`, as a program in the recorded terminal runs it.
@@ -164,7 +161,7 @@ fn files_are_captured_at_confirmation_and_restored() {
         "files": { "provider": "git", "source": session.work(), "reference": reference },
     });
     assert_eq!(done, expected);
-    assert_eq!(session.git(&["status", "--porcelain"]), " M file\n?? untracked\n");
+    assert_eq!(session.git(&["status", "--porcelain"]), " M file\n?? untracked");
     let line = &session.lines()[0];
     assert_eq!((line.id, line.ts_ns, line.anchor_byte, &*line.kind), (1, AT_NS, 1001, "manual"));
     assert_eq!(line.files.as_ref().unwrap().reference, reference);

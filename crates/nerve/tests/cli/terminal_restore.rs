@@ -5,16 +5,17 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nerve_testkit::harness::{self, open_pty};
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::{ExitStatus, Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rustix::termios::{Termios, tcgetattr};
 
 use crate::harness::Home;
 use crate::recording::Recording;
-use crate::tty::{LIMIT, in_own_session, open_pty};
+use crate::tty::{LIMIT, in_own_session};
 
 const SIZE: Size = Size { cols: 200, rows: 50 };
 /// Prints different output on each screen.
@@ -34,7 +35,7 @@ struct UnreadTty {
 
 impl UnreadTty {
     fn spawn(command: &Command) -> UnreadTty {
-        let (master, slave) = open_pty(SIZE);
+        let (master, slave) = open_pty(SIZE).unwrap();
         let initial_modes = tcgetattr(&slave).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
         let child = in_own_session(command).stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
@@ -51,7 +52,7 @@ impl UnreadTty {
     /// Sends a signal, waits for the exit and returns its code; checks that the terminal modes are restored.
     fn end_with(&mut self, signal: Signal) -> Option<i32> {
         let sent_at = Instant::now();
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        harness::signal(self.child.id(), signal);
         let status = wait_for(LIMIT, || self.child.try_wait().unwrap()).expect("it ends");
         assert!(sent_at.elapsed() < EXIT_LIMIT, "{:?}", sent_at.elapsed());
         let after = tcgetattr(&self.slave).unwrap();
@@ -116,7 +117,7 @@ fn signal_to_full_terminal_leaves_attached_program() {
     assert_eq!(unread.end_with(Signal::TERM), Some(143));
     assert_restored(&unread.read());
     assert!(recorder.try_wait().unwrap().is_none(), "it goes on");
-    kill_process(Pid::from_child(&recorder), Signal::TERM).unwrap();
+    harness::signal(recorder.id(), Signal::TERM);
     recorder.wait().unwrap();
 }
 

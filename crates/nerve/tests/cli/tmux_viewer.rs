@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use nerve_record::ahr::Body;
-use nerve_testkit::{skip, wait_until};
+use nerve_testkit::harness::TmuxServer;
+use nerve_testkit::wait_until;
 
 use crate::harness::{DEADLINE, Home, NERVE};
 use crate::recordings::record;
@@ -13,70 +13,17 @@ use crate::recordings::record;
 /// Real sessions of Claude Code, as `script` recorded them on 120 × 40.
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-vt/tests/fixtures/recordings/claude");
 
-/// A window of a private tmux server, with `nerve` in it.
-pub(crate) struct Window<'a> {
-    home: &'a Home,
-    socket: String,
-}
-
-impl<'a> Window<'a> {
-    /// Returns `None` and notes a skip of `test` if tmux is missing.
-    pub(crate) fn open(
-        test: &str,
-        home: &'a Home,
-        (cols, rows): (u16, u16),
-        args: &[&str],
-    ) -> Option<Window<'a>> {
-        if Command::new("tmux").arg("-V").output().is_err() {
-            skip(test, "tmux is not installed");
-            return None;
-        }
-        let socket = home.hermetic.root().join("t").to_str().unwrap().to_string();
-        let window = Window { home, socket };
-        let (cols, rows) = (cols.to_string(), rows.to_string());
-        let new = ["-f", "/dev/null", "new-session", "-d", "-x", &cols, "-y", &rows, NERVE];
-        window.tmux(&[&new[..], args].concat());
-        Some(window)
-    }
-
-    fn tmux(&self, args: &[&str]) -> String {
-        let done = self.run(args);
-        assert!(done.status.success(), "{args:?}: {done:?}");
-        String::from_utf8(done.stdout).unwrap()
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.home.hermetic.command("tmux").args(["-S", &self.socket]).args(args).output().unwrap()
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.run(&["capture-pane", "-p"]).stdout).unwrap()
-    }
-
-    #[track_caller]
-    pub(crate) fn expect(&self, words: &str) {
-        assert!(wait_until(DEADLINE, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
-    }
-
-    /// Presses keys by tmux's names for them.
-    pub(crate) fn press(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    pub(crate) fn send(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
-    }
-
-    /// Waits until the window has closed.
-    pub(crate) fn wait_for_exit(&self) {
-        assert!(wait_until(DEADLINE, || !self.run(&["list-sessions"]).status.success()), "{}", self.text());
-    }
-}
-
-impl Drop for Window<'_> {
-    fn drop(&mut self) {
-        let _ = self.run(&["kill-server"]);
-    }
+/// Opens a window of a private tmux server with `nerve` in it. Returns `None`, and records a skip of `test`, without tmux.
+pub(crate) fn open_window(
+    test: &str,
+    home: &Home,
+    (cols, rows): (u16, u16),
+    args: &[&str],
+) -> Option<TmuxServer> {
+    let server = TmuxServer::new(test, &home.hermetic, "tmux.sock")?;
+    let (cols, rows) = (cols.to_string(), rows.to_string());
+    server.ok(&[&["new-session", "-d", "-x", &cols, "-y", &rows, NERVE], args].concat());
+    Some(server)
 }
 
 /// Converts a session to a recording with snapshots after these shares of its bytes.
@@ -118,9 +65,9 @@ fn claude_recording_is_browsed_with_task_entry() {
     let home = Home::new();
     let path = recorded(&home, "classic-modern", &[0.3, 0.6]);
     let test = "claude_recording_is_browsed_with_task_entry";
-    let Some(window) = Window::open(test, &home, (130, 48), &["view", &path]) else { return };
+    let Some(window) = open_window(test, &home, (130, 48), &["view", &path]) else { return };
     window.expect("branch from the end");
-    window.send("do it 世界 otherwise");
+    window.type_text("do it 世界 otherwise");
     window.expect("do it 世界 otherwise");
     window.press(&["C-S-Up"]);
     window.expect("branch from snapshot 2");
@@ -132,16 +79,20 @@ fn claude_recording_is_browsed_with_task_entry() {
     window.expect("branch from snapshot 2");
     window.press(&["Escape"]);
     window.expect("press Esc again to leave");
-    assert!(!window.text().contains("branch from"), "{}", window.text());
+    assert!(!window.screen().contains("branch from"), "{}", window.screen());
     window.press(&["g"]);
     window.expect("Claude Code");
-    window.send("/claude");
+    window.type_text("/claude");
     window.press(&["Enter"]);
     window.expect("match ");
-    window.tmux(&["resize-window", "-x", "60", "-y", "14"]);
-    assert!(wait_until(DEADLINE, || window.text().lines().next().is_some_and(|line| line.starts_with('─'))));
+    window.ok(&["resize-window", "-x", "60", "-y", "14"]);
+    assert!(wait_until(DEADLINE, || window
+        .screen()
+        .lines()
+        .next()
+        .is_some_and(|line| line.starts_with('─'))));
     window.press(&["q"]);
-    window.wait_for_exit();
+    window.wait_for_end();
 }
 
 #[test]
@@ -150,16 +101,16 @@ fn snapshot_key_takes_snapshot_to_branch_from() {
     let path = home.hermetic.root().join("session.ahr").to_str().unwrap().to_string();
     let test = "snapshot_key_takes_snapshot_to_branch_from";
     let args = ["record", "--out-file", &path, "--", "sh"];
-    let Some(window) = Window::open(test, &home, (100, 30), &args) else { return };
+    let Some(window) = open_window(test, &home, (100, 30), &args) else { return };
     window.expect("live");
-    window.send("echo o''ne");
+    window.type_text("echo o''ne");
     window.press(&["Enter"]);
     window.expect("\none");
     window.press(&["C-]", "s"]);
     window.expect("snapshot 1 taken");
-    let marked = || window.text().lines().any(|line| line.ends_with('▶'));
-    assert!(wait_until(DEADLINE, marked), "{}", window.text());
-    window.send("echo t''wo");
+    let marked = || window.screen().lines().any(|line| line.ends_with('▶'));
+    assert!(wait_until(DEADLINE, marked), "{}", window.screen());
+    window.type_text("echo t''wo");
     window.press(&["Enter"]);
     window.expect("\ntwo");
     window.press(&["C-S-Up"]);
@@ -168,9 +119,9 @@ fn snapshot_key_takes_snapshot_to_branch_from() {
     window.expect("press Esc again to return to the program");
     window.press(&["q"]);
     window.expect("live");
-    window.send("exit");
+    window.type_text("exit");
     window.press(&["Enter"]);
-    window.wait_for_exit();
+    window.wait_for_end();
 }
 
 #[test]
@@ -180,19 +131,23 @@ fn agent_is_used_through_the_viewer() {
     let agent = format!("{NERVE} mock-agent --full-screen");
     home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
     let args = ["attach", "me"];
-    let Some(window) = Window::open("agent_is_used_through_the_viewer", &home, (100, 30), &args) else {
+    let Some(window) = open_window("agent_is_used_through_the_viewer", &home, (100, 30), &args) else {
         return;
     };
     window.expect("ready");
-    window.send("say hello 世界");
+    window.type_text("say hello 世界");
     window.expect("say hello 世界");
     window.press(&["Enter"]);
-    assert!(wait_until(DEADLINE, || window.text().matches("hello 世界").count() > 1), "{}", window.text());
+    assert!(
+        wait_until(DEADLINE, || window.screen().matches("hello 世界").count() > 1),
+        "{}",
+        window.screen()
+    );
     // A paste comes whole, as it is bracketed for the agent.
-    window.tmux(&["set-buffer", "two\nlines"]);
-    window.tmux(&["paste-buffer", "-p"]);
+    window.ok(&["set-buffer", "two\nlines"]);
+    window.ok(&["paste-buffer", "-p"]);
     window.expect("lines");
-    assert!(!window.text().contains("200~"), "{}", window.text());
+    assert!(!window.screen().contains("200~"), "{}", window.screen());
     // Without extended keys in tmux, the prefix reaches every function.
     window.press(&["C-]", "?"]);
     window.expect("ctrl+]");
@@ -202,7 +157,7 @@ fn agent_is_used_through_the_viewer() {
     window.expect("snapshot 1 taken");
     window.expect("1 snapshot");
     window.press(&["C-]", "d"]);
-    window.wait_for_exit();
+    window.wait_for_end();
     assert_eq!(home.info("me")["state"], "ready");
 }
 
@@ -212,17 +167,17 @@ fn underlines_and_clipboard_texts_reach_tmux() {
     let says = r"stty -echo; echo up; read n; printf '\033[4:3;58;5;9mcurls\033[m \033]52;c;aGVsbG8gdGhlcmU=\007'; echo said; read n";
     let args = ["record", "--", "sh", "-c", says];
     let test = "underlines_and_clipboard_texts_reach_tmux";
-    let Some(window) = Window::open(test, &home, (60, 12), &args) else { return };
-    window.tmux(&["set-option", "-s", "set-clipboard", "on"]);
+    let Some(window) = open_window(test, &home, (60, 12), &args) else { return };
+    window.ok(&["set-option", "-s", "set-clipboard", "on"]);
     window.expect("up");
     window.press(&["Enter"]);
     window.expect("curls said");
-    let copied = || window.run(&["show-buffer"]).stdout == b"hello there";
+    let copied = || window.run(&["show-buffer"]).as_deref() == Ok("hello there");
     assert!(wait_until(DEADLINE, copied), "{:?}", window.run(&["show-buffer"]));
-    let drawn = window.tmux(&["capture-pane", "-p", "-e"]);
+    let drawn = window.ok(&["capture-pane", "-p", "-e"]);
     assert!(drawn.contains("4:3") && drawn.contains("58"), "{drawn:?}");
     window.press(&["Enter"]);
-    window.wait_for_exit();
+    window.wait_for_end();
 }
 
 #[test]
@@ -235,12 +190,12 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     let path = home.hermetic.root().join("session.ahr").to_str().unwrap().to_string();
     let id = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
     let args = ["record", "--out-file", &path, "--", claude.to_str().unwrap(), "--session-id", id];
-    let Some(window) = Window::open(test, &home, (140, 30), &args) else { return };
+    let Some(window) = open_window(test, &home, (140, 30), &args) else { return };
     // Cursor keys with modifiers come as they are.
-    window.tmux(&["set-option", "-s", "extended-keys", "on"]);
+    window.ok(&["set-option", "-s", "extended-keys", "on"]);
     window.expect("ready");
     for word in ["one", "two"] {
-        window.send(word);
+        window.type_text(word);
         window.press(&["Enter"]);
         window.expect(&format!("You said: {word}"));
         window.expect("ready");
@@ -251,7 +206,7 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     }
     window.press(&["C-S-Up"]);
     window.expect("branch from snapshot 1");
-    window.send("RECALL");
+    window.type_text("RECALL");
     window.expect("RECALL");
     window.press(&["Enter"]);
     window.expect("has it now");
@@ -269,7 +224,7 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     window.press(&["Enter"]);
     window.expect("the end");
     window.press(&["C-]", "d"]);
-    window.wait_for_exit();
+    window.wait_for_end();
     let id = home.hosts().into_iter().find(|host| host["recording"] == path).unwrap()["id"].clone();
     home.ok(&["host", "stop", id.as_str().unwrap()]);
 }

@@ -1,17 +1,17 @@
 //! The tools of an agent in its viewer: many of them, floods, and hosts that are killed.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nerve_record::executions::{self, ExecutionLine};
+use nerve_testkit::harness::{cpu_time, signal};
 use nerve_testkit::wait_until;
 use nerve_types::Size;
 use rustix::process::Signal;
 
-use crate::harness::{Home, NERVE, signal};
+use crate::harness::{Home, NERVE};
 use crate::tty::{LIMIT, Tty};
 
 /// Ctrl+] and t, as terminals with the kitty keyboard protocol send it.
@@ -85,15 +85,6 @@ fn ended(id: &str) -> ExecutionLine {
     ExecutionLine { id: id.into(), ended_ns: Some(2), exit_code: Some(0), ..ExecutionLine::default() }
 }
 
-/// Returns the CPU time of a process.
-fn used(pid: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    // Ticks are hundredths of a second on Linux (proc_pid_stat(5)).
-    Duration::from_millis(ticks * 10)
-}
-
 #[test]
 fn ten_thousand_executions_delay_no_key() {
     let session = Session::of("stty -echo; while read a; do echo \"<$a>\"; done");
@@ -106,7 +97,7 @@ fn ten_thousand_executions_delay_no_key() {
     let tty = session.viewer();
     tty.expect("5 running");
     let over = AtomicBool::new(false);
-    let (mut waits, before, since) = (Vec::new(), used(tty.child.id()), Instant::now());
+    let (mut waits, before, since) = (Vec::new(), cpu_time(tty.child.id()), Instant::now());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let begin = Instant::now();
@@ -129,7 +120,7 @@ fn ten_thousand_executions_delay_no_key() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    let cpu = used(tty.child.id()) - before;
+    let cpu = cpu_time(tty.child.id()) - before;
     waits.sort_unstable();
     eprintln!(
         "keys: median {:?}, worst {:?}; processor {:?} in {:?}",
@@ -158,11 +149,9 @@ fn tool_of_killed_host_ends_and_refuses_input() {
     tty.expect("1 running of 1");
     tty.send("\r");
     tty.expect("stdin is /dev/null");
-    let killed = Instant::now();
     run.kill().unwrap();
     run.wait().unwrap();
     tty.expect("tool ended");
-    eprintln!("seen to have ended after {:?}", killed.elapsed());
     tty.send("\x1b");
     tty.expect("0 running of 1");
 }
@@ -180,16 +169,12 @@ fn output_floods_do_not_block_keys_or_frames() {
     tty.expect("1 running of 1");
     tty.send("\r");
     tty.expect("\u{2502}the tool floods");
-    let typed = Instant::now();
     tty.send("\x1b[5;2~");
     tty.expect("tool scroll");
-    let scrolls = typed.elapsed();
     tty.send("q");
     assert!(wait_until(LIMIT, || !tty.text().contains("tool scroll")), "{}", tty.text());
-    let typed = Instant::now();
     tty.send("yes\r");
     tty.expect("\u{2502}heard yes");
-    eprintln!("scrolls after {scrolls:?}, answered after {:?}", typed.elapsed());
     run.kill().unwrap();
     run.wait().unwrap();
 }

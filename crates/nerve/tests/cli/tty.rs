@@ -2,17 +2,16 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_testkit::harness::open_pty;
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use rustix::process::Signal;
+use rustix::termios::{Termios, tcgetattr};
 
 use crate::harness::Home;
 
@@ -83,7 +82,7 @@ impl Tty {
         answer: impl Fn(Vec<u8>) -> Vec<u8> + Send + 'static,
         connect: impl FnOnce(&mut Command, &File),
     ) -> Tty {
-        let (master, slave) = open_pty(size);
+        let (master, slave) = open_pty(size).unwrap();
         connect(&mut command, &slave);
         command.env_remove("NO_COLOR");
         let initial_modes = tcgetattr(&slave).unwrap();
@@ -140,7 +139,7 @@ impl Tty {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        nerve_testkit::harness::signal(self.child.id(), signal);
     }
 }
 
@@ -159,18 +158,6 @@ fn strip_kitty_replies(answers: Vec<u8>) -> Vec<u8> {
     answers.filter(|answer| !is_kitty(answer)).collect::<String>().into()
 }
 
-/// Opens a pseudo-terminal and returns its master and slave.
-pub(crate) fn open_pty(size: Size) -> (File, File) {
-    // Close-on-exec keeps both ends out of other child processes.
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    resize(&master, size);
-    (master.into(), slave)
-}
-
 /// Wraps a command in `setsid`, so that `/dev/tty` is the test's terminal and the command its foreground job.
 pub(crate) fn in_own_session(command: &Command) -> Command {
     let mut with_terminal = Command::new("setsid");
@@ -178,9 +165,4 @@ pub(crate) fn in_own_session(command: &Command) -> Command {
     with_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     with_terminal.current_dir(command.get_current_dir().unwrap());
     with_terminal
-}
-
-pub(crate) fn resize(terminal: impl AsFd, size: Size) {
-    tcsetwinsize(terminal, Winsize { ws_col: size.cols, ws_row: size.rows, ws_xpixel: 0, ws_ypixel: 0 })
-        .unwrap();
 }

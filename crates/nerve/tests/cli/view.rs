@@ -1,13 +1,14 @@
 //! `nerve view` in a terminal: what is seen, what keys do, and how the terminal is left.
 
 use nerve_record::ahr::Body;
+use nerve_testkit::harness::resize;
 use nerve_testkit::wait_until;
 use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE};
 use crate::recordings::{data, record};
-use crate::tty::{LIMIT, Tty, resize};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 80, rows: 12 };
 
@@ -151,7 +152,7 @@ fn resize_redraws_the_frame() {
     for (rows, first) in [(9, "─".repeat(20)), (5, "line 1\nline 2\nline 3\nline 4\n".into())] {
         let small = Size::new(20, rows);
         tty.terminal.lock().unwrap().resize(small);
-        resize(&tty.slave, small);
+        resize(&tty.slave, small).unwrap();
         tty.signal(Signal::WINCH);
         assert!(wait_until(LIMIT, || tty.text().starts_with(&first)), "{}", tty.text());
         assert!(!tty.text().contains('│'), "its sides would take columns from the lines: {}", tty.text());

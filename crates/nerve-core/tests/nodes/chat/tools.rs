@@ -1,7 +1,6 @@
 //! Nodes as tools of a model.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nerve_agent::parse::SectionKind;
 use nerve_core::budget::Budget;
@@ -13,6 +12,8 @@ use nerve_core::graph::step::Step;
 use nerve_core::node::Node;
 use nerve_core::node::function::FunctionNode;
 use nerve_core::session::Session;
+use nerve_testkit::eventually;
+use nerve_testkit::harness::is_alive;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
 
@@ -234,20 +235,13 @@ async fn cancelled_turn_stops_its_tools() {
         let node = node.clone();
         async move { node.execute(&context).await }
     });
-    in_time(async {
-        while std::fs::read_to_string(&pid).unwrap_or_default().trim().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    let runs = async || std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'));
+    eventually("the tool runs", runs).await;
     cancellation.cancel();
     assert_eq!(in_time(turn).await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
     let pid = std::fs::read_to_string(&pid).unwrap();
-    let has_exited = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        stat.map_or(true, |stat| stat.contains(") Z "))
-    };
-    assert!(nerve_testkit::wait_until(Duration::from_secs(5), has_exited));
+    let pid = pid.trim().parse().unwrap();
+    eventually("the tool is killed", async || !is_alive(pid)).await;
     assert!(node.messages().is_empty());
 }
 

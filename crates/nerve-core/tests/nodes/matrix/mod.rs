@@ -6,7 +6,6 @@ mod sessions;
 mod terminals;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nerve_core::command::{NodeRef, StateName};
 use nerve_core::context::ExecutionContext;
@@ -65,14 +64,4 @@ impl Fixture {
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.harness.folder.path().join(name)
     }
-}
-
-/// Waits until `holds` returns true; fails with `what` otherwise.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(tokio::time::timeout(LIMIT, waiting).await.is_ok(), "timed out: {what}");
 }

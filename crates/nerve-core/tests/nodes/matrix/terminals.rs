@@ -5,9 +5,11 @@ use nerve_core::command::StateName;
 use nerve_core::node::Node;
 use nerve_core::node::terminal::TerminalNode;
 use nerve_record::history::HistoryReader;
+use nerve_testkit::eventually;
+use nerve_testkit::harness::has_descendant;
 use serde_json::{Value, json};
 
-use super::{BASH, Fixture, eventually};
+use super::{BASH, Fixture};
 use crate::harness::LIMIT;
 use crate::wezterm::mux::WeztermHarness;
 
@@ -107,13 +109,6 @@ async fn read_tail_returns_the_last_rows() {
     node.stop("done").await;
 }
 
-/// Returns true if the process has a child that runs this program.
-fn has_child(pid: &str, program: &str) -> bool {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let name = |child: &str| std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-    children.split_whitespace().any(|child| name(child).trim_end() == program)
-}
-
 #[tokio::test]
 async fn interrupt_ends_the_turn() {
     let fixture = Fixture::new();
@@ -121,8 +116,8 @@ async fn interrupt_ends_the_turn() {
     let (turn, context) = (node.clone(), fixture.context().with_input("sleep 1000"));
     let turn = tokio::spawn(async move { Node::execute(&turn, &context).await });
     // A shell interrupted before it has started the program reports a different exit code.
-    let pid = node.info().metadata["pid"].clone();
-    eventually("the program runs", async || has_child(&pid, "sleep")).await;
+    let pid = node.info().metadata["pid"].parse().unwrap();
+    eventually("the program runs", async || has_descendant(pid, "sleep")).await;
     node.interrupt().await.unwrap();
     let value = turn.await.unwrap().unwrap();
     assert_eq!(value["attributes"]["interrupted"], "true", "{value:#}");

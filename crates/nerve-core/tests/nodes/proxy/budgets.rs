@@ -1,10 +1,9 @@
 //! Budgets: that of a graph stops a running turn, that of a proxy rejects requests.
 
-use std::time::{Duration, Instant};
-
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::{ExecuteGraph, GetRun};
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxySpec};
+use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 
 use super::harness::ProxyHarness;
@@ -41,19 +40,18 @@ fn graph(harness: &ProxyHarness, budget: &Value, steps: &Value) -> Value {
 async fn exhausted_graph_budget_stops_the_turn() {
     let harness = ProxyHarness::new().await;
     let script = harness.script();
-    let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; sleep 300") }, { "id": "t", "node": "a", "input": "echo", "depends_on": "s" }]);
+    let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; sleep 1000") }, { "id": "t", "node": "a", "input": "echo", "depends_on": "s" }]);
     for (budget, expected) in [
         (json!({ "max_tokens": 1 }), "Token limit exceeded"),
         (json!({ "max_cost_dollars": 0.000_001 }), "Cost limit exceeded"),
         (json!({ "max_api_calls": 1 }), "API call limit exceeded"),
     ] {
-        let started = Instant::now();
-        let ended = run(&harness, graph(&harness, &budget, &steps)).await;
+        let run = run(&harness, graph(&harness, &budget, &steps));
+        let ended = within_deadline("the turn is stopped", run).await;
         assert_eq!(ended.status, "failed", "{ended:?}");
         let run = GetRun { run_id: ended.run_id.clone(), last: None };
         let error = harness.nodes.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
         assert!(error.contains(expected), "{error}");
-        assert!(started.elapsed() < Duration::from_secs(60), "the turn was not stopped");
     }
     assert_eq!(harness.model.requests().len(), 3);
 }

@@ -11,6 +11,7 @@ use nerve_core::node::factory::FactoryConfig;
 use nerve_core::proxy::{Proxies, ProxyKind, ProxySpec};
 use nerve_core::telemetry::Telemetry;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::wait_until_async;
 use serde_json::Value;
 
 use crate::harness::{Harness, at};
@@ -89,13 +90,9 @@ impl ProxyHarness {
 
     /// Waits until a metadata field of the node has the value.
     pub(crate) async fn wait_for_metadata(&self, node: &str, name: &str, value: &str) {
-        let reached = async {
-            while self.metadata(node, name).await.as_deref() != Some(value) {
-                tokio::task::yield_now().await;
-            }
-        };
-        let in_time = tokio::time::timeout(crate::harness::LIMIT, reached).await;
-        assert!(in_time.is_ok(), "{name} is {:?}, not {value}", self.metadata(node, name).await);
+        let reached = async || self.metadata(node, name).await.as_deref() == Some(value);
+        let in_time = wait_until_async(crate::harness::LIMIT, reached).await;
+        assert!(in_time, "{name} is {:?}, not {value}", self.metadata(node, name).await);
     }
 
     /// Returns the path of the request script, for a command line.

@@ -62,7 +62,7 @@ async fn inherited_base_url_requires_an_explicit_upstream() {
     std::fs::write(harness.path("profiles/inherited.toml"), caller).unwrap();
     let spec = |proxy| NodeSpec { profile: Some("inherited".into()), ..harness.spec("a", proxy) };
     let message = rejection(&harness, spec(ProxySpec::new(ProxyKind::Anthropic))).await;
-    assert!(message.contains("CARGO_MANIFEST_DIR is set in the server's environment"), "{message}");
+    assert!(message.contains("CARGO_MANIFEST_DIR"), "{message}");
     let value = std::env::var("CARGO_MANIFEST_DIR").unwrap();
     assert!(message.contains("proxy.base_url") && !message.contains(&value), "{message}");
     let key = Some("CARGO_PKG_NAME".to_string());
@@ -78,7 +78,7 @@ async fn invalid_proxy_settings_are_rejected() {
     let api_key_env = Some("NERVE_TEST_NO_SUCH_KEY".to_string());
     let missing = ProxySpec { api_key_env, ..harness.proxy(ProxyKind::Anthropic) };
     let message = rejection(&harness, harness.spec("a", missing)).await;
-    assert!(message.contains("the variable 'NERVE_TEST_NO_SUCH_KEY' holds no key"), "{message}");
+    assert!(message.contains("NERVE_TEST_NO_SUCH_KEY"), "{message}");
     let unencrypted =
         ProxySpec { base_url: Some("http://far.example".into()), ..ProxySpec::new(ProxyKind::Anthropic) };
     let error = harness.create(harness.spec("a", unencrypted)).await.unwrap_err();

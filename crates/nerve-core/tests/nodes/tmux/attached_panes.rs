@@ -3,7 +3,7 @@
 use nerve_api::request::{ResizeNode, RunCommand};
 use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
-use nerve_testkit::wait_until;
+use nerve_testkit::{wait_until, wait_until_async};
 
 use super::Tmux;
 use crate::harness::{LIMIT, at};
@@ -137,11 +137,7 @@ async fn split_pane_is_resized_independently() {
     assert_eq!(tmux.query(&pane, "#{pane_height}"), "8");
     assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "8 100");
     tmux.tmux(&["kill-pane", "-t", &below]).unwrap();
-    let resized = async {
-        while tmux.info("sh").await.metadata["rows"] == "8" {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert!(tokio::time::timeout(LIMIT, resized).await.is_ok(), "{:?}", tmux.info("sh").await);
+    let resized = async || tmux.info("sh").await.metadata["rows"] != "8";
+    assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
     tmux.stop("sh").await;
 }

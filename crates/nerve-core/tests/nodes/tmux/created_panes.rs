@@ -7,7 +7,7 @@ use nerve_api::request::{ResizeNode, RunCommand};
 use nerve_core::command::{Choice, NodeSpec, PanePlace, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_record::ahr::Mark;
-use nerve_testkit::wait_until;
+use nerve_testkit::{wait_until, wait_until_async};
 use nerve_types::ExitStatus;
 
 use super::{BASH, Tmux, marks, output};
@@ -47,7 +47,7 @@ async fn existing_session_is_not_disturbed() {
     assert_eq!(tmux.query("=mine:", "#{pane_id}"), pane, "the active pane changed");
     assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "30 100");
     // Output of other panes is still read, although no one else is attached.
-    let file = tmux.home.path().join("through");
+    let file = tmux.home.root().join("through");
     let script = format!("seq 1 300000; echo done > {}; sleep 1000", file.display());
     tmux.tmux(&["respawn-pane", "-k", "-t", &pane, "bash", "-c", &script]).unwrap();
     assert!(wait_until(LIMIT, || file.exists()), "the other program is blocked");
@@ -82,7 +82,7 @@ async fn bytes_are_preserved_both_ways_and_in_recording() {
     let Some(tmux) = Tmux::new("bytes_are_preserved_both_ways_and_in_recording") else { return };
     let bytes: Vec<u8> =
         (0..70_000_u32).map(|n| (n.wrapping_mul(n).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let (from, to) = (tmux.home.path().join("soup"), tmux.home.path().join("got"));
+    let (from, to) = (tmux.home.root().join("soup"), tmux.home.root().join("got"));
     std::fs::write(&from, &bytes).unwrap();
     let script = format!(
         "stty raw -echo -opost; printf ready; head -c {} > {to}.part; mv {to}.part {to}; cat {from}; printf the-end; sleep 1000",
@@ -164,12 +164,8 @@ async fn size_is_requested_and_follows_viewers() {
     // Windows of the session follow the latest viewer.
     tmux.tmux(&["set-option", "-w", "-t", &info.metadata["pane_id"], "window-size", "latest"]).unwrap();
     let viewer = tmux.attach_viewer("nerve");
-    let resized = async {
-        while tmux.info("sh").await.metadata["cols"] != "90" {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert!(tokio::time::timeout(LIMIT, resized).await.is_ok(), "{:?}", tmux.info("sh").await);
+    let resized = async || tmux.info("sh").await.metadata["cols"] == "90";
+    assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
     drop(viewer);
     tmux.stop("sh").await;
 }

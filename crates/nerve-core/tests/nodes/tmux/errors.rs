@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use nerve_core::command::{NodeSpec, PanePlace, StateName};
 use nerve_core::engine::Engine;
@@ -10,20 +9,20 @@ use nerve_core::error::ErrorKind;
 use nerve_host::backend::PaneError;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::tmux::{Range, Tmux as Client};
-use nerve_testkit::wait_until;
+use nerve_testkit::{wait_until, within_deadline};
 
 use super::{BASH, Tmux, config};
 use crate::harness::LIMIT;
 
 /// Replaces the engine with one that uses `program` as tmux.
 fn with_tmux(tmux: &mut Tmux, program: PathBuf) {
-    let mut config = config(tmux.home.path());
+    let mut config = config(tmux.home.root());
     config.nodes.panes = Panes { tmux: Some(program), ..config.nodes.panes };
     tmux.nodes.engine = Engine::new(config);
 }
 
 fn script(tmux: &Tmux, text: &str) -> PathBuf {
-    let path = tmux.home.path().join("tmux");
+    let path = tmux.home.root().join("tmux");
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
@@ -39,13 +38,12 @@ async fn missing_old_or_hanging_tmux_is_reported() {
     let old = script(&tmux, "echo tmux 3.1c");
     with_tmux(&mut tmux, old);
     let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
-    assert!(error.message.contains("tmux 3.1c is too old: tmux 3.2 or newer is needed"), "{}", error.message);
+    assert!(error.message.contains("3.1c") && error.message.contains("3.2"), "{error}");
     let hanging = script(&tmux, "[ \"$1\" = -V ] && echo tmux 3.3a && exit; exec sleep 1000");
     with_tmux(&mut tmux, hanging);
-    let started = Instant::now();
-    let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
+    let created = within_deadline("tmux times out", tmux.create(tmux.spec("sh", &BASH))).await;
+    let error = created.unwrap_err();
     assert!(error.message.contains("timed out after 5s"), "{}", error.message);
-    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,7 +15,7 @@ async fn prompts_wait_while_a_user_types() {
     tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
     let viewer = tmux.attach_viewer("nerve");
     // The user attaches and types.
-    viewer.type_keys(&["echo theirs", "Enter"]);
+    viewer.press(&["echo theirs", "Enter"]);
     tmux.nodes.shows("sh", "\ntheirs").await;
     let mut short = tmux.nodes.execute("sh", "echo too early");
     short.timeout = Some(Duration::from_millis(500).into());
@@ -23,18 +23,17 @@ async fn prompts_wait_while_a_user_types() {
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.message.contains("is typing into the same terminal"), "{}", error.message);
     assert!(error.message.contains("/dev/"), "no terminal named: {}", error.message);
-    viewer.type_keys(&["echo again", "Enter"]);
+    viewer.press(&["echo again", "Enter"]);
     let started = Instant::now();
     assert_eq!(tmux.nodes.ask("sh", "echo ours").await.text, "ours");
     let waited = started.elapsed();
     assert!(waited > Duration::from_secs(1), "the prompt did not wait: {waited:?}");
-    assert!(waited < Duration::from_secs(8), "{waited:?}");
     assert!(!tmux.nodes.buffer("sh", None).await.contains("too early"));
     assert!(viewer.screen().contains("ours"), "{}", viewer.screen());
     // A viewer who does not type delays nothing.
     let started = Instant::now();
     assert_eq!(tmux.nodes.ask("sh", "echo quick").await.text, "quick");
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < waited, "{:?} after {waited:?}", started.elapsed());
     drop(viewer);
     tmux.stop("sh").await;
     assert_eq!(info.metadata["owned"], "true");

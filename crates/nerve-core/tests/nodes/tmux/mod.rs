@@ -7,7 +7,6 @@ mod foreign_input;
 mod restart;
 
 use std::path::{Path, PathBuf};
-use std::process::Command as Process;
 
 use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace};
 use nerve_core::engine::{Engine, EngineConfig};
@@ -15,7 +14,8 @@ use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
 use nerve_mux::pane::Panes;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
-use nerve_testkit::{skip, wait_for};
+use nerve_testkit::harness::TmuxServer;
+use nerve_testkit::{Hermetic, wait_until};
 
 use crate::harness::{Harness, LIMIT, at, mock_agent};
 
@@ -23,14 +23,10 @@ pub(crate) const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
 /// A tmux server, and an engine with its own directories.
 pub(crate) struct Tmux {
+    // Before the home, which has its socket.
+    server: TmuxServer,
     pub(crate) nodes: Harness,
-    pub(crate) home: tempfile::TempDir,
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        let _ = self.tmux(&["kill-server"]);
-    }
+    pub(crate) home: Hermetic,
 }
 
 fn config(home: &Path) -> EngineConfig {
@@ -39,15 +35,13 @@ fn config(home: &Path) -> EngineConfig {
             server: "test".into(),
             history_dir: Some(home.join("history")),
             profile_dir: Some(home.join("profiles")),
-            hook_relay: None,
-            hosting: None,
             panes: Panes {
                 registry: Some(home.join("registry")),
                 claims: home.join("claims"),
                 recordings: Some(home.join("recordings")),
                 ..Panes::default()
             },
-            proxies: Default::default(),
+            ..FactoryConfig::default()
         },
         ..EngineConfig::default()
     }
@@ -56,55 +50,42 @@ fn config(home: &Path) -> EngineConfig {
 impl Tmux {
     /// Returns `None`, and records a skip of `test`, without tmux.
     pub(crate) fn new(test: &str) -> Option<Tmux> {
-        if Process::new("tmux").arg("-V").output().is_err() {
-            skip(test, "tmux is not installed");
-            return None;
-        }
-        let home = tempfile::tempdir().unwrap();
-        let engine = Engine::new(config(home.path()));
+        let home = Hermetic::new().unwrap();
+        let server = TmuxServer::new(test, &home, "tmux.sock")?;
+        let engine = Engine::new(config(home.root()));
         let events = engine.subscribe();
         let nodes = Harness { engine, events, folder: tempfile::tempdir().unwrap() };
-        Some(Tmux { nodes, home })
+        Some(Tmux { server, nodes, home })
     }
 
     /// Replaces the engine with a new one in the same directories, as after a server restart.
     pub(crate) fn restart_engine(&mut self) {
-        self.nodes.engine = Engine::new(config(self.home.path()));
+        self.nodes.engine = Engine::new(config(self.home.root()));
         self.nodes.events = self.nodes.engine.subscribe();
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.home.path().join("tmux.sock")
+        self.server.socket().to_path_buf()
     }
 
     /// Runs a tmux command; returns its output or its error message.
     pub(crate) fn tmux(&self, args: &[&str]) -> Result<String, String> {
-        let output = self.command(args).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_string();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-    }
-
-    pub(crate) fn command(&self, args: &[&str]) -> Process {
-        let mut command = Process::new("tmux");
-        command.arg("-u").arg("-f").arg("/dev/null").arg("-S").arg(self.socket()).args(args);
-        command.env_remove("TMUX").env_remove("TMUX_PANE");
-        command
+        self.server.run(args)
     }
 
     /// Attaches a user's terminal to a session: a client of this tmux in a pane of another tmux.
-    pub(crate) fn attach_viewer(&self, session: &str) -> Viewer {
-        let socket = self.home.path().join("viewer.sock");
+    pub(crate) fn attach_viewer(&self, session: &str) -> TmuxServer {
         let attach = format!(
             "env -u TMUX tmux -u -S {} attach-session -t ={session}",
             shell_words::quote(&self.socket().display().to_string())
         );
-        let viewer = Viewer { socket };
-        viewer.tmux(&["new-session", "-d", "-s", "p", "-x", "90", "-y", "25", &attach]).unwrap();
-        let attached = wait_for(LIMIT, || {
+        let viewer = TmuxServer::new("attach_viewer", &self.home, "viewer.sock").unwrap();
+        viewer.ok(&["new-session", "-d", "-s", "p", "-x", "90", "-y", "25", &attach]);
+        let is_attached = || {
             let clients = self.tmux(&["list-clients", "-F", "#{client_control_mode}"]).unwrap_or_default();
-            clients.lines().any(|line| line == "0").then_some(())
-        });
-        assert!(attached.is_some(), "the viewer did not attach: {:?}", viewer.tmux(&["capture-pane", "-p"]));
+            clients.lines().any(|line| line == "0")
+        };
+        assert!(wait_until(LIMIT, is_attached), "the viewer did not attach: {}", viewer.screen());
         viewer
     }
 
@@ -187,36 +168,5 @@ fn records(recording: &Path, mut each: impl FnMut(Body<'_>)) {
         if let Part::Block(block) = part {
             block.records().for_each(|record| each(record.body));
         }
-    }
-}
-
-/// A user's terminal. See [`Tmux::attach_viewer`].
-pub(crate) struct Viewer {
-    socket: PathBuf,
-}
-
-impl Viewer {
-    pub(crate) fn tmux(&self, args: &[&str]) -> Result<String, String> {
-        let mut command = Process::new("tmux");
-        command.args(["-u", "-f", "/dev/null", "-S"]).arg(&self.socket).args(args);
-        let output = command.env_remove("TMUX").output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_string();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-    }
-
-    pub(crate) fn type_keys(&self, keys: &[&str]) {
-        let mut args = vec!["send-keys", "-t", "p"];
-        args.extend(keys);
-        self.tmux(&args).unwrap();
-    }
-
-    pub(crate) fn screen(&self) -> String {
-        self.tmux(&["capture-pane", "-p", "-t", "p"]).unwrap()
-    }
-}
-
-impl Drop for Viewer {
-    fn drop(&mut self) {
-        let _ = self.tmux(&["kill-server"]);
     }
 }

@@ -49,7 +49,7 @@ async fn restarted_server_resumes_pane_with_recording_gap() {
     let gaps = marks(&recording).iter().filter(|mark| **mark == Mark::Gap(1)).count();
     assert_eq!(gaps, 1);
     assert!(tmux.tmux(&["list-panes", "-a"]).is_err(), "the pane outlived its node");
-    assert_eq!(std::fs::read_dir(tmux.home.path().join("registry")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(tmux.home.root().join("registry")).unwrap().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Nodes in panes of a fake WezTerm (`nerve_testkit::fake_wezterm`), which reproduces the observed behaviour of the real one,
+//! Nodes in panes of a fake WezTerm (the example `fake_wezterm` of the testkit), which reproduces the observed behaviour of the real one,
 //! including the calls that crash it.
 
 mod claude;

@@ -1,7 +1,7 @@
 //! A fake WezTerm server, and an engine that uses its panes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, Stdio};
+use std::process::{Command as Process, Stdio};
 
 use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_core::engine::{Engine, EngineConfig};
@@ -9,47 +9,33 @@ use nerve_core::error::EngineError;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_mux::pane::Panes;
 use nerve_mux::wezterm::Wezterm;
+use nerve_testkit::harness::FakeWezterm;
+use nerve_testkit::{Hermetic, eventually};
 use nerve_types::Size;
 use serde_json::Value;
 
-use crate::harness::{Harness, LIMIT, mock_agent};
+use crate::harness::{Harness, mock_agent};
 
-/// Returns the path of the fake `wezterm`: the testkit's example, built next to this test.
+/// Returns the path of the fake `wezterm`.
 pub(crate) fn program() -> PathBuf {
-    mock_agent().with_file_name("fake_wezterm")
+    FakeWezterm::program()
 }
 
-/// A server of the fake, killed on drop.
+/// A server of the fake.
 pub(crate) struct Mux {
-    server: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Drop for Mux {
-    fn drop(&mut self) {
-        // Its panes end with it.
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
+    // Before the home, which has its socket.
+    server: FakeWezterm,
+    _home: Hermetic,
 }
 
 impl Mux {
     pub(crate) fn start() -> Mux {
-        let folder = tempfile::tempdir().unwrap();
-        let server = Process::new(program())
-            .arg("mux-server")
-            .env("WEZTERM_UNIX_SOCKET", folder.path().join("sock"))
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mux = Mux { server, folder };
-        let listens = || std::os::unix::net::UnixStream::connect(mux.folder.path().join("sock")).is_ok();
-        assert!(nerve_testkit::wait_until(LIMIT, listens), "the fake is not listening");
-        mux
+        let home = Hermetic::new().unwrap();
+        Mux { server: FakeWezterm::start(&home), _home: home }
     }
 
     pub(crate) fn socket(&self) -> String {
-        self.folder.path().join("sock").display().to_string()
+        self.server.socket().display().to_string()
     }
 
     pub(crate) fn wezterm(&self) -> Wezterm {
@@ -76,12 +62,12 @@ impl Mux {
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.server.try_wait().unwrap().is_some()
+        self.server.server().try_wait().unwrap().is_some()
     }
 
     pub(crate) fn kill(&mut self) {
-        self.server.kill().unwrap();
-        self.server.wait().unwrap();
+        self.server.server().kill().unwrap();
+        self.server.server().wait().unwrap();
     }
 }
 
@@ -181,7 +167,7 @@ impl WeztermHarness {
     /// Waits for the pane id of a node.
     pub(crate) async fn pane(&self, node: &str) -> String {
         let mut pane = None;
-        crate::matrix::eventually("the node's pane is known", async || {
+        eventually("the node's pane is known", async || {
             pane = self.info(node).await.metadata.get("pane_id").cloned();
             pane.is_some()
         })

@@ -10,11 +10,11 @@ use nerve_core::session::Session;
 use nerve_record::index::Position;
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
+use nerve_testkit::eventually;
 use nerve_types::Size;
 
 use super::mux::WeztermHarness;
 use crate::harness::{LIMIT, at};
-use crate::matrix::eventually;
 
 #[tokio::test]
 async fn shell_takes_prompts() {

@@ -6,10 +6,10 @@ use nerve_core::command::{PanePlace, StateName};
 use nerve_record::ahr::Mark;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
+use nerve_testkit::eventually;
 use nerve_types::Size;
 
 use super::mux::WeztermHarness;
-use crate::matrix::eventually;
 use crate::tmux::marks;
 
 #[tokio::test]

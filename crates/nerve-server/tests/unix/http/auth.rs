@@ -40,7 +40,7 @@ async fn nothing_is_answered_without_the_right_token() {
 async fn old_token_is_rejected_at_once() {
     let server = HttpServer::start();
     assert_eq!(server.get("/nodes").await.status, 200);
-    let file = nerve_server::access::token::TokenFile::new(crate::harness::paths(server.home.path()).token());
+    let file = nerve_server::access::token::TokenFile::new(crate::harness::paths(server.home()).token());
     file.rotate().unwrap();
     server.get("/nodes").await.problem(401, "authentication_error");
     server.stop().await;

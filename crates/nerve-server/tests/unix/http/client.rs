@@ -1,25 +1,20 @@
 //! A server that listens for HTTP, and a minimal client.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
-use nerve_server::access::token::TokenFile;
-use nerve_server::error::ServerError;
-use nerve_server::server::{Server, ServerConfig};
+use nerve_server::server::ServerConfig;
+use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use crate::harness::{DEADLINE, engine, paths};
+use crate::harness::TestServer;
 
 pub(super) struct HttpServer {
     pub(super) address: SocketAddr,
     pub(super) token: String,
-    pub(super) home: TempDir,
-    task: JoinHandle<Result<(), ServerError>>,
-    stop: CancellationToken,
+    server: TestServer,
 }
 
 impl HttpServer {
@@ -28,30 +23,28 @@ impl HttpServer {
     }
 
     pub(super) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> HttpServer {
-        let home = tempfile::tempdir().unwrap();
-        let paths = paths(home.path());
-        let mut config = ServerConfig::new("test", paths.clone());
-        config.http = Some("127.0.0.1:0".parse().unwrap());
-        change(&mut config);
-        let server = Server::bind(&config).unwrap();
-        let address = server.http_address().unwrap();
-        let token = TokenFile::new(paths.token()).read().unwrap().reveal().to_string();
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(server.run(engine(&paths), stop.clone().cancelled_owned()));
-        HttpServer { address, token, home, task, stop }
+        let server = TestServer::start_with(|config| {
+            config.http = Some(([127, 0, 0, 1], 0).into());
+            change(config);
+        });
+        HttpServer { address: server.http(), token: server.token(), server }
+    }
+
+    /// Returns the server's directory.
+    pub(super) fn home(&self) -> &Path {
+        self.server.home.path()
     }
 
     pub(super) async fn stop(self) {
-        self.stop.cancel();
-        self.wait_for_exit().await;
+        self.server.stop().await;
     }
 
     pub(super) fn begin_shutdown(&self) {
-        self.stop.cancel();
+        self.server.begin_shutdown();
     }
 
     pub(super) async fn wait_for_exit(self) {
-        tokio::time::timeout(DEADLINE, self.task).await.expect("server did not exit").unwrap().unwrap();
+        self.server.wait_for_exit().await;
     }
 
     pub(super) async fn connect(&self) -> BufReader<TcpStream> {
@@ -111,7 +104,7 @@ impl HttpResponse {
         let (status, head) = read_head(stream).await;
         let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
-        tokio::time::timeout(DEADLINE, stream.read_exact(&mut body)).await.expect("no body").unwrap();
+        within_deadline("a body", stream.read_exact(&mut body)).await.unwrap();
         HttpResponse { status, head, body }
     }
 
@@ -143,7 +136,7 @@ pub(super) async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, String
     let mut head = String::new();
     loop {
         let line = stream.read_line(&mut head);
-        match tokio::time::timeout(DEADLINE, line).await.expect("no response") {
+        match within_deadline("a response", line).await {
             Ok(0) | Err(_) => return (0, head),
             Ok(2) => break,
             Ok(_) => {}

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nerve_server::access::token::TokenFile;
+use nerve_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -174,10 +175,8 @@ async fn stalled_reader_loses_events_and_is_notified() {
     for _ in 0..40 {
         let run = server.request_ok("POST", "/runs", graph.clone()).await;
         let path = format!("/runs/{}/answer", run["run_id"].as_str().unwrap());
-        let deadline = Instant::now() + DEADLINE;
-        while server.request("POST", &path, json!({ "choice": "yes" })).await.status != 200 {
-            assert!(Instant::now() < deadline, "gate was not answered");
-        }
+        let answer = async || server.request("POST", &path, json!({ "choice": "yes" })).await.status == 200;
+        eventually("the gate is answered", answer).await;
         assert_eq!(kind(&quick.next().await), "GATE_ANSWERED");
     }
     let (mut seen, mut dropped, mut last) = (0, 0, 0);
@@ -213,7 +212,7 @@ async fn shutdown_is_announced_and_ends_streams() {
 async fn token_change_ends_stream() {
     let server = HttpServer::start();
     let mut events = Events::open(&server, "/events", "").await;
-    TokenFile::new(paths(server.home.path()).token()).rotate().unwrap();
+    TokenFile::new(paths(server.home()).token()).rotate().unwrap();
     let mut lines = Vec::new();
     while let Some(line) = events.line().await {
         lines.push(line);

@@ -1,6 +1,7 @@
 //! Commands as HTTP resources.
 
 use super::client::HttpServer;
+use nerve_testkit::eventually;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -34,15 +35,11 @@ async fn terminal_is_written_resized_and_read() {
     server.request_ok("POST", "/nodes/cat/resize", json!({ "cols": 60, "rows": 10 })).await;
     let written = server.request_ok("POST", "/nodes/cat/write", json!({ "data": "over-http\r" })).await;
     assert_eq!(written["written"], 10);
-    let deadline = tokio::time::Instant::now() + crate::harness::DEADLINE;
-    loop {
+    eventually("cat repeats the line", async || {
         let buffer = server.request_ok("GET", "/nodes/cat/buffer?lines=20", Value::Null).await;
-        if buffer["buffer"].as_str().unwrap().matches("over-http").count() == 2 {
-            break;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{buffer}");
-        tokio::task::yield_now().await;
-    }
+        buffer["buffer"].as_str().unwrap().matches("over-http").count() == 2
+    })
+    .await;
     server.request_ok("DELETE", "/nodes/cat/buffer", Value::Null).await;
     server.request_ok("POST", "/nodes/cat/interrupt", Value::Null).await;
     server

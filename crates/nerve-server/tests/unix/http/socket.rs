@@ -222,7 +222,7 @@ async fn token_change_closes_websocket_with_error() {
     let mut socket = with_token(&server).await;
     send(&mut socket, "PING", json!({})).await;
     assert_eq!(reply(&mut socket).await["data"]["pong"], true);
-    let file = TokenFile::new(paths(server.home.path()).token());
+    let file = TokenFile::new(paths(server.home()).token());
     file.rotate().unwrap();
     let message = reply(&mut socket).await;
     assert!(message["error"].as_str().unwrap().contains("token was changed"), "{message}");

@@ -107,7 +107,7 @@ async fn curl_negotiates_http2_and_rejects_unknown_ca() {
     }
     let authority = authority();
     let server = start_server(&authority);
-    let ca = server.home.path().join("ca.pem");
+    let ca = server.home().join("ca.pem");
     std::fs::write(&ca, &authority.pem).unwrap();
     let url = format!("https://localhost:{}/health", server.address.port());
     let curl = async |arguments: &[&str]| {

@@ -4,7 +4,7 @@ use nerve_testkit::wait_until;
 
 use super::Fixture;
 use crate::harness::DEADLINE;
-use crate::tmux_viewer::Window;
+use crate::tmux_viewer::open_window;
 
 #[test]
 fn full_screen_session_is_shown_and_branched_at_snapshot() {
@@ -17,13 +17,13 @@ fn full_screen_session_is_shown_and_branched_at_snapshot() {
     fixture.end_node("me");
     let view = ["view", fixture.recording.to_str().unwrap()];
     let test = "full_screen_session_is_shown_and_branched_at_snapshot";
-    let Some(window) = Window::open(test, &fixture.home, (130, 50), &view) else { return };
+    let Some(window) = open_window(test, &fixture.home, (130, 50), &view) else { return };
     let shows = |last: &str, next: &str| {
         let is_shown = || {
-            let text = window.text();
+            let text = window.screen();
             text.contains(&format!("You said: {last}")) && !text.contains(&format!("You said: {next}"))
         };
-        assert!(wait_until(DEADLINE, is_shown), "not {last} without {next} in\n{}", window.text());
+        assert!(wait_until(DEADLINE, is_shown), "not {last} without {next} in\n{}", window.screen());
     };
     window.expect("branch from the end");
     window.expect("You said: four");
@@ -40,18 +40,18 @@ fn full_screen_session_is_shown_and_branched_at_snapshot() {
     // Move between snapshots with the task entry closed.
     window.press(&["Escape"]);
     window.expect("press Esc again to leave");
-    window.send("3[");
+    window.type_text("3[");
     window.expect("snapshot 1 of 4 'one'");
     shows("one", "two");
-    window.send("]");
+    window.type_text("]");
     window.expect("snapshot 2 of 4 'two'");
     shows("two", "three");
-    assert!(window.text().contains('◆'), "at its mark on the timeline: {}", window.text());
+    assert!(window.screen().contains('◆'), "at its mark on the timeline: {}", window.screen());
     // A task entered here branches from this snapshot.
-    window.send("i");
+    window.type_text("i");
     window.expect("branch from snapshot 2 (2 of 4) 'two'");
     shows("two", "three");
-    window.send("RECALL");
+    window.type_text("RECALL");
     window.press(&["Enter"]);
     window.expect("has it now");
     window.expect("You said: four");
@@ -59,5 +59,5 @@ fn full_screen_session_is_shown_and_branched_at_snapshot() {
     assert!(wait_until(DEADLINE, knows), "{}", fixture.home.read("me-branch"));
     assert!(!fixture.home.read("me-branch").contains("three"), "{}", fixture.home.read("me-branch"));
     window.press(&["q"]);
-    window.wait_for_exit();
+    window.wait_for_end();
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use nerve_testkit::harness::CommandOutput;
 use serde_json::Value;
 
 use super::{Fixture, git, put};
-use crate::harness::CommandOutput;
 
 impl Fixture {
     /// Creates a branch from the first snapshot and ends its node.

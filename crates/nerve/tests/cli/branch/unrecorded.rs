@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use nerve_record::snapshots;
+use nerve_testkit::harness::signal;
 use nerve_testkit::wait_until;
 use nerve_types::Size;
 use rustix::process::Signal;
 
 use super::{ID, agent, put, text};
-use crate::harness::{Home, NERVE, pid_in, signal};
+use crate::harness::{Home, NERVE, pid_in};
 use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 150, rows: 40 };

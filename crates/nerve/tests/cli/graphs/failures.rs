@@ -1,8 +1,9 @@
 //! Runs that do not complete: failed, timed out, blocked, cancelled, left.
 
+use nerve_testkit::harness::signal;
 use nerve_testkit::wait_until;
 use nerve_types::Size;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::graphs::{
     UNTIL_GO, begin, go, graph, wait_for_exit, wait_for_status, wait_for_text, with_server, write,
@@ -11,7 +12,7 @@ use crate::harness::{DEADLINE, NERVE};
 use crate::tty::Tty;
 
 fn interrupt(child: &std::process::Child) {
-    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+    signal(child.id(), Signal::INT);
 }
 
 #[test]

@@ -7,41 +7,16 @@ use std::time::Duration;
 
 use nerve_api::request::Subscribe;
 use nerve_client::NerveClient;
+use nerve_testkit::harness::{SmallDisk, is_alive};
 use nerve_testkit::{skip, wait_until};
 use nerve_types::Size;
 
-use crate::harness::{DEADLINE, Home, alive, pid_in};
+use crate::harness::{DEADLINE, Home, pid_in};
 use crate::recording::Recording;
 use crate::tty::Tty;
 
 /// Leaves a viewer, as terminals with the kitty keyboard protocol send it.
 const DETACH_KEY: &str = "\x1b[93;5ud";
-
-/// A small in-memory file system, unmounted on drop.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    /// Returns `None` and notes a skip if mounting is not permitted.
-    fn mount(test: &str, path: PathBuf, size: &str) -> Option<Tmpfs> {
-        fs::create_dir_all(&path).unwrap();
-        let options = format!("size={size},mode=0700");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output();
-        match mounted {
-            Ok(output) if output.status.success() => return Some(Tmpfs(path)),
-            Ok(output) => skip(test, &String::from_utf8_lossy(&output.stderr)),
-            Err(error) => skip(test, &error.to_string()),
-        }
-        None
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        // Lazily: a process of the test may still have a file open there.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 /// A disk of its own that can be frozen, like one behind a dead network.
 struct Freezable {
@@ -163,8 +138,9 @@ fn node_without_recordings_folder_works_and_warns_once() {
 fn disk_full_from_start_costs_only_the_recording() {
     let home = Home::with_server();
     let test = "disk_full_from_start_costs_only_the_recording";
-    let Some(disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "64k") else { return };
-    let filled = fs::write(disk.0.join("filler"), vec![1; 1 << 20]);
+    let path = home.hermetic.nerve_home().join("recordings");
+    let Some(_disk) = SmallDisk::mount(test, &path, "64k") else { return };
+    let filled = fs::write(path.join("filler"), vec![1; 1 << 20]);
     assert!(filled.is_err());
     home.shell("sh");
     assert_eq!(home.execute("sh", "echo works"), "works\n");
@@ -178,7 +154,7 @@ fn disk_full_from_start_costs_only_the_recording() {
 fn disk_filling_up_costs_only_the_rest_of_recording() {
     let home = Home::with_server();
     let test = "disk_filling_up_costs_only_the_rest_of_recording";
-    let Some(_disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "512k") else {
+    let Some(_disk) = SmallDisk::mount(test, &home.hermetic.nerve_home().join("recordings"), "512k") else {
         return;
     };
     home.shell("sh");
@@ -244,7 +220,10 @@ fn hanging_disk_costs_only_the_recording() {
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh", "--timeout", "20"]);
     home.ok(&["server", "node", "stop", "sh"]);
-    assert!(wait_until(Duration::from_secs(10), || !alive(pid_in(&host["child"]))), "the program lives on");
+    assert!(
+        wait_until(Duration::from_secs(10), || !is_alive(pid_in(&host["child"]))),
+        "the program lives on"
+    );
     assert!(disk.turn("-u"));
     home.wait_for_end(&host);
     let found = Recording::of(host["recording"].as_str().unwrap().as_ref());

@@ -6,11 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_testkit::harness::{freeze, is_alive, signal};
 use nerve_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, NERVE, alive, freeze, pid_in, signal};
+use crate::harness::{DEADLINE, Home, NERVE, pid_in};
 use crate::recording::{Recording, numbers};
 
 /// Maximum time a block waits, plus an allowance for a busy machine with two cores.
@@ -61,7 +62,7 @@ fn only_its_node_stops_with_the_reason() {
         home.info("sh")
     );
     home.nerve(&["server", "node", "execute", "sh", "x"]).assert_stderr(1, &["its host"]);
-    assert!(wait_until(DEADLINE, || !alive(child)), "the shell was not hung up");
+    assert!(wait_until(DEADLINE, || !is_alive(child)), "the shell was not hung up");
     let nodes: Vec<Value> = home.hosts().into_iter().map(|host| host["node"].clone()).collect();
     assert_eq!(nodes, ["me"]);
     let runtime = home.hermetic.nerve_home().join("run/hosts");
@@ -95,7 +96,7 @@ fn program_ignoring_hangup_is_ended_too() {
     let child = pid_in(&json!(home.metadata("deaf", "pid")));
     signal(pid_in(&home.host_of("deaf")["pid"]), Signal::KILL);
     home.wait_for_state("deaf", "stopped");
-    let ended = wait_until(Duration::from_secs(10), || !alive(child));
+    let ended = wait_until(Duration::from_secs(10), || !is_alive(child));
     if !ended {
         signal(child, Signal::KILL);
     }

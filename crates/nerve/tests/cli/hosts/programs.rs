@@ -3,20 +3,14 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use nerve_testkit::harness::{freeze, is_alive, memory_kib, signal};
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::Origin;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, alive, freeze, pid_in, signal};
+use crate::harness::{DEADLINE, Home, pid_in};
 use crate::recording::{Recording, Typed};
-
-/// A process' memory in KiB, as /proc/PID/status names it.
-fn memory(pid: u32, what: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':')).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
 
 #[test]
 fn program_that_closed_its_terminal_lives_until_stopped() {
@@ -35,7 +29,7 @@ fn program_that_closed_its_terminal_lives_until_stopped() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.wait_for_text("mute", "last words");
-    assert!(alive(child));
+    assert!(is_alive(child));
     assert_ne!(home.state("mute"), "stopped", "it runs");
     fs::write(home.hermetic.work().join("enough"), "").unwrap();
     home.wait_for_state("mute", "stopped");
@@ -51,7 +45,7 @@ fn program_that_closed_its_terminal_can_be_stopped() {
     home.wait_for_text("mute", "last words");
     let host = home.host_of("mute");
     home.ok(&["server", "node", "stop", "mute"]);
-    assert!(!alive(pid_in(&host["child"])));
+    assert!(!is_alive(pid_in(&host["child"])));
     home.wait_for_end(&host);
     assert_eq!(home.hosts(), Vec::<Value>::new());
 }
@@ -59,10 +53,11 @@ fn program_that_closed_its_terminal_can_be_stopped() {
 #[test]
 fn grandchild_on_terminal_does_not_hold_the_node() {
     let home = Home::with_server();
-    home.script("parent", "setsid sleep 1000 &\necho $! > grandchild\necho begun\nsleep 0.3\nexit 3\n", &[]);
+    home.script("parent", "setsid sleep 1000 &\necho $! > grandchild\necho begun\nuntil [ -e go ]; do sleep 0.01; done\nexit 3\n", &[]);
     home.wait_for_text("parent", "begun");
     let host = home.host_of("parent");
     let pid = fs::read_to_string(home.hermetic.work().join("grandchild")).unwrap();
+    fs::write(home.hermetic.work().join("go"), "").unwrap();
     home.wait_for_state("parent", "stopped");
     assert_eq!(home.metadata("parent", "exit"), "exit code 3");
     home.wait_for_end(&host);
@@ -101,7 +96,7 @@ fn one_line_of(megabytes: u64) -> (u64, u64) {
         home.ok(&["server", "node", "read", "line", "-n", "2"]).lines().next(),
         Some("x".repeat(120).as_str())
     );
-    let peaks = (memory(host, "VmHWM"), memory(server, "VmHWM"));
+    let peaks = (memory_kib(host, "VmHWM"), memory_kib(server, "VmHWM"));
     let found = Recording::of(&path);
     assert!(found.lost.is_empty(), "{:?}", found.lost);
     assert_eq!(found.output.len() as u64, bytes);

@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::time::Duration;
 
+use nerve_testkit::harness::{freeze, is_alive, signal};
 use nerve_testkit::{skip, wait_until};
 use nerve_types::Origin;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, alive, freeze, pid_in, signal};
+use crate::harness::{DEADLINE, Home, pid_in};
 use crate::recording::Recording;
 
 fn entry_path(home: &Home, host: &Value) -> std::path::PathBuf {
@@ -27,7 +28,7 @@ fn server_stop_ends_hosts_and_closes_recordings() {
     home.ok(&["server", "stop"]);
     for host in &hosts {
         home.wait_for_end(host);
-        assert!(wait_until(DEADLINE, || !alive(pid_in(&host["child"]))), "{host}");
+        assert!(wait_until(DEADLINE, || !is_alive(pid_in(&host["child"]))), "{host}");
     }
     for recording in &recordings {
         Recording::of(recording).assert_whole();
@@ -53,7 +54,7 @@ fn kept_nodes_are_taken_back_by_the_next_start() {
     let (pid, host) = (home.metadata("sh", "pid"), home.host_of("sh"));
     home.ok(&["server", "stop", "--keep-nodes"]);
     home.nerve(&["server", "status"]).assert_stderr(3, &["not running"]);
-    assert!(alive(pid_in(&host["pid"])));
+    assert!(is_alive(pid_in(&host["pid"])));
     assert_eq!(home.hosts()[0]["alive"], true);
     // Another server does not take what is not its own.
     home.ok(&["server", "start", "work"]);
@@ -93,7 +94,7 @@ fn host_commands_work_with_and_without_server() {
     assert_eq!(injected, [b"echo by-hand\r".as_slice(), b"echo server-less-$((1+1))\r"]);
     let stopped = home.nerve(&["host", "stop", id, "--json"]).json();
     assert_eq!(stopped["stopped"], json!([id]));
-    assert!(!alive(pid_in(&host["pid"])) && !alive(pid_in(&host["child"])));
+    assert!(!is_alive(pid_in(&host["pid"])) && !is_alive(pid_in(&host["child"])));
     assert_eq!(home.hosts().len(), 1);
     home.nerve(&["host", "stop", id]).assert_stderr(3, &[id, "nerve host list"]);
     home.nerve(&["host", "write", "../../etc/passwd", "x"]).assert_stderr(3, &["no host"]);
@@ -121,7 +122,7 @@ fn program_ignoring_hangup_is_stopped_with_its_host() {
     let host = home.host_of("deaf");
     home.kill_server("default");
     home.ok(&["host", "stop", host["id"].as_str().unwrap()]);
-    assert!(!alive(pid_in(&host["child"])));
+    assert!(!is_alive(pid_in(&host["child"])));
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn entries_of_other_users_are_ignored() {
     home.ok(&["server", "start"]);
     assert_eq!(home.state("sh"), "created", "it is known, and not taken back");
     home.ok(&["server", "stop"]);
-    assert!(alive(pid_in(&host["pid"])), "it is not ours to end");
+    assert!(is_alive(pid_in(&host["pid"])), "it is not ours to end");
     chown(&path, Some(rustix::process::getuid().as_raw()), None).unwrap();
     home.ok(&["host", "stop", "--all"]);
 }
@@ -279,7 +280,7 @@ fn frozen_host_blocks_no_other_and_can_be_stopped() {
     assert_eq!(stop.done(Duration::from_secs(10)).code, 0);
     signal(pid_in(&host["pid"]), Signal::CONT);
     // A node that was stopped does not come back.
-    let gone = wait_until(Duration::from_secs(10), || !alive(pid_in(&host["child"])));
+    let gone = wait_until(Duration::from_secs(10), || !is_alive(pid_in(&host["child"])));
     assert!(gone, "the program of a stopped node lives on");
     home.wait_for_end(&host);
 }

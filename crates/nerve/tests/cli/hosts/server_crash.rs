@@ -3,10 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
+use nerve_testkit::harness::is_alive;
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in};
+use crate::harness::{DEADLINE, Home, NERVE, pid_in};
 use crate::recording::{Recording, assert_counts, numbers};
 
 /// Returns the metadata of a node that must not depend on the server.
@@ -51,7 +52,7 @@ fn agents_survive_and_next_server_adopts_them() {
         "no output comes into the recording"
     );
     for host in &hosts {
-        assert!(alive(pid_in(&host["pid"])) && alive(pid_in(&host["child"])), "{host} is gone");
+        assert!(is_alive(pid_in(&host["pid"])) && is_alive(pid_in(&host["child"])), "{host} is gone");
     }
 
     home.ok(&["server", "start"]);

@@ -3,13 +3,14 @@
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
+use nerve_testkit::harness::{is_alive, signal};
 use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::http_client::{Endpoint, HttpClient, hello};
 use super::stdio_client::{Client, text};
-use crate::harness::{DEADLINE, Home, alive, signal};
+use crate::harness::{DEADLINE, Home};
 
 fn shell(node: &str) -> Value {
     json!({"node_id": node, "command": ["bash", "--norc"], "env": {"PS1": "$ "}})
@@ -256,7 +257,7 @@ fn sigterm_ends_streams_and_leaves_turns_running() {
     };
     signal(pid, Signal::TERM);
     assert_eq!(here.wait_for_exit(), Some(0));
-    assert!(wait_until(Duration::from_secs(5), || !alive(node)), "nodes of the process end with it");
+    assert!(wait_until(Duration::from_secs(5), || !is_alive(node)), "nodes of the process end with it");
 }
 
 #[test]

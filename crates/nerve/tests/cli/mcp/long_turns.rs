@@ -1,11 +1,12 @@
 //! Long turns: progress, cancellation, clients that leave.
 
+use nerve_testkit::harness::{children, is_alive, signal};
 use nerve_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::stdio_client::{Client, StdioClient, text};
-use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
+use crate::harness::{DEADLINE, Home, pid_in};
 
 #[test]
 fn long_turn_reports_progress() {
@@ -94,22 +95,12 @@ fn node_survives_client_exit_during_a_call() {
     begin_long_turn(&mut mcp, json!({"interrupt_on_cancel": true}));
     assert_eq!(mcp.disconnect(), Some(0));
     let pid = pid_in(&home.info("sh")["metadata"]["pid"]);
-    assert!(alive(pid));
+    assert!(is_alive(pid));
     assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
     // The next client finds it so.
     let mut other = StdioClient::ready(&home, &[]);
     assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy");
     home.ok(&["server", "node", "interrupt", "sh"]);
-}
-
-/// The processes that a process has started and that live.
-fn children(pid: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let of = |thread: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default()
-    };
-    let all: String = threads.map(of).collect();
-    all.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
 #[test]
@@ -127,7 +118,7 @@ fn nodes_of_the_process_end_with_it() {
         } else {
             assert_eq!(mcp.disconnect(), Some(0));
         }
-        assert!(nodes.iter().all(|&pid| !alive(pid)), "{nodes:?} live");
+        assert!(nodes.iter().all(|&pid| !is_alive(pid)), "{nodes:?} live");
     }
     assert!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().is_none_or(Vec::is_empty));
 }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use nerve_testkit::harness::CommandOutput;
 use nerve_testkit::skip;
 use serde_json::json;
 
 use super::http_client::Endpoint;
-use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 
 /// The interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
 fn python() -> Option<PathBuf> {

@@ -8,7 +8,7 @@
 //! * `get-text` with an end before its start ends the server, and every pane with it;
 //! * `send-text --no-paste` to a program that does not read blocks the server for all clients, once the terminal's buffer is full.
 //!
-//! For tests it has three more subcommands: `mux-server` (runs the server in the foreground), `fault KIND` (see [`Fault`]) and `calls`
+//! For tests it has three more subcommands: `mux-server` (runs the server in the foreground), `fault KIND` (see [`wire::Fault`]) and `calls`
 //! (counts the calls by subcommand).
 
 mod cli;
@@ -18,8 +18,11 @@ mod server;
 mod text;
 mod wire;
 
-pub use cli::run;
-pub use wire::Fault;
+use std::process::ExitCode;
 
 /// Version string.
-pub(crate) const VERSION: &str = "wezterm 20250223-000000-fake (a stand-in of nerve's tests, not WezTerm)";
+const VERSION: &str = "wezterm 20250223-000000-fake (a stand-in of nerve's tests, not WezTerm)";
+
+fn main() -> ExitCode {
+    cli::run(std::env::args().skip(1).collect())
+}

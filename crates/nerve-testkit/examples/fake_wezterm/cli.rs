@@ -20,7 +20,7 @@ wezterm calls             how often which subcommand was called
 ";
 
 /// Runs the stand-in with command line arguments (without the program's name).
-pub fn run(args: Vec<String>) -> ExitCode {
+pub(crate) fn run(args: Vec<String>) -> ExitCode {
     let invocation = match parse(args) {
         Ok(invocation) => invocation,
         Err(message) => {

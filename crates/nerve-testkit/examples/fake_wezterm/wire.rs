@@ -22,7 +22,7 @@ pub(super) enum Request {
 
 /// A fault of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// No fault.
     #[default]
     None,
