@@ -25,3 +25,4 @@ pub use self::answer::Usage;
 pub use self::message::{Message, ToolCall, ToolResult};
 pub use self::node::ChatNode;
 pub use self::spec::{ChatSpec, Provider, ToolChoice};
+pub(crate) use self::tools::TOOL_HINT;

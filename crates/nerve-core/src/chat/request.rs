@@ -15,7 +15,7 @@ use super::answer::{Answer, PartialAnswer};
 use super::error::Fault;
 use super::spec::{ChatSpec, Provider};
 use super::{anthropic, openai, retry, sse};
-use crate::context::{ChunkSink, ExecutionContext};
+use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::http::{client, error_chain};
 use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
@@ -88,7 +88,7 @@ impl Api {
     pub(super) async fn send(
         &self,
         body: &Value,
-        context: &ExecutionContext,
+        context: &TurnContext,
         chunks: Option<&ChunkSink>,
         deadline: Instant,
         clock: &Clock,
@@ -116,7 +116,7 @@ impl Api {
     }
 
     /// Begins the span of a request. Its attempts have no spans of their own.
-    fn begin_span(&self, model: &str, context: &ExecutionContext) -> ActiveSpan {
+    fn begin_span(&self, model: &str, context: &TurnContext) -> ActiveSpan {
         let name = || format!("chat {model}").into();
         let mut span = context.telemetry().begin(SpanKind::Client, context.trace_context(), name);
         span.describe(|span| {
@@ -134,7 +134,7 @@ impl Api {
     async fn send_with_retries(
         &self,
         body: &Bytes,
-        context: &ExecutionContext,
+        context: &TurnContext,
         chunks: Option<&ChunkSink>,
         (deadline, clock): (Instant, &Clock),
         span: &mut ActiveSpan,

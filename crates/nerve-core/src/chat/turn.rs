@@ -9,7 +9,7 @@ use super::request::Api;
 use super::spec::{ChatSpec, Provider};
 use super::tools::{self, Choice, Tool};
 use super::{anthropic, openai};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use nerve_host::clock::Clock;
 
@@ -24,7 +24,7 @@ pub(super) struct Turn<'a> {
     /// The previous messages, followed by those of this turn.
     pub(super) messages: Vec<Message>,
     /// Its cancellation ends the turn, and its sink receives the chunks of the answer.
-    pub(super) context: &'a ExecutionContext,
+    pub(super) context: &'a TurnContext,
     pub(super) deadline: Instant,
     pub(super) clock: &'a Clock,
     pub(super) spent: Usage,
