@@ -18,6 +18,7 @@ mod files;
 pub mod fork;
 pub mod graph;
 pub mod http;
+pub mod llm;
 pub mod metrics;
 pub mod node;
 pub mod patterns;

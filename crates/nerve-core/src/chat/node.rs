@@ -11,15 +11,15 @@ use nerve_record::history::HISTORY_BUFFER_LINES;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use super::answer::Usage;
 use super::file;
-use super::message::Message;
 use super::setup::Setup;
 use super::spec::ChatSpec;
 use super::turn_queue::CANCEL_GRACE;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::answer::Usage;
+use crate::llm::message::Message;
 use crate::node::factory::with_session;
 use crate::node::terminal::{Journal, Prompt};
 use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
-use super::message::{ToolCall, ToolResult};
 use super::spec::{ChatSpec, ToolChoice};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::message::{ToolCall, ToolResult};
+use crate::llm::request::{ToolDefinition, ToolSelection};
 use crate::node::execution::{reported_tokens, run_until_cancelled};
 use crate::node::{NodeHandle, ToolKind};
 
@@ -24,26 +25,12 @@ const MAX_PARALLEL: usize = 16;
 /// A node that the model may call.
 #[derive(Debug, Clone)]
 pub(super) struct Tool {
-    node: Option<NodeHandle>,
+    node: NodeHandle,
     kind: ToolKind,
     /// `node.tool`, for people.
     pub(super) name: String,
-    /// The name in the API.
-    pub(super) api_name: String,
-    /// The description for the model.
-    pub(super) description: String,
-    /// JSON Schema of the arguments.
-    pub(super) schema: Value,
-}
-
-/// Which tools the model may use in one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
-    Auto,
-    None,
-    Required,
-    /// The tool with this API name.
-    Tool(String),
+    /// What the model sees.
+    pub(super) definition: ToolDefinition,
 }
 
 /// A finished call.
@@ -92,27 +79,12 @@ impl ToolKind {
 impl Tool {
     fn new(node: NodeHandle, id: &str, kind: ToolKind) -> Tool {
         let (argument, schema) = kind.argument();
-        Tool {
-            kind,
-            name: format!("{id}.{}", kind.verb()),
-            api_name: format!("{id}_{}", kind.verb()),
+        let definition = ToolDefinition {
+            name: format!("{id}_{}", kind.verb()),
             description: kind.description(id),
             schema: json!({ "type": "object", "properties": { argument: schema }, "required": [argument] }),
-            node: Some(node),
-        }
-    }
-
-    /// Creates a tool for tests of requests. It cannot run.
-    #[cfg(test)]
-    pub(super) fn sample() -> Tool {
-        Tool {
-            node: None,
-            kind: ToolKind::Command,
-            name: "b.run".into(),
-            api_name: "b_run".into(),
-            description: ToolKind::Command.description("b"),
-            schema: json!({ "type": "object" }),
-        }
+        };
+        Tool { node, kind, name: format!("{id}.{}", kind.verb()), definition }
     }
 }
 
@@ -135,16 +107,19 @@ pub(super) fn find(spec: &ChatSpec, context: &TurnContext) -> Result<Vec<Tool>, 
     spec.tools.iter().map(tool).collect()
 }
 
-/// Returns the tool choice of a request. A forced tool is forced only in the first request of a turn.
-pub(super) fn choice(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> Choice {
+/// Returns which tools the model may use in a request. A forced tool is forced only in the first request of a turn.
+pub(super) fn select(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> ToolSelection {
     match &spec.tool_choice {
-        ToolChoice::None => Choice::None,
-        ToolChoice::Required if is_first => Choice::Required,
+        ToolChoice::None => ToolSelection::None,
+        ToolChoice::Required if is_first => ToolSelection::Required,
         ToolChoice::Node(id) if is_first => {
             let is_it = |tool: &&Tool| tool.name.split('.').next() == Some(id);
-            tools.iter().find(is_it).map_or(Choice::Auto, |tool| Choice::Tool(tool.api_name.clone()))
+            tools
+                .iter()
+                .find(is_it)
+                .map_or(ToolSelection::Auto, |tool| ToolSelection::Tool(tool.definition.name.clone()))
         }
-        _ => Choice::Auto,
+        _ => ToolSelection::Auto,
     }
 }
 
@@ -173,7 +148,7 @@ pub(super) fn refuse(tools: &[Tool], calls: Vec<ToolCall>, rounds: u32) -> Vec<F
 
 fn find_called<'a>(tools: &'a [Tool], call: &ToolCall) -> Option<&'a Tool> {
     // Some models write the name with a dot.
-    tools.iter().find(|tool| tool.api_name == call.name || tool.name == call.name)
+    tools.iter().find(|tool| tool.definition.name == call.name || tool.name == call.name)
 }
 
 async fn run_one(tools: &[Tool], call: ToolCall, context: &TurnContext) -> FinishedCall {
@@ -181,7 +156,7 @@ async fn run_one(tools: &[Tool], call: ToolCall, context: &TurnContext) -> Finis
     let name = tool.map_or(call.name.clone(), |tool| tool.name.clone());
     let reply = match tool {
         None => {
-            let known: Vec<&str> = tools.iter().map(|tool| tool.api_name.as_str()).collect();
+            let known: Vec<&str> = tools.iter().map(|tool| tool.definition.name.as_str()).collect();
             Err(format!("no tool '{}'; tools: {}", call.name, known.join(", ")))
         }
         Some(tool) => match input_of(tool, &call) {
@@ -211,7 +186,7 @@ fn input_of(tool: &Tool, call: &ToolCall) -> Result<Value, String> {
 }
 
 async fn execute(tool: &Tool, input: Value, context: &TurnContext) -> Result<String, String> {
-    let Some(node) = &tool.node else { return Err("the tool cannot be run".to_string()) };
+    let node = &tool.node;
     // The node uses its own timeout and parser, and its chunks are not part of the model's answer.
     let mut context = context.clone().with_input(input).without_chunks();
     (context.timeout, context.parser) = (None, None);
@@ -359,9 +334,9 @@ mod tests {
     fn tool_is_forced_only_in_first_request() {
         let spec = ChatSpec { tool_choice: ToolChoice::Node("upper".into()), ..spec(&["fails", "upper"]) };
         let tools = find(&spec, &context()).unwrap();
-        assert_eq!(choice(&spec, &tools, true), Choice::Tool("upper_call".into()));
-        assert_eq!(choice(&spec, &tools, false), Choice::Auto);
+        assert_eq!(select(&spec, &tools, true), ToolSelection::Tool("upper_call".into()));
+        assert_eq!(select(&spec, &tools, false), ToolSelection::Auto);
         let none = ChatSpec { tool_choice: ToolChoice::None, ..spec };
-        assert_eq!(choice(&none, &tools, false), Choice::None);
+        assert_eq!(select(&none, &tools, false), ToolSelection::None);
     }
 }

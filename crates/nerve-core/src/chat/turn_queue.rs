@@ -11,8 +11,6 @@ use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendS
 use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::answer::Usage;
-use super::message::Message;
 use super::node::{BUSY_EVIDENCE, ChatNode, READY_EVIDENCE, run_blocking, tail};
 use super::response::{response, text_of};
 use super::turn::{Turn, TurnResult};
@@ -21,6 +19,8 @@ use crate::cancellation::cancelled;
 use crate::command::{EventKind, Response, StateName};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::answer::Usage;
+use crate::llm::message::Message;
 use crate::node::terminal::Prompt;
 use crate::telemetry::{TurnAttributes, end_turn};
 

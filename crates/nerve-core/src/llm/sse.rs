@@ -2,20 +2,20 @@
 
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Event {
+pub struct Event {
     /// The event's name, or an empty string.
-    pub(super) name: String,
+    pub name: String,
     /// The data lines, joined by line feeds.
-    pub(super) data: String,
+    pub data: String,
 }
 
 /// The event exceeds the size limit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub struct TooLarge;
 
 /// Parses a stream of bytes into events.
 #[derive(Debug)]
-pub(super) struct Parser {
+pub struct Parser {
     /// Maximum size of one event in bytes, including its unfinished line.
     limit: usize,
     line: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Parser {
 
 impl Parser {
     /// Creates a parser for events of at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Parser {
+    pub fn new(limit: usize) -> Parser {
         Parser {
             limit,
             line: Vec::new(),
@@ -46,7 +46,7 @@ impl Parser {
     ///
     /// # Errors
     /// [`TooLarge`].
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = Vec::new();
         for &byte in bytes {
             let is_second = std::mem::take(&mut self.after_return) && byte == b'\n';
