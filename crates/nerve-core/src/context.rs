@@ -21,7 +21,7 @@ pub type NodeLookup = Arc<dyn Fn(&str) -> Result<NodeHandle, EngineError> + Send
 
 /// Everything a node needs for one execution. Cheap to clone.
 ///
-/// A graph runs in a [`RunContext`](crate::graph::context::RunContext), which contains one of these.
+/// Graphs run in a `RunContext`, which contains one of these.
 #[derive(Clone)]
 pub struct TurnContext {
     /// Input of the node.

@@ -323,10 +323,10 @@ mod tests {
 
     #[test]
     fn invalid_tools_are_rejected() {
-        let error = find(&spec(&["nobody"]), &context()).unwrap_err();
+        let error = find(&spec(&["missing"]), &context()).unwrap_err();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (ErrorKind::NotFound, "tool 'nobody': no node 'nobody'")
+            (ErrorKind::NotFound, "tool 'missing': no node 'missing'")
         );
     }
 

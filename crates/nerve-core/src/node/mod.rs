@@ -2,6 +2,7 @@
 //! talks to a model's API, and a function node calls a function.
 
 pub mod bash;
+pub mod conversation_id;
 pub(crate) mod execution;
 pub mod factory;
 pub mod function;
