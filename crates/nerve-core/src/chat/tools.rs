@@ -29,7 +29,7 @@ pub(super) struct Tool {
     kind: ToolKind,
     /// `node.tool`, for people.
     pub(super) name: String,
-    /// What the model sees.
+    /// The description for the model.
     pub(super) definition: ToolDefinition,
 }
 

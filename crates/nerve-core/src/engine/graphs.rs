@@ -122,7 +122,7 @@ impl Engine {
     pub async fn get_graph(&self, request: GetGraph, _: RequestContext) -> Result<GraphInfo, EngineError> {
         let GetGraph { graph_id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        Ok(graph_info(&*find_graph(&session, &graph_id)?, &session))
+        Ok(graph_info(&find_graph(&session, &graph_id)?, &session))
     }
 
     /// Lists the graphs of a session without their definitions, sorted by id.

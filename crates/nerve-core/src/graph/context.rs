@@ -1,4 +1,4 @@
-//! The context of a run: what all steps of a graph share, and the context of the current turn.
+//! The context of a run: the part that all steps of a graph share, and the context of the current turn.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a step runs and a session registers: a node, a graph, a gate, or a function over a run.
+//! Anything that a step executes and a session registers: a node, a graph, a gate, or a function over a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::run_function::RunFunction;
 use crate::command::{NodeInfo, StateName};
 use crate::node::{Node, NodeFuture, NodeHandle, stateless_info};
 
-/// What a step runs and a session registers under a name. Cheap to clone.
+/// Anything that a step executes and a session registers under a name. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Executable {
     /// A node, which takes turns.

@@ -15,7 +15,7 @@ use crate::policy::ErrorPolicy;
 /// The target of a step.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// What the step executes.
+    /// A node, a graph or a gate that the step holds.
     Executable(Executable),
     /// A name, looked up in the session when the step starts.
     Name(Arc<str>),

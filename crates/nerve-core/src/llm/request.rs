@@ -4,18 +4,18 @@ use serde_json::Value;
 
 use super::message::Message;
 
-/// What a model is asked.
+/// A request with the conversation so far.
 #[derive(Debug, Clone)]
 pub struct ModelRequest<'a> {
     /// The model, as the API names it.
     pub model: &'a str,
     /// The system prompt.
     pub system: Option<&'a str>,
-    /// The conversation so far. It ends with a prompt or with the results of tools.
+    /// The messages. The conversation ends with a prompt or with the results of tools.
     pub messages: &'a [Message],
     /// The tools that the model may call.
     pub tools: Vec<&'a ToolDefinition>,
-    /// Which of them the model may use now.
+    /// Those of the tools that the model may use now.
     pub selection: &'a ToolSelection,
     /// Maximum number of tokens of the answer.
     pub max_tokens: u32,
@@ -38,7 +38,7 @@ pub struct ToolDefinition {
     pub schema: Value,
 }
 
-/// Which tools the model may use in one request.
+/// The tools that a model may use in one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolSelection {
     /// Any of them, or none.

@@ -1,4 +1,4 @@
-//! Runs an execution until it ends or is cancelled, and reads what its result reports.
+//! Runs an execution until it ends or is cancelled, and reads its result.
 
 use std::any::Any;
 use std::future::Future;

@@ -46,7 +46,7 @@ pub type BoxFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A node of any kind.
 pub type NodeHandle = Arc<dyn Node>;
 
-/// What a model gives a node that it uses as a tool.
+/// The kind of input that a node takes from a model as its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
     /// A command to run.

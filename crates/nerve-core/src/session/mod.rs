@@ -72,7 +72,7 @@ struct State {
 enum Slot {
     /// The node is being started.
     Reserved(Reservation),
-    /// What is registered.
+    /// A registered node or graph.
     Registered(Executable),
 }
 
