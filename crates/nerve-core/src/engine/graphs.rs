@@ -122,7 +122,8 @@ impl Engine {
     pub async fn get_graph(&self, request: GetGraph, _: RequestContext) -> Result<GraphInfo, EngineError> {
         let GetGraph { graph_id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        Ok(graph_info(&find_graph(&session, &graph_id)?, &session))
+        let graph = find_graph(&session, &graph_id)?;
+        Ok(graph_info(&graph, &session))
     }
 
     /// Lists the graphs of a session without their definitions, sorted by id.
