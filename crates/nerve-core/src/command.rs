@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::chat::ChatSpec;
-use crate::conversation::ConversationId;
+use crate::node::conversation_id::ConversationId;
 use crate::proxy::{ProxySpec, TurnUsage};
 pub use nerve_mux::pane::{PanePlace, TerminalKind};
 

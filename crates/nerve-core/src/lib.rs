@@ -17,6 +17,7 @@ pub mod executions;
 mod files;
 pub mod fork;
 pub mod graph;
+pub mod llm;
 pub mod metrics;
 pub mod node;
 pub mod patterns;

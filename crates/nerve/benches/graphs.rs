@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nerve_core::context::ExecutionContext;
+use nerve_core::graph::context::RunContext;
 use nerve_core::graph::journal::{Header, Journal};
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::NodeHandle;
@@ -130,12 +130,12 @@ async fn tracing(report: &mut Report) -> Result<()> {
     for pair in 0..400 {
         // The order alternates, so that warm-up costs favour neither.
         for with_trace in [pair % 2 == 0, pair % 2 != 0] {
-            let with = |context: ExecutionContext| match with_trace {
+            let with = |context: RunContext| match with_trace {
                 true => context.with_trace(Tracer::new("row")),
                 false => context,
             };
             // Several per measurement: one takes less than the clock resolves.
-            let contexts: Vec<ExecutionContext> = (0..10).map(|_| with(context())).collect();
+            let contexts: Vec<RunContext> = (0..10).map(|_| with(context())).collect();
             let start = Instant::now();
             for context in &contexts {
                 completed(&graph, context, TRACED).await?;
@@ -196,8 +196,8 @@ fn row(steps: usize) -> Result<Graph> {
     Ok(graph)
 }
 
-fn context() -> ExecutionContext {
-    ExecutionContext::new(&Session::new("bench"))
+fn context() -> RunContext {
+    RunContext::new(&Session::new("bench"))
 }
 
 fn head() -> Header {
@@ -239,7 +239,7 @@ async fn repeated(graph: &Graph, steps: usize, journals: Option<&Path>) -> Resul
     Ok(Samples::new(samples.split_off(1)))
 }
 
-async fn completed(graph: &Graph, context: &ExecutionContext, steps: usize) -> Result<()> {
+async fn completed(graph: &Graph, context: &RunContext, steps: usize) -> Result<()> {
     let run = graph.run(context).await;
     if let Some(error) = run.error {
         return Err(error).context("the graph failed");

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{Message, check};
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::message::{Message, check};
 
 /// The version that is written. A file of a newer version is not read, and so never overwritten.
 const VERSION: u32 = 1;
@@ -84,8 +84,8 @@ pub(super) fn load(path: &Path) -> Result<Vec<Message>, EngineError> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::message::{ToolCall, ToolResult};
     use super::*;
+    use crate::llm::message::{ToolCall, ToolResult};
 
     fn messages() -> Vec<Message> {
         let call = ToolCall { id: "1".into(), name: "b_run".into(), arguments: "{}".into() };

@@ -1,6 +1,7 @@
 //! A conversation with a model as a node.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +11,18 @@ use nerve_record::history::HISTORY_BUFFER_LINES;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use super::answer::Usage;
 use super::file;
-use super::message::Message;
 use super::setup::Setup;
 use super::spec::ChatSpec;
 use super::turn_queue::CANCEL_GRACE;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::answer::Usage;
+use crate::llm::message::Message;
 use crate::node::factory::with_session;
-use crate::node::terminal::{Journal, Prompt, prompt_of};
-use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle};
+use crate::node::terminal::{Journal, Prompt};
+use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
 /// Evidence of a busy node.
@@ -71,20 +72,25 @@ impl Node for ChatNode {
         true
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
-        Box::pin(async move {
-            let prompt = Prompt {
-                text: prompt_of(&context.input),
-                parser: None,
-                stream: context.chunks().is_some(),
-                tag: None,
-                timeout: context.timeout,
-                fail_if_busy: false,
-                detach_on_timeout: false,
-                trace: None,
-            };
-            Ok(self.turn(prompt, context.clone()).await?.into_value())
-        })
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
+        Box::pin(async move { Ok(self.turn(Prompt::of(context), context.clone()).await?.into_value()) })
+    }
+
+    fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
+        Box::pin(ChatNode::turn(self, prompt, context))
+    }
+
+    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+        Box::pin(ChatNode::wait(self, states, limit))
+    }
+
+    fn read(&self, lines: Option<usize>) -> NodeFuture<'_, String> {
+        Box::pin(ready(Ok(ChatNode::read(self, lines))))
+    }
+
+    /// Returns `None`: two models that call each other would wait for each other.
+    fn tool_kind(&self) -> Option<ToolKind> {
+        None
     }
 
     fn info(&self) -> NodeInfo {
@@ -100,10 +106,10 @@ impl Node for ChatNode {
     }
 
     /// Clears the conversation after the current turn.
-    fn reset(&self) -> NodeFuture<'_, ()> {
+    fn reset(&self) -> NodeFuture<'_, bool> {
         Box::pin(async {
             self.clear().await;
-            Ok(())
+            Ok(true)
         })
     }
 
@@ -120,8 +126,10 @@ impl Node for ChatNode {
         Some(journal.map(|journal| Arc::new(self.copy_as(with_session(at), journal)) as NodeHandle))
     }
 
-    fn as_chat(&self) -> Option<&ChatNode> {
-        Some(self)
+    fn unsupported(&self) -> EngineError {
+        let message = format!("node '{}' has no terminal", self.id());
+        EngineError::new(ErrorKind::InvalidRequest, message)
+            .hint("a chat node can be executed, read, cleared, interrupted, stopped")
     }
 }
 
@@ -231,14 +239,14 @@ impl ChatNode {
         Ok(())
     }
 
-    /// Runs a turn and returns the model's answer. The nodes that are its tools are looked up in the session of `context`.
+    /// Runs a turn and returns the model's answer. The nodes that are its tools are looked up in `context`.
     ///
     /// A failed turn leaves the conversation unchanged.
     ///
     /// # Errors
     /// Timeout, Interrupted, Cancelled, Busy, NodeStopped, InvalidRequest, NotFound (a tool), Budget, and the API's errors:
     /// Authentication, Permission, RateLimit, Network, Api.
-    pub async fn turn(&self, prompt: Prompt, context: ExecutionContext) -> Result<Response, EngineError> {
+    pub async fn turn(&self, prompt: Prompt, context: TurnContext) -> Result<Response, EngineError> {
         if !prompt.detach_on_timeout {
             let limit = prompt.timeout.unwrap_or(self.inner.setup.timeout);
             return self.run_turn(&prompt, &context, Instant::now() + limit.min(MAX_TIMEOUT)).await;

@@ -11,13 +11,14 @@ use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::answer::{Answer, PartialAnswer};
-use super::error::Fault;
+use super::error::engine_error;
 use super::spec::{ChatSpec, Provider};
-use super::{anthropic, openai, retry};
-use crate::context::{ChunkSink, ExecutionContext};
+use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
-use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
+use crate::llm::answer::{Answer, PartialAnswer};
+use crate::llm::error::ApiError;
+use crate::llm::{anthropic, openai, retry};
+use crate::telemetry::{ActiveSpan, Span, SpanKind, TraceContext, set_error};
 use nerve_host::clock::Clock;
 use nerve_proxy::http_client::{client, error_chain};
 use nerve_proxy::sse;
@@ -89,7 +90,7 @@ impl Api {
     pub(super) async fn send(
         &self,
         body: &Value,
-        context: &ExecutionContext,
+        context: &TurnContext,
         chunks: Option<&ChunkSink>,
         deadline: Instant,
         clock: &Clock,
@@ -109,7 +110,7 @@ impl Api {
         span.end(|span| {
             span.attributes.set("nerve.retries", retries);
             match &result {
-                Ok(reply) => reply.answer.describe(span),
+                Ok(reply) => describe(&reply.answer, span),
                 Err(error) => set_error(span, error),
             }
         });
@@ -117,7 +118,7 @@ impl Api {
     }
 
     /// Begins the span of a request. Its attempts have no spans of their own.
-    fn begin_span(&self, model: &str, context: &ExecutionContext) -> ActiveSpan {
+    fn begin_span(&self, model: &str, context: &TurnContext) -> ActiveSpan {
         let name = || format!("chat {model}").into();
         let mut span = context.telemetry().begin(SpanKind::Client, context.trace_context(), name);
         span.describe(|span| {
@@ -135,7 +136,7 @@ impl Api {
     async fn send_with_retries(
         &self,
         body: &Bytes,
-        context: &ExecutionContext,
+        context: &TurnContext,
         chunks: Option<&ChunkSink>,
         (deadline, clock): (Instant, &Clock),
         span: &mut ActiveSpan,
@@ -147,19 +148,19 @@ impl Api {
             tries += 1;
             let mut has_output = false;
             let attempt = self.try_once(body.clone(), span.context(), chunks, &mut has_output, clock);
-            let fault = tokio::select! {
+            let error = tokio::select! {
                 biased;
                 () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
                 result = attempt => match result {
                     Ok((answer, bytes)) => return Ok(ApiReply { answer, retries: tries - 1, bytes }),
-                    Err(fault) => fault,
+                    Err(error) => error,
                 },
             };
-            let pause = retry::pause(tries - 1, fault.wait());
-            let pause = pause.filter(|_| fault.is_transient() && !has_output && tries <= self.retries);
+            let pause = retry::pause(tries - 1, error.wait());
+            let pause = pause.filter(|_| error.is_transient() && !has_output && tries <= self.retries);
             // There is no point in waiting if the deadline comes first.
             let Some(pause) = pause.filter(|pause| Instant::now() + *pause < deadline) else {
-                return Err(self.without_key(fault.into_error(&self.host(), tries)));
+                return Err(self.without_key(engine_error(&error, &self.host(), tries)));
             };
             tracing::debug!(host = %self.host(), ?pause, tries, "retrying the request");
             span.add_event("nerve.retry", |attributes| {
@@ -190,7 +191,7 @@ impl Api {
         chunks: Option<&ChunkSink>,
         has_output: &mut bool,
         clock: &Clock,
-    ) -> Result<(Answer, u64), Fault> {
+    ) -> Result<(Answer, u64), ApiError> {
         let mut request = Request::post(self.endpoint.clone()).body(Full::new(body)).map_err(network)?;
         *request.headers_mut() = self.headers();
         if let Some(trace) = trace {
@@ -262,7 +263,7 @@ struct AnswerReader<'a> {
 
 impl AnswerReader<'_> {
     /// Reads events until the answer ends.
-    async fn read_stream(&mut self, mut body: Incoming) -> Result<(), Fault> {
+    async fn read_stream(&mut self, mut body: Incoming) -> Result<(), ApiError> {
         let mut parser = sse::Parser::new(MAX_BODY);
         loop {
             let frame = match self.partial.ended {
@@ -278,9 +279,9 @@ impl AnswerReader<'_> {
             };
             self.bytes += bytes.len();
             if self.bytes > MAX_BODY {
-                return Err(Fault::TooLarge(MAX_BODY));
+                return Err(ApiError::TooLarge(MAX_BODY));
             }
-            for event in parser.push(&bytes).map_err(|_| Fault::TooLarge(MAX_BODY))? {
+            for event in parser.push(&bytes).map_err(|_| ApiError::TooLarge(MAX_BODY))? {
                 let piece = match self.provider {
                     Provider::Anthropic => anthropic::event(&mut self.partial, &event.data)?,
                     Provider::Openai => openai::event(&mut self.partial, &event.data)?,
@@ -291,14 +292,14 @@ impl AnswerReader<'_> {
     }
 
     /// Reads an answer from an API that does not stream although it was asked to.
-    async fn read_whole(&mut self, body: Incoming) -> Result<(), Fault> {
+    async fn read_whole(&mut self, body: Incoming) -> Result<(), ApiError> {
         let (bytes, is_all) = read_up_to(body, MAX_BODY).await?;
         if !is_all {
-            return Err(Fault::TooLarge(MAX_BODY));
+            return Err(ApiError::TooLarge(MAX_BODY));
         }
         self.bytes = bytes.len();
         let json: Value =
-            serde_json::from_slice(&bytes).map_err(|error| Fault::Malformed(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| ApiError::Malformed(error.to_string()))?;
         let piece = match self.provider {
             Provider::Anthropic => anthropic::whole(&mut self.partial, &json)?,
             Provider::Openai => openai::whole(&mut self.partial, &json)?,
@@ -315,8 +316,17 @@ impl AnswerReader<'_> {
     }
 }
 
+/// Adds an answer's attributes to a span, without its text.
+fn describe(answer: &Answer, span: &mut Span) {
+    let attributes = &mut span.attributes;
+    attributes.set_some("gen_ai.response.model", answer.model.clone());
+    attributes.set("gen_ai.response.finish_reasons", vec![answer.finish.clone()]);
+    attributes.set("gen_ai.usage.input_tokens", answer.usage.prompt);
+    attributes.set("gen_ai.usage.output_tokens", answer.usage.completion);
+}
+
 /// Converts a response with an error status.
-async fn read_error(response: Response<Incoming>, clock: &Clock) -> Fault {
+async fn read_error(response: Response<Incoming>, clock: &Clock) -> ApiError {
     let (head, body) = response.into_parts();
     let header = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
     let wait = header(RETRY_AFTER).and_then(|value| retry::parse_retry_after(value, clock.now()));
@@ -324,15 +334,15 @@ async fn read_error(response: Response<Incoming>, clock: &Clock) -> Fault {
         // Only the host: the rest of the URL may contain secrets.
         let to = header(LOCATION).and_then(|to| to.parse::<Uri>().ok());
         let to = to.and_then(|to| Some(format!("redirect to {}", to.host()?)));
-        return Fault::Status { status: head.status.as_u16(), message: to.unwrap_or_default(), wait };
+        return ApiError::Status { status: head.status.as_u16(), message: to.unwrap_or_default(), wait };
     }
     // If the body cannot be read, the status has to do.
     let body = read_up_to(body, MAX_ERROR_BODY).await.map(|(body, _)| body).unwrap_or_default();
-    Fault::of_status(head.status.as_u16(), &body, wait)
+    ApiError::of_status(head.status.as_u16(), &body, wait)
 }
 
 /// Reads at most `limit` bytes. Returns them, and whether that is the whole body.
-async fn read_up_to(mut body: Incoming, limit: usize) -> Result<(Vec<u8>, bool), Fault> {
+async fn read_up_to(mut body: Incoming, limit: usize) -> Result<(Vec<u8>, bool), ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         bytes.extend_from_slice(&frame.map_err(network)?.into_data().unwrap_or_default());
@@ -344,8 +354,8 @@ async fn read_up_to(mut body: Incoming, limit: usize) -> Result<(Vec<u8>, bool),
     Ok((bytes, true))
 }
 
-fn network(error: impl std::error::Error) -> Fault {
-    Fault::Network(error_chain(&error))
+fn network(error: impl std::error::Error) -> ApiError {
+    ApiError::Network(error_chain(&error))
 }
 
 fn missing_key_error(name: &str) -> EngineError {

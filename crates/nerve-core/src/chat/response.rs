@@ -6,10 +6,10 @@ use nerve_agent::parse::{Section, SectionKind, Tokens};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
-use super::answer::{LENGTH, Usage};
 use super::spec::ChatSpec;
 use super::turn::TurnResult;
 use crate::command::Response;
+use crate::llm::answer::{LENGTH, Usage};
 use crate::node::response::truncate_to_limits;
 
 /// Maximum number of tool calls in a response, and of characters of their arguments.

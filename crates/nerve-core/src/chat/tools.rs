@@ -7,50 +7,30 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
-use super::message::{ToolCall, ToolResult};
 use super::spec::{ChatSpec, ToolChoice};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::graph::attempt::{reported_tokens, run_until_cancelled};
-use crate::node::NodeHandle;
-use crate::session::Session;
+use crate::llm::message::{ToolCall, ToolResult};
+use crate::llm::request::{ToolDefinition, ToolSelection};
+use crate::node::execution::{reported_tokens, run_until_cancelled};
+use crate::node::{NodeHandle, ToolKind};
 
 /// Maximum length of a result in characters; of a longer one, the beginning is kept.
 pub(super) const MAX_RESULT: usize = 50_000;
+/// Hint of the error for something that cannot be a tool.
+pub(crate) const TOOL_HINT: &str = "tools are bash nodes, terminal nodes and functions";
 /// Maximum number of tools that run at the same time.
 const MAX_PARALLEL: usize = 16;
 
 /// A node that the model may call.
 #[derive(Debug, Clone)]
 pub(super) struct Tool {
-    node: Option<NodeHandle>,
-    kind: Kind,
+    node: NodeHandle,
+    kind: ToolKind,
     /// `node.tool`, for people.
     pub(super) name: String,
-    /// The name in the API.
-    pub(super) api_name: String,
     /// The description for the model.
-    pub(super) description: String,
-    /// JSON Schema of the arguments.
-    pub(super) schema: Value,
-}
-
-/// Determines a tool's argument and the format of its result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Bash,
-    Terminal,
-    Other,
-}
-
-/// Which tools the model may use in one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
-    Auto,
-    None,
-    Required,
-    /// The tool with this API name.
-    Tool(String),
+    pub(super) definition: ToolDefinition,
 }
 
 /// A finished call.
@@ -62,107 +42,84 @@ pub(super) struct FinishedCall {
     pub(super) result: ToolResult,
 }
 
-impl Kind {
-    fn of(node: &NodeHandle) -> Option<Kind> {
-        match node.kind() {
-            _ if node.as_bash().is_some() => Some(Kind::Bash),
-            _ if node.as_terminal().is_some() => Some(Kind::Terminal),
-            // Two models that call each other would wait for each other. A graph has runs, and a gate asks a person.
-            "chat" | "graph" | "gate" => None,
-            _ => Some(Kind::Other),
-        }
-    }
-
+impl ToolKind {
     /// Returns the second part of the tool's name.
     fn verb(self) -> &'static str {
         match self {
-            Kind::Bash => "run",
-            Kind::Terminal => "execute",
-            Kind::Other => "call",
+            ToolKind::Command => "run",
+            ToolKind::Prompt => "execute",
+            ToolKind::Input => "call",
         }
     }
 
     /// Returns the name and the schema of the argument.
     fn argument(self) -> (&'static str, Value) {
         match self {
-            Kind::Bash => {
+            ToolKind::Command => {
                 ("command", json!({ "type": "string", "description": "The command, as given to bash -c" }))
             }
-            Kind::Terminal => ("text", json!({ "type": "string", "description": "What to send" })),
-            Kind::Other => ("input", json!({ "description": "What it is to work on: any JSON value" })),
+            ToolKind::Prompt => ("text", json!({ "type": "string", "description": "What to send" })),
+            ToolKind::Input => ("input", json!({ "description": "What it is to work on: any JSON value" })),
         }
     }
 
     fn description(self, id: &str) -> String {
         match self {
-            Kind::Bash => format!(
+            ToolKind::Command => format!(
                 "Runs a command with bash on '{id}' and returns its output. Nothing is kept between commands."
             ),
-            Kind::Terminal => format!(
+            ToolKind::Prompt => format!(
                 "Sends text to the program in the terminal '{id}', waits until it has answered and returns the answer. The program keeps its state."
             ),
-            Kind::Other => format!("Calls '{id}' with an input and returns what it gives."),
+            ToolKind::Input => format!("Calls '{id}' with an input and returns what it gives."),
         }
     }
 }
 
 impl Tool {
-    fn new(node: NodeHandle, id: &str, kind: Kind) -> Tool {
+    fn new(node: NodeHandle, id: &str, kind: ToolKind) -> Tool {
         let (argument, schema) = kind.argument();
-        Tool {
-            kind,
-            name: format!("{id}.{}", kind.verb()),
-            api_name: format!("{id}_{}", kind.verb()),
+        let definition = ToolDefinition {
+            name: format!("{id}_{}", kind.verb()),
             description: kind.description(id),
             schema: json!({ "type": "object", "properties": { argument: schema }, "required": [argument] }),
-            node: Some(node),
-        }
-    }
-
-    /// Creates a tool for tests of requests. It cannot run.
-    #[cfg(test)]
-    pub(super) fn sample() -> Tool {
-        Tool {
-            node: None,
-            kind: Kind::Bash,
-            name: "b.run".into(),
-            api_name: "b_run".into(),
-            description: Kind::Bash.description("b"),
-            schema: json!({ "type": "object" }),
-        }
+        };
+        Tool { node, kind, name: format!("{id}.{}", kind.verb()), definition }
     }
 }
 
-/// Looks up the nodes that a model may use in the session.
+/// Looks up the nodes that a model may use.
 ///
 /// # Errors
 /// NotFound; InvalidRequest: the node cannot be a tool.
-pub(super) fn find(spec: &ChatSpec, session: &Session) -> Result<Vec<Tool>, EngineError> {
+pub(super) fn find(spec: &ChatSpec, context: &TurnContext) -> Result<Vec<Tool>, EngineError> {
     let tool = |id: &String| {
-        let node = session.find(id).map_err(|mut error| {
+        let node = context.find_node(id).map_err(|mut error| {
             error.message = format!("tool '{id}': {}", error.message);
             error
         })?;
-        let kind = Kind::of(&node).ok_or_else(|| {
+        let kind = node.tool_kind().ok_or_else(|| {
             let message = format!("tool '{id}': a {} node cannot be a tool", node.kind());
-            EngineError::new(ErrorKind::InvalidRequest, message)
-                .hint("tools are bash nodes, terminal nodes and functions")
+            EngineError::new(ErrorKind::InvalidRequest, message).hint(TOOL_HINT)
         })?;
         Ok(Tool::new(node, id, kind))
     };
     spec.tools.iter().map(tool).collect()
 }
 
-/// Returns the tool choice of a request. A forced tool is forced only in the first request of a turn.
-pub(super) fn choice(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> Choice {
+/// Returns which tools the model may use in a request. A forced tool is forced only in the first request of a turn.
+pub(super) fn select(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> ToolSelection {
     match &spec.tool_choice {
-        ToolChoice::None => Choice::None,
-        ToolChoice::Required if is_first => Choice::Required,
+        ToolChoice::None => ToolSelection::None,
+        ToolChoice::Required if is_first => ToolSelection::Required,
         ToolChoice::Node(id) if is_first => {
             let is_it = |tool: &&Tool| tool.name.split('.').next() == Some(id);
-            tools.iter().find(is_it).map_or(Choice::Auto, |tool| Choice::Tool(tool.api_name.clone()))
+            tools
+                .iter()
+                .find(is_it)
+                .map_or(ToolSelection::Auto, |tool| ToolSelection::Tool(tool.definition.name.clone()))
         }
-        _ => Choice::Auto,
+        _ => ToolSelection::Auto,
     }
 }
 
@@ -170,7 +127,7 @@ pub(super) fn choice(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> Choice 
 pub(super) async fn run(
     tools: &[Tool],
     calls: Vec<ToolCall>,
-    context: &ExecutionContext,
+    context: &TurnContext,
     parallel: bool,
 ) -> Vec<FinishedCall> {
     let runs = calls.into_iter().map(|call| run_one(tools, call, context));
@@ -191,15 +148,15 @@ pub(super) fn refuse(tools: &[Tool], calls: Vec<ToolCall>, rounds: u32) -> Vec<F
 
 fn find_called<'a>(tools: &'a [Tool], call: &ToolCall) -> Option<&'a Tool> {
     // Some models write the name with a dot.
-    tools.iter().find(|tool| tool.api_name == call.name || tool.name == call.name)
+    tools.iter().find(|tool| tool.definition.name == call.name || tool.name == call.name)
 }
 
-async fn run_one(tools: &[Tool], call: ToolCall, context: &ExecutionContext) -> FinishedCall {
+async fn run_one(tools: &[Tool], call: ToolCall, context: &TurnContext) -> FinishedCall {
     let tool = find_called(tools, &call);
     let name = tool.map_or(call.name.clone(), |tool| tool.name.clone());
     let reply = match tool {
         None => {
-            let known: Vec<&str> = tools.iter().map(|tool| tool.api_name.as_str()).collect();
+            let known: Vec<&str> = tools.iter().map(|tool| tool.definition.name.as_str()).collect();
             Err(format!("no tool '{}'; tools: {}", call.name, known.join(", ")))
         }
         Some(tool) => match input_of(tool, &call) {
@@ -221,20 +178,22 @@ fn input_of(tool: &Tool, call: &ToolCall) -> Result<Value, String> {
     let (name, _) = tool.kind.argument();
     let argument = arguments.remove(name);
     match (tool.kind, argument) {
-        (Kind::Other, Some(input)) => Ok(input),
+        (ToolKind::Input, Some(input)) => Ok(input),
         (_, Some(Value::String(text))) => Ok(Value::String(text)),
         (_, Some(_)) => Err(format!("the argument '{name}' must be a string")),
         (_, None) => Err(format!("the argument '{name}' is missing")),
     }
 }
 
-async fn execute(tool: &Tool, input: Value, context: &ExecutionContext) -> Result<String, String> {
-    let Some(node) = &tool.node else { return Err("the tool cannot be run".to_string()) };
-    let mut context = context.clone().with_input(input);
+async fn execute(tool: &Tool, input: Value, context: &TurnContext) -> Result<String, String> {
+    let node = &tool.node;
     // The node uses its own timeout and parser, and its chunks are not part of the model's answer.
+    let mut context = context.clone().with_input(input).without_chunks();
     (context.timeout, context.parser) = (None, None);
-    context.run_mut().chunks = None;
-    let value = run_until_cancelled(node, &context).await.map_err(|error| {
+    // Creating the future can panic, too.
+    let execution = async { node.execute(&context).await };
+    let value = run_until_cancelled(node.id(), node.cancel_grace(), context.cancellation(), execution).await;
+    let value = value.map_err(|error| {
         let screen = error.screen.as_deref().map(|screen| format!("\n{screen}"));
         format!("{error}{}", screen.unwrap_or_default())
     })?;
@@ -242,9 +201,9 @@ async fn execute(tool: &Tool, input: Value, context: &ExecutionContext) -> Resul
         context.add_tokens(tokens);
     }
     let text = match tool.kind {
-        Kind::Bash => bash_output(&value),
-        Kind::Terminal => value["text"].as_str().unwrap_or_default().to_string(),
-        Kind::Other => match &value {
+        ToolKind::Command => bash_output(&value),
+        ToolKind::Prompt => value["text"].as_str().unwrap_or_default().to_string(),
+        ToolKind::Input => match &value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         },
@@ -298,20 +257,22 @@ mod tests {
     use super::*;
     use crate::node::function::FunctionNode;
 
-    fn session() -> Session {
-        let session = Session::new("s");
-        let add = |id: &'static str, node: FunctionNode| session.register(Arc::new(node), Some(id)).unwrap();
-        add(
-            "upper",
-            FunctionNode::new("upper", |context| Ok(json!(context.input.to_string().to_uppercase()))),
-        );
-        add(
-            "fails",
-            FunctionNode::new("fails", |_| Ok(json!({ "success": false, "error": "no", "text": "t" }))),
-        );
-        add("long", FunctionNode::new("long", |_| Ok(json!("ä".repeat(60_000)))));
-        add("panics", FunctionNode::new("panics", |_| panic!("boo")));
-        session
+    /// Returns a context with the nodes `upper`, `fails`, `long` and `panics`.
+    fn context() -> TurnContext {
+        let nodes: [NodeHandle; 4] = [
+            Arc::new(FunctionNode::new("upper", |context| {
+                Ok(json!(context.input.to_string().to_uppercase()))
+            })),
+            Arc::new(FunctionNode::new("fails", |_| {
+                Ok(json!({ "success": false, "error": "no", "text": "t" }))
+            })),
+            Arc::new(FunctionNode::new("long", |_| Ok(json!("ä".repeat(60_000))))),
+            Arc::new(FunctionNode::new("panics", |_| panic!("boo"))),
+        ];
+        TurnContext::new().with_lookup(Arc::new(move |name| {
+            let node = nodes.iter().find(|node| node.id() == name).cloned();
+            node.ok_or_else(|| EngineError::new(ErrorKind::NotFound, format!("no node '{name}'")))
+        }))
     }
 
     fn spec(tools: &[&str]) -> ChatSpec {
@@ -326,9 +287,8 @@ mod tests {
     }
 
     async fn result(name: &str, arguments: &str) -> (String, bool) {
-        let session = session();
-        let tools = find(&spec(&["upper", "fails", "long", "panics"]), &session).unwrap();
-        let context = ExecutionContext::new(&session);
+        let context = context();
+        let tools = find(&spec(&["upper", "fails", "long", "panics"]), &context).unwrap();
         let mut finished = run(&tools, vec![call(name, arguments)], &context, true).await;
         let result = finished.remove(0).result;
         (result.content, result.is_error)
@@ -363,22 +323,20 @@ mod tests {
 
     #[test]
     fn invalid_tools_are_rejected() {
-        let session = session();
-        let error = find(&spec(&["nobody"]), &session).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::NotFound);
-        assert!(error.message.starts_with("tool 'nobody': no node 'nobody'"), "{}", error.message);
-        session.register(Arc::new(crate::graph::Graph::new("g")), None).unwrap();
-        assert_eq!(find(&spec(&["g"]), &session).unwrap_err().kind, ErrorKind::InvalidRequest);
+        let error = find(&spec(&["missing"]), &context()).unwrap_err();
+        assert_eq!(
+            (error.kind, error.message.as_str()),
+            (ErrorKind::NotFound, "tool 'missing': no node 'missing'")
+        );
     }
 
     #[test]
     fn tool_is_forced_only_in_first_request() {
-        let session = session();
         let spec = ChatSpec { tool_choice: ToolChoice::Node("upper".into()), ..spec(&["fails", "upper"]) };
-        let tools = find(&spec, &session).unwrap();
-        assert_eq!(choice(&spec, &tools, true), Choice::Tool("upper_call".into()));
-        assert_eq!(choice(&spec, &tools, false), Choice::Auto);
+        let tools = find(&spec, &context()).unwrap();
+        assert_eq!(select(&spec, &tools, true), ToolSelection::Tool("upper_call".into()));
+        assert_eq!(select(&spec, &tools, false), ToolSelection::Auto);
         let none = ChatSpec { tool_choice: ToolChoice::None, ..spec };
-        assert_eq!(choice(&none, &tools, false), Choice::None);
+        assert_eq!(select(&none, &tools, false), ToolSelection::None);
     }
 }

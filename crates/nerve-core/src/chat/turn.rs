@@ -3,14 +3,15 @@
 use nerve_agent::parse::{Section, SectionKind};
 use tokio::time::Instant;
 
-use super::answer::{LENGTH, Usage};
-use super::message::{Message, ToolCall};
 use super::request::Api;
 use super::spec::{ChatSpec, Provider};
-use super::tools::{self, Choice, Tool};
-use super::{anthropic, openai};
-use crate::context::ExecutionContext;
+use super::tools::{self, Tool};
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::answer::{LENGTH, Usage};
+use crate::llm::message::{Message, ToolCall};
+use crate::llm::request::{ModelRequest, ToolSelection};
+use crate::llm::{anthropic, openai};
 use nerve_host::clock::Clock;
 
 /// The finish reason of an answer that was forced by the limit of tool rounds.
@@ -24,7 +25,7 @@ pub(super) struct Turn<'a> {
     /// The previous messages, followed by those of this turn.
     pub(super) messages: Vec<Message>,
     /// Its cancellation ends the turn, and its sink receives the chunks of the answer.
-    pub(super) context: &'a ExecutionContext,
+    pub(super) context: &'a TurnContext,
     pub(super) deadline: Instant,
     pub(super) clock: &'a Clock,
     pub(super) spent: Usage,
@@ -57,13 +58,13 @@ impl Turn<'_> {
         self.messages.push(Message::User { text: prompt.to_string() });
         loop {
             self.check_budget()?;
-            let choice = match is_over {
-                true => Choice::None,
-                false => tools::choice(self.spec, self.tools, result.requests == 0),
+            let selection = match is_over {
+                true => ToolSelection::None,
+                false => tools::select(self.spec, self.tools, result.requests == 0),
             };
             let body = match self.spec.provider {
-                Provider::Anthropic => anthropic::request(self.spec, &self.messages, self.tools, &choice),
-                Provider::Openai => openai::request(self.spec, &self.messages, self.tools, &choice),
+                Provider::Anthropic => anthropic::request(&self.request(&selection)),
+                Provider::Openai => openai::request(&self.request(&selection)),
             };
             let (context, chunks) = (self.context, self.context.chunks());
             let reply = self.api.send(&body, context, chunks, self.deadline, self.clock).await?;
@@ -86,7 +87,7 @@ impl Turn<'_> {
             if answer.finish == LENGTH {
                 return Err(self.truncated_call_error());
             }
-            if is_over || choice == Choice::None {
+            if is_over || selection == ToolSelection::None {
                 return Err(self.forbidden_call_error(&calls));
             }
             let ran = if rounds < self.spec.max_tool_rounds {
@@ -105,6 +106,21 @@ impl Turn<'_> {
             let results = ran.iter().map(|ran| ran.result.clone()).collect();
             self.messages.push(Message::Tools { results });
             result.calls.extend(ran);
+        }
+    }
+
+    /// Returns the request with the conversation so far.
+    fn request<'a>(&'a self, selection: &'a ToolSelection) -> ModelRequest<'a> {
+        ModelRequest {
+            model: &self.spec.model,
+            system: self.spec.system.as_deref(),
+            messages: &self.messages,
+            tools: self.tools.iter().map(|tool| &tool.definition).collect(),
+            selection,
+            max_tokens: self.spec.max_tokens,
+            temperature: self.spec.temperature,
+            parallel_tool_calls: self.spec.parallel_tool_calls,
+            is_openai: self.spec.is_openai(),
         }
     }
 

@@ -11,16 +11,16 @@ use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendS
 use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::answer::Usage;
-use super::message::Message;
 use super::node::{BUSY_EVIDENCE, ChatNode, READY_EVIDENCE, run_blocking, tail};
 use super::response::{response, text_of};
 use super::turn::{Turn, TurnResult};
 use super::{file, tools};
 use crate::cancellation::cancelled;
 use crate::command::{EventKind, Response, StateName};
-use crate::context::{ChunkSink, ExecutionContext};
+use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
+use crate::llm::answer::Usage;
+use crate::llm::message::Message;
 use crate::node::terminal::Prompt;
 use crate::telemetry::{TurnAttributes, end_turn};
 
@@ -34,7 +34,7 @@ impl ChatNode {
     pub(super) async fn run_turn(
         &self,
         prompt: &Prompt,
-        context: &ExecutionContext,
+        context: &TurnContext,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
         let (telemetry, target) = (context.telemetry(), || self.telemetry_target());
@@ -49,7 +49,7 @@ impl ChatNode {
     async fn run_queued_turn(
         &self,
         prompt: &Prompt,
-        context: &ExecutionContext,
+        context: &TurnContext,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
@@ -127,14 +127,14 @@ impl ChatNode {
         &self,
         prompt: &Prompt,
         number: u64,
-        context: &ExecutionContext,
+        context: &TurnContext,
         deadline: Instant,
         interrupted: impl Future<Output = ()>,
     ) -> Result<(TurnResult, Usage), EngineError> {
         let inner = &self.inner;
         let (spec, stop) = (&inner.setup.spec, context.cancellation().child());
         let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
-        let tools = tools::find(spec, context.session()).map_err(|error| self.with_node_name(error))?;
+        let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
         let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
         let mut turn = Turn {
             spec,
@@ -189,11 +189,9 @@ impl ChatNode {
     }
 
     /// Returns the context of the turn. Chunks go to the caller's sink, and to events if the prompt asks for a stream.
-    fn turn_context(&self, prompt: &Prompt, number: u64, context: &ExecutionContext) -> ExecutionContext {
+    fn turn_context(&self, prompt: &Prompt, number: u64, context: &TurnContext) -> TurnContext {
         if !prompt.stream {
-            let mut context = context.clone();
-            context.run_mut().chunks = None;
-            return context;
+            return context.clone().without_chunks();
         }
         let tag = prompt.tag;
         let (outer, inner) = (context.chunks().cloned(), Arc::clone(&self.inner));

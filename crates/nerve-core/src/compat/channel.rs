@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cancellation::cancelled;
 use crate::command::{NodeInfo, StateName};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::node::terminal::{Prompt, TerminalNode};
 use crate::node::{BoxFuture, Node, NodeFuture};
 use crate::session::deprecated::warn_once;
@@ -148,7 +148,7 @@ impl Node for ChannelNode {
         true
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
             let text = match &context.input {
                 Value::Null => String::new(),

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nerve_types::TsNs;
 use serde_json::Value;
 
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::graph::context::RunContext;
 use crate::graph::event::{StepEvent, StepEventKind};
 use crate::graph::step::Step;
 use crate::graph::{Graph, OnFailure};
@@ -19,7 +20,7 @@ use crate::node::function::FunctionNode;
 use crate::session::deprecated::warn_once;
 use crate::trace::TraceStatus;
 
-type Execute = dyn Fn(ExecutionContext) -> NodeFuture<'static> + Send + Sync;
+type Execute = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + Sync;
 /// Callback with the id of a task that starts.
 type OnStart = Arc<dyn Fn(&str) + Send + Sync>;
 /// Callback with the id and result of a task that has ended.
@@ -41,7 +42,7 @@ pub struct Task {
 /// ```
 /// # #![allow(deprecated)]
 /// use nerve_core::compat::{Dag, DagOptions, Task};
-/// use nerve_core::context::ExecutionContext;
+/// use nerve_core::graph::context::RunContext;
 /// use nerve_core::session::Session;
 /// use serde_json::json;
 ///
@@ -50,7 +51,7 @@ pub struct Task {
 /// dag.add_task(Task::new("fetch", |_| async { Ok(json!("page")) })).unwrap();
 /// let process = Task::new("process", |context| async move { Ok(context.upstream.get("fetch").cloned().unwrap_or_default()) });
 /// dag.add_task(process.depends_on(["fetch"])).unwrap();
-/// let results = dag.run(&ExecutionContext::new(&Session::new("demo")), DagOptions::default()).await.unwrap();
+/// let results = dag.run(&RunContext::new(&Session::new("demo")), DagOptions::default()).await.unwrap();
 /// assert_eq!(results["process"].output, json!("page"));
 /// # });
 /// ```
@@ -106,10 +107,7 @@ pub type TaskResults = BTreeMap<String, TaskResult>;
 
 impl Task {
     /// Creates a task without dependencies. Results of other tasks are in the context's `upstream`.
-    pub fn new<F>(
-        id: impl Into<String>,
-        execute: impl Fn(ExecutionContext) -> F + Send + Sync + 'static,
-    ) -> Task
+    pub fn new<F>(id: impl Into<String>, execute: impl Fn(TurnContext) -> F + Send + Sync + 'static) -> Task
     where
         F: Future<Output = Result<Value, EngineError>> + Send + 'static,
     {
@@ -204,11 +202,7 @@ impl Dag {
     ///
     /// # Errors
     /// InvalidRequest: the DAG is invalid. Cancelled, Budget: the run was stopped; the error has the outputs so far.
-    pub async fn run(
-        &self,
-        context: &ExecutionContext,
-        options: DagOptions,
-    ) -> Result<TaskResults, EngineError> {
+    pub async fn run(&self, context: &RunContext, options: DagOptions) -> Result<TaskResults, EngineError> {
         let mut graph = self.to_graph();
         // Reports the problems of an invalid graph as an error, not as results of tasks.
         graph.execution_order()?;

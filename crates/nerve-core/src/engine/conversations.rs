@@ -104,7 +104,7 @@ impl Engine {
             return Ok(None);
         }
         let options = options.unwrap_or_default();
-        let kind = context_of(node);
+        let kind = node.context_kind();
         if kind == ContextKind::Commands && options.context == UseContext::Always {
             let message = format!("node '{}' would run the earlier messages as commands", at.node);
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
@@ -214,16 +214,6 @@ impl Engine {
 pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
     at.session = at.session.filter(|session| session != DEFAULT);
     at
-}
-
-/// Returns how a node handles earlier messages.
-fn context_of(node: &NodeHandle) -> ContextKind {
-    match node.as_terminal() {
-        Some(terminal) => terminal.context_kind(),
-        None if node.as_bash().is_some() => ContextKind::Commands,
-        // A chat node keeps its own conversation.
-        None => ContextKind::Own,
-    }
 }
 
 async fn load(store: ConversationStore, id: ConversationId) -> Loaded {

@@ -17,9 +17,10 @@ use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateN
 use crate::error::{EngineError, ErrorKind};
 use crate::fork::session_files::{SessionFiles, read_transcript, write_sibling};
 use crate::fork::{new_id, words_of};
+use crate::graph::executable::Executable;
 use crate::node::NodeHandle;
-use crate::node::terminal::TerminalNode;
-use crate::session::{Session, check_name};
+use crate::node::names::check_name;
+use crate::session::Session;
 
 /// Time an agent has to write the end of a turn.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,20 +59,20 @@ impl Engine {
         check_name(&target, "node")?;
         check_free(&session, source, &target)?;
         let at = NodeRef { session: source.session.clone(), node: target };
-        if let Some(node) = &node
-            && node.as_terminal().is_none()
-        {
-            return self.copy(&session, source, at, node, turn);
-        }
-        let terminal = node.as_ref().and_then(|node| node.as_terminal());
-        let definition = definition.or_else(|| terminal.map(TerminalNode::to_spec));
+        let terminal = match node {
+            Some(Executable::Node(node)) if node.to_spec().is_some() => Some(node),
+            Some(Executable::Node(node)) => return self.copy(&session, source, at, &node, turn),
+            Some(other) => return Err(no_fork(source, &format!("a {} node", other.kind()))),
+            None => None,
+        };
+        let definition = definition.or_else(|| terminal.as_ref()?.to_spec());
         let Some(definition) = definition.filter(|spec| spec.backend.terminal().is_some()) else {
             return Err(no_fork(source, "a node that does not run and has no terminal"));
         };
-        if definition.proxy.is_none() && terminal.is_some_and(TerminalNode::has_unknown_proxy) {
+        if definition.proxy.is_none() && terminal.as_ref().is_some_and(|node| node.has_unknown_proxy()) {
             return Err(no_proxy_to_fork(source));
         }
-        let from = Source { at: source.clone(), definition, terminal: terminal.cloned() };
+        let from = Source { at: source.clone(), definition, terminal };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
         let created = self.make(&session, spec, Some(source.node.clone())).await;
         if let (Err(_), Some(copy)) = (&created, copy) {
@@ -135,9 +136,9 @@ impl Engine {
         let Some(inherited) = spec.inherit.take() else { return Ok(spec) };
         let session = self.inner.sessions.get(inherited.node.session.as_deref())?;
         let node = session.get(&inherited.node.node);
-        let terminal = node.as_ref().and_then(|node| node.as_terminal());
+        let node = node.as_ref().and_then(Executable::node);
         let definition = session.definition(&inherited.node.node);
-        let Some(other) = definition.or_else(|| terminal.map(TerminalNode::to_spec)) else {
+        let Some(other) = definition.or_else(|| node?.to_spec()) else {
             // The error lists the nodes.
             session.find(&inherited.node.node)?;
             let message = format!("the definition of node '{}' is unknown", inherited.node.node);
@@ -145,7 +146,7 @@ impl Engine {
                 .hint("set its variables and proxy in the request instead"));
         };
         let wants_proxy = inherited.proxy && spec.proxy.is_none();
-        if wants_proxy && other.proxy.is_none() && terminal.is_some_and(TerminalNode::has_unknown_proxy) {
+        if wants_proxy && other.proxy.is_none() && node.is_some_and(|node| node.has_unknown_proxy()) {
             return Err(no_proxy_to_fork(&inherited.node));
         }
         let env = other.env.into_iter().chain(spec.env).collect();
@@ -196,7 +197,7 @@ struct Source {
     at: NodeRef,
     definition: NodeSpec,
     /// `None` if the node does not run.
-    terminal: Option<TerminalNode>,
+    terminal: Option<NodeHandle>,
 }
 
 impl Source {
@@ -265,12 +266,13 @@ impl Source {
     }
 
     fn size(&self) -> Size {
-        self.terminal.as_ref().map_or(self.definition.size, |node| node.to_spec().size)
+        let spec = self.terminal.as_ref().and_then(|node| node.to_spec());
+        spec.map_or(self.definition.size, |spec| spec.size)
     }
 
     /// Returns the folder of the node. Agents look up a conversation by its folder.
     fn cwd(&self) -> Option<PathBuf> {
-        let shown = || self.terminal.as_ref()?.to_spec().cwd;
+        let shown = || self.terminal.as_ref()?.to_spec()?.cwd;
         self.definition.cwd.clone().or_else(shown)
     }
 
@@ -283,13 +285,13 @@ impl Source {
         state: StateName,
     ) -> Result<String, EngineError> {
         // The pid of an ended process may belong to another process by now.
-        let pid = self.terminal.as_ref().filter(|_| state != StateName::Stopped).and_then(TerminalNode::pid);
+        let pid = self.metadata("pid").filter(|_| state != StateName::Stopped);
         let in_command = || match forms.conversation(argv) {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             _ => None,
         };
-        pid.and_then(|pid| records.learn(forms, pid))
-            .or_else(|| self.terminal.as_ref().and_then(TerminalNode::agent_session))
+        pid.and_then(|pid| records.learn(forms, pid.parse().ok()?))
+            .or_else(|| self.metadata("agent_session"))
             .or_else(|| self.definition.agent_session.clone())
             .or_else(in_command)
             .ok_or_else(|| {
@@ -334,8 +336,12 @@ impl Source {
 
     /// Returns the number of turns of the node.
     fn turns(&self) -> u64 {
-        let info = self.terminal.as_ref().map(TerminalNode::info);
-        info.and_then(|info| info.metadata.get("turns")?.parse().ok()).unwrap_or(0)
+        self.metadata("turns").and_then(|turns| turns.parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns a value of the running node's description.
+    fn metadata(&self, name: &str) -> Option<String> {
+        self.terminal.as_ref()?.info().metadata.remove(name)
     }
 
     /// Copies a transcript up to a turn.
@@ -387,7 +393,7 @@ fn argv_of(spec: &NodeSpec) -> Vec<String> {
 
 /// Checks that the name of a fork is free and not that of its source.
 fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), EngineError> {
-    let is_live = |node: NodeHandle| node.info().state != StateName::Stopped;
+    let is_live = |node: Executable| node.info().state != StateName::Stopped;
     if target != source.node && !session.get(target).is_some_and(is_live) {
         return Ok(());
     }

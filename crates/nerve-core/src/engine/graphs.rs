@@ -17,8 +17,9 @@ use super::{Engine, subgraphs};
 use crate::command::{
     BackendKind, CommandLine, EventKind, GraphEventKind, NodeRef, NodeSpec, PanePlace, RunStatus,
 };
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::graph::context::RunContext;
+use crate::graph::executable::Executable;
 use crate::graph::file::{
     BashDefinition, CommandDefinition, Compiled, GraphFile, NodeDefinition, OnRestart, TerminalDefinition,
     without_secrets,
@@ -27,7 +28,8 @@ use crate::graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run
 use crate::graph::{Graph, GraphRun};
 use crate::node::NodeHandle;
 use crate::node::factory::with_session;
-use crate::session::{DEFAULT, Session, check_name, stop_all};
+use crate::node::names::check_name;
+use crate::session::{DEFAULT, Session, stop_all};
 use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, end_run};
 use crate::trace::{TraceStatus, Tracer};
 
@@ -120,9 +122,8 @@ impl Engine {
     pub async fn get_graph(&self, request: GetGraph, _: RequestContext) -> Result<GraphInfo, EngineError> {
         let GetGraph { graph_id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        let node = self.graph_node(&session, &graph_id)?;
-        let graph = node.as_graph().ok_or_else(|| no_graph(&graph_id, &session))?;
-        Ok(graph_info(graph, &session))
+        let graph = find_graph(&session, &graph_id)?;
+        Ok(graph_info(&graph, &session))
     }
 
     /// Lists the graphs of a session without their definitions, sorted by id.
@@ -139,7 +140,7 @@ impl Engine {
         let graphs: Vec<GraphInfo> = nodes
             .iter()
             .filter_map(|(_, node)| {
-                Some(GraphInfo { definition: Value::Null, ..graph_info(node.as_graph()?, &session) })
+                Some(GraphInfo { definition: Value::Null, ..graph_info(node.graph()?, &session) })
             })
             .collect();
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
@@ -153,14 +154,10 @@ impl Engine {
     pub async fn delete_graph(&self, request: DeleteGraph, _: RequestContext) -> Result<Done, EngineError> {
         let DeleteGraph { graph_id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        self.graph_node(&session, &graph_id)?;
+        find_graph(&session, &graph_id)?;
         session.unregister(&graph_id);
         self.inner.persister.save(&self.inner.sessions);
         Ok(Done {})
-    }
-
-    fn graph_node(&self, session: &Session, id: &str) -> Result<NodeHandle, EngineError> {
-        session.get(id).filter(|node| node.as_graph().is_some()).ok_or_else(|| no_graph(id, session))
     }
 
     /// Runs a graph that is part of the request. The run continues even if the future is dropped.
@@ -212,8 +209,7 @@ impl Engine {
         } = request;
         let parent = context.trace(traceparent.as_deref(), tracestate.as_deref());
         let outer = self.inner.sessions.get(session_id.as_deref())?;
-        let node = self.graph_node(&outer, &graph_id)?;
-        let definition = node.as_graph().and_then(Graph::definition).cloned();
+        let definition = find_graph(&outer, &graph_id)?.definition().cloned();
         let definition = definition.ok_or_else(|| no_graph(&graph_id, &outer))?;
         let options = RunOptions { session_id, input, run_id, trace, detach, keep_nodes, parent };
         self.run(definition, outer, options).await
@@ -536,7 +532,8 @@ impl Engine {
             keep_all || definition.is_some_and(NodeDefinition::is_kept)
         };
         let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !is_kept(name)).collect();
-        stop_all(ending.iter().map(|(_, node)| Arc::clone(node)).collect(), "its run ended").await;
+        let nodes = ending.iter().filter_map(|(_, node)| node.node().cloned()).collect();
+        stop_all(nodes, "its run ended").await;
         for (name, node) in &ending {
             session.forget(name, node);
         }
@@ -663,9 +660,9 @@ fn context(
     input: Value,
     past: Option<ReplayState>,
     tracer: Option<Tracer>,
-) -> ExecutionContext {
+) -> RunContext {
     let observed = Arc::clone(run);
-    let mut context = ExecutionContext::new(session)
+    let mut context = RunContext::new(session)
         .with_input(input)
         .with_cancellation(run.cancellation.clone())
         .with_gates(run.gates.clone())
@@ -707,6 +704,13 @@ fn graph_info(graph: &Graph, session: &Session) -> GraphInfo {
         session_id: session.name().to_string(),
         steps: graph.execution_order().unwrap_or_else(|_| graph.list_steps()),
         definition: graph.definition().cloned().unwrap_or_default(),
+    }
+}
+
+fn find_graph(session: &Session, id: &str) -> Result<Arc<Graph>, EngineError> {
+    match session.get(id) {
+        Some(Executable::Graph(graph)) => Ok(graph),
+        _ => Err(no_graph(id, session)),
     }
 }
 

@@ -11,7 +11,8 @@ use super::Engine;
 use super::context::RequestContext;
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
-use crate::session::{DEFAULT, check_name};
+use crate::node::names::check_name;
+use crate::session::DEFAULT;
 
 /// Limit of entries in one reply, in bytes. A line on the wire holds 16 MiB.
 const REPLY_LIMIT: usize = 12 << 20;
@@ -38,7 +39,7 @@ impl Engine {
         }
         let at = NodeRef { session: request.session_id.clone(), node: node.clone() };
         let exists =
-            request.server_name.as_ref().is_none_or(|server| *server == ours) && self.node(&at).is_ok();
+            request.server_name.as_ref().is_none_or(|server| *server == ours) && self.executable(&at).is_ok();
         let read_server = server.clone();
         let page =
             tokio::task::spawn_blocking(move || read(&dir, &read_server, session.as_deref(), &request))

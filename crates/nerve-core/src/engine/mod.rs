@@ -33,8 +33,9 @@ use self::runs::Runs;
 use self::session_persister::SessionPersister;
 use crate::command::{EngineEvent, EventKind, NodeRef};
 use crate::conversation::ConversationStore;
-use crate::error::EngineError;
+use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::graph::executable::Executable;
 use crate::metrics::Metrics;
 use crate::node::NodeHandle;
 use crate::node::factory::{FactoryConfig, NodeFactory};
@@ -162,7 +163,23 @@ impl Engine {
         Ok(Pong { pong: true, nodes, graphs, sessions: sessions.len(), version })
     }
 
+    /// Returns the node or graph of that name.
+    fn executable(&self, at: &NodeRef) -> Result<Executable, EngineError> {
+        self.inner.sessions.find(at)
+    }
+
+    /// Returns a node for an operation on its terminal, which a graph does not have.
     fn node(&self, at: &NodeRef) -> Result<NodeHandle, EngineError> {
-        self.inner.sessions.node(at)
+        match self.executable(at)? {
+            Executable::Node(node) => Ok(node),
+            other => {
+                let message = format!("node '{}' has no terminal", at.node);
+                let hint = match other.is_graph() {
+                    true => "it is a graph: `graph run` runs it",
+                    false => "it runs only as a step of a graph",
+                };
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint))
+            }
+        }
     }
 }

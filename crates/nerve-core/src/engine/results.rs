@@ -11,10 +11,11 @@ use tokio::time::{Instant, timeout_at};
 use super::Engine;
 use super::context::RequestContext;
 use super::conversations::without_default;
-use super::turns::{NodePrompt, takes_no_prompts};
+use super::turns::NodePrompt;
 use crate::cancellation::cancelled;
 use crate::command::{EventKind, NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
+use crate::node::takes_no_prompts;
 use crate::results::{ActiveResult, ResultRecord, ResultStatus};
 use crate::telemetry::{ActiveSpan, TraceContext};
 use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
@@ -35,9 +36,9 @@ impl Engine {
         mut execute: NodePrompt,
         webhook: Option<Webhook>,
     ) -> Result<(String, String), EngineError> {
-        let node = self.node(&execute.at)?;
-        if node.as_graph().is_some() {
-            return Err(takes_no_prompts(&execute.at, node.kind()));
+        let executable = self.executable(&execute.at)?;
+        if executable.node().is_none() {
+            return Err(takes_no_prompts(&execute.at.node, executable.kind()));
         }
         if let Some(id) = execute.conversation.as_ref().and_then(|conversation| conversation.id.as_ref()) {
             self.conversation_store(id)?;

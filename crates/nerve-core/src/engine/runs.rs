@@ -16,8 +16,8 @@ use crate::command::{EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus}
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::graph::event::{Completion, StepEvent, StepEventKind};
+use crate::graph::gate::Gates;
 use crate::graph::journal::{self, Journal, Question, Summary, journal_path, journals};
-use crate::node::gate::Gates;
 use crate::session::DEFAULT;
 use crate::trace::ExecutionTrace;
 use nerve_host::clock::Clock;

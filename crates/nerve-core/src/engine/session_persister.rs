@@ -152,7 +152,7 @@ fn is_same(stored: &SessionMetadata, now: &SessionMetadata) -> bool {
 fn metadata(session: &Session, server: &str) -> SessionMetadata {
     let info = session.info();
     let graphs = session.nodes().into_iter().filter_map(|(name, node)| {
-        let definition = without_secrets(node.as_graph()?.definition()?.clone());
+        let definition = without_secrets(node.graph()?.definition()?.clone());
         Some(GraphRecord { name, definition })
     });
     SessionMetadata {

@@ -168,7 +168,7 @@ impl Engine {
         let mut nodes: Vec<NodeInfo> = session
             .nodes()
             .into_iter()
-            .filter(|(_, node)| node.as_graph().is_none())
+            .filter(|(_, node)| !node.is_graph())
             .map(|(name, node)| NodeInfo { id: name, ..node.info() })
             .collect();
         for (name, spec) in session.definitions() {
@@ -295,9 +295,9 @@ impl Engine {
         _: RequestContext,
     ) -> Result<NodesChanged, EngineError> {
         let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
-        let running: Vec<_> =
-            session.nodes().into_iter().filter(|(_, node)| node.as_graph().is_none()).collect();
-        stop_all(running.iter().map(|(_, node)| Arc::clone(node)).collect(), "its session was stopped").await;
+        let running: Vec<_> = session.nodes().into_iter().filter(|(_, node)| !node.is_graph()).collect();
+        let nodes = running.iter().filter_map(|(_, node)| node.node().cloned()).collect();
+        stop_all(nodes, "its session was stopped").await;
         for (name, node) in &running {
             session.forget(name, node);
         }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use crate::error::{EngineError, ErrorKind};
-use crate::graph::Graph;
 use crate::graph::file::{GraphFile, NestedDefinition, NodeDefinition};
 use crate::session::Session;
 
@@ -48,8 +47,7 @@ impl Linker<'_> {
         for name in unknown.cloned().collect::<Vec<String>>() {
             // A graph that contains itself is not embedded: running it fails with an error.
             let node = self.session.get(&name).filter(|_| !self.path.contains(&name));
-            let Some(definition) = node.as_ref().and_then(|node| node.as_graph().and_then(Graph::definition))
-            else {
+            let Some(definition) = node.as_ref().and_then(|node| node.graph()?.definition()) else {
                 continue;
             };
             self.count += 1;

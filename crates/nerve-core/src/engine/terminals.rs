@@ -16,7 +16,7 @@ use super::specs::{self, node_ref};
 use super::turns::take_warnings;
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
-use crate::node::terminal::TerminalNode;
+use crate::graph::executable::Executable;
 use crate::telemetry::end_with;
 
 impl Engine {
@@ -32,8 +32,8 @@ impl Engine {
         let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
         let node = node_ref(request.node_id, request.session_id);
         let span = self.inner.telemetry.begin_run_command(trace.map(Arc::new).as_ref(), &node);
-        let typed = match self.terminal(&node) {
-            Ok(terminal) => terminal.run(request.command).await,
+        let typed = match self.node(&node) {
+            Ok(node) => node.run_command(request.command).await,
             Err(error) => Err(error),
         };
         end_with(span, &typed);
@@ -50,13 +50,18 @@ impl Engine {
         _: RequestContext,
     ) -> Result<Interrupted, EngineError> {
         let at = node_ref(request.node_id, request.session_id);
-        let node = self.node(&at)?;
-        if node.as_graph().is_some() {
-            let message = format!("'{}' is a graph: its runs are cancelled, not interrupted", at.node);
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("`graph cancel` does that"));
+        match self.executable(&at)? {
+            Executable::Graph(_) => {
+                let message = format!("'{}' is a graph: its runs are cancelled, not interrupted", at.node);
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("`graph cancel` does that"))
+            }
+            executable => {
+                if let Some(node) = executable.node() {
+                    node.interrupt().await?;
+                }
+                Ok(Interrupted { interrupted: true })
+            }
         }
-        node.interrupt().await?;
-        Ok(Interrupted { interrupted: true })
     }
 
     /// Writes data to a terminal as it is.
@@ -74,7 +79,7 @@ impl Engine {
     /// # Errors
     /// See [`Engine::write_data`].
     pub async fn write_bytes(&self, node: &NodeRef, bytes: Vec<u8>) -> Result<usize, EngineError> {
-        self.terminal(node)?.write(bytes).await
+        self.node(node)?.write(bytes).await
     }
 
     /// Resizes a terminal.
@@ -83,7 +88,7 @@ impl Engine {
     /// NotFound, InvalidRequest (no terminal, impossible size), NodeStopped.
     pub async fn resize_node(&self, request: ResizeNode, _: RequestContext) -> Result<Done, EngineError> {
         let size = specs::size(request.cols, request.rows)?;
-        self.terminal(&node_ref(request.node_id, request.session_id))?.resize(size).await?;
+        self.node(&node_ref(request.node_id, request.session_id))?.resize(size).await?;
         Ok(Done {})
     }
 
@@ -93,15 +98,7 @@ impl Engine {
     /// NotFound, InvalidRequest (no text).
     pub async fn get_buffer(&self, request: GetBuffer, _: RequestContext) -> Result<NodeText, EngineError> {
         let at = node_ref(request.node_id, request.session_id);
-        if let Some(chat) = self.node(&at)?.as_chat() {
-            return Ok(NodeText { buffer: chat.read(request.lines) });
-        }
-        let node = self.terminal(&at)?;
-        let buffer = match request.lines {
-            Some(lines) => node.read_tail(lines).await?,
-            None => node.read().await?,
-        };
-        Ok(NodeText { buffer })
+        Ok(NodeText { buffer: self.node(&at)?.read(request.lines).await? })
     }
 
     /// Clears the text of a node. The screen stays.
@@ -110,12 +107,8 @@ impl Engine {
     /// NotFound, InvalidRequest (no text).
     pub async fn clear_buffer(&self, request: ClearBuffer, _: RequestContext) -> Result<Done, EngineError> {
         let at = node_ref(request.node_id, request.session_id);
-        match self.node(&at)?.as_chat() {
-            Some(chat) => {
-                chat.clear().await;
-                self.inner.programs.forget(at);
-            }
-            None => self.terminal(&at)?.clear_buffer().await?,
+        if self.node(&at)?.reset().await? {
+            self.inner.programs.forget(at);
         }
         Ok(Done {})
     }
@@ -129,7 +122,7 @@ impl Engine {
         request: ExplainNode,
         _: RequestContext,
     ) -> Result<NodeExplanation, EngineError> {
-        let explanation = self.terminal(&node_ref(request.node_id, request.session_id))?.explain().await?;
+        let explanation = self.node(&node_ref(request.node_id, request.session_id))?.explain().await?;
         Ok(explanation.into())
     }
 
@@ -140,15 +133,9 @@ impl Engine {
     pub async fn wait_node(&self, request: WaitNode, _: RequestContext) -> Result<ReachedState, EngineError> {
         let until = specs::states(&request.until.0)?;
         let timeout = request.timeout.map(Seconds::duration);
-        let node = self.node(&node_ref(request.node_id, request.session_id))?;
-        let state = if let Some(node) = node.as_terminal() {
-            node.wait(&until, timeout).await?
-        } else if let Some(node) = node.as_chat() {
-            node.wait(&until, timeout).await?
-        } else if let Some(node) = node.as_bash() {
-            node.wait(&until, timeout).await?
-        } else {
-            node.info().state
+        let state = match self.executable(&node_ref(request.node_id, request.session_id))? {
+            Executable::Node(node) => node.wait(&until, timeout).await?,
+            other => other.info().state,
         };
         Ok(ReachedState { state: state.as_str().to_string() })
     }
@@ -164,28 +151,13 @@ impl Engine {
     ) -> Result<AnswerReply, EngineError> {
         let choice = specs::choice(request.choice, request.cancel)?;
         let timeout = request.timeout.map(Seconds::duration);
-        let terminal = self.terminal(&node_ref(request.node_id, request.session_id))?;
-        Ok(match terminal.answer(choice, request.wait, timeout).await? {
+        let node = self.node(&node_ref(request.node_id, request.session_id))?;
+        Ok(match node.answer(choice, request.wait, timeout).await? {
             Some(mut response) => {
                 take_warnings(&mut response, &context.warnings);
                 AnswerReply::Turn(Box::new(Turn::from(response)))
             }
             None => AnswerReply::Done(Done {}),
-        })
-    }
-
-    pub(super) fn terminal(&self, at: &NodeRef) -> Result<TerminalNode, EngineError> {
-        let node = self.node(at)?;
-        node.as_terminal().cloned().ok_or_else(|| {
-            let message = format!("node '{}' has no terminal", at.node);
-            let hint = match node.as_graph() {
-                Some(_) => "it is a graph: `graph run` runs it",
-                None if node.as_chat().is_some() => {
-                    "a chat node can be executed, read, cleared, interrupted, stopped"
-                }
-                None => "a bash node can be executed, interrupted, stopped",
-            };
-            EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
         })
     }
 }

@@ -9,12 +9,12 @@ use super::context::{RequestContext, Warnings};
 use super::{Engine, specs};
 use crate::cancellation::CancellationToken;
 use crate::command::{NodeRef, Response};
-use crate::context::ExecutionContext;
 use crate::conversation::Conversation;
-use crate::error::{EngineError, ErrorKind};
-use crate::node::bash::BashNode;
+use crate::error::EngineError;
+use crate::graph::executable::Executable;
+use crate::node::takes_no_prompts;
 use crate::node::terminal::Prompt;
-use crate::telemetry::{TraceContext, end_turn};
+use crate::telemetry::TraceContext;
 
 /// A prompt for a node.
 #[derive(Debug)]
@@ -70,33 +70,22 @@ impl Engine {
         mut request: NodePrompt,
         cancellation: Option<&CancellationToken>,
     ) -> Result<Response, EngineError> {
-        let node = self.node(&request.at)?;
+        let node = match self.executable(&request.at)? {
+            Executable::Node(node) => node,
+            other => return Err(takes_no_prompts(&request.at.node, other.kind())),
+        };
         let conversation = self.begin_conversation_turn(&node, &mut request).await?;
         let NodePrompt { at, prompt, trace, .. } = request;
-        let (telemetry, parent) = (&self.inner.telemetry, trace.map(Arc::new));
-        let never = CancellationToken::new();
-        let cancellation = cancellation.unwrap_or(&never);
-        let mut response = if let Some(node) = node.as_terminal() {
-            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.telemetry_target());
-            let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-            let outcome = node.execute_until(prompt, cancellation).await;
-            end_turn(span, telemetry, &outcome, || node.agent_session());
-            outcome?
-        } else if let Some(node) = node.as_bash() {
-            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::telemetry_target);
-            let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-            let outcome = node.execute_until(prompt, cancellation).await;
-            end_turn(span, telemetry, &outcome, || None);
-            outcome?
-        } else if let Some(node) = node.as_chat() {
-            let session = self.inner.sessions.get(at.session.as_deref())?;
-            let context = ExecutionContext::new(&session)
-                .with_cancellation(cancellation.clone())
-                .with_telemetry(telemetry.clone(), parent);
-            node.turn(prompt, context).await?
-        } else {
-            return Err(takes_no_prompts(&at, node.kind()));
-        };
+        let mut context = self
+            .inner
+            .sessions
+            .get(at.session.as_deref())?
+            .turn_context()
+            .with_telemetry(self.inner.telemetry.clone(), trace.map(Arc::new));
+        if let Some(cancellation) = cancellation {
+            context = context.with_cancellation(cancellation.clone());
+        }
+        let mut response = node.turn(prompt, context).await?;
         if let Some(turn) = conversation {
             self.end_conversation_turn(turn, &node, &mut response).await;
         }
@@ -135,9 +124,4 @@ impl NodePrompt {
 pub(super) fn take_warnings(response: &mut Response, warnings: &Warnings) {
     let of_turn = response.attributes.remove(Response::WARNINGS).unwrap_or_default();
     of_turn.lines().for_each(|warning| warnings.add(warning.to_string()));
-}
-
-pub(super) fn takes_no_prompts(at: &NodeRef, kind: &str) -> EngineError {
-    let message = format!("node '{}' is a {kind} and takes no prompts", at.node);
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
 }

@@ -4,17 +4,17 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
+use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
 use super::step_run::{StepRun, metadata_entry};
 use crate::cancellation::cancelled;
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 
 impl StepRun<'_> {
     /// Runs a step with its own budget. An exhausted budget prevents the start, or stops the step.
     pub(super) async fn run_within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
-        let pool = self.context.pool();
+        let pool = self.context.turn.pool();
         pool.check_own(true).map_err(|error| self.report_error(&self.context, error))?;
         let work = async {
             match flow {
@@ -29,7 +29,7 @@ impl StepRun<'_> {
                 biased;
                 value = &mut work => value?,
                 () = unconstrained(tokio::time::sleep_until(at)) => {
-                    self.context.cancellation().cancel();
+                    self.context.turn.cancellation().cancel();
                     // The step may still wind down, but its result comes too late.
                     let late = work.await.err().unwrap_or_else(cancelled);
                     return Err(pool.check_own(false).err().unwrap_or(late));
@@ -41,7 +41,7 @@ impl StepRun<'_> {
     }
 
     /// Reports why a step, an item or a round was not executed, or why its result does not count.
-    pub(super) fn report_error(&self, context: &ExecutionContext, error: EngineError) -> EngineError {
+    pub(super) fn report_error(&self, context: &RunContext, error: EngineError) -> EngineError {
         let (kind, message) = (StepEventKind::Error { error_type: error.kind.as_str() }, error.to_string());
         self.notify(context.step.as_ref(), kind, Value::from(message.as_str()));
         self.trace_unexecuted(context, Some(message), Map::new());
@@ -78,7 +78,7 @@ impl StepRun<'_> {
             (None, None) => self.run_once(scope, &self.context).await,
         };
         let ms = self.graph.run().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
-        let tokens = self.context.pool().usage().tokens_used();
+        let tokens = self.context.turn.pool().usage().tokens_used();
         let (kind, data) = match &outcome {
             Ok(value) => (StepEventKind::Complete { how: Completion::Completed, ms, tokens }, value.clone()),
             Err(error) => {
@@ -98,7 +98,7 @@ impl StepRun<'_> {
     ) -> Result<Value, EngineError> {
         let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
         // A failed item cancels the others.
-        let stop = self.context.cancellation().child();
+        let stop = self.context.turn.cancellation().child();
         let all = self.context.clone().with_cancellation(stop.clone());
         let mut results: Vec<Value> = vec![Value::Null; items.len()];
         let mut failure: Option<EngineError> = None;
@@ -109,15 +109,15 @@ impl StepRun<'_> {
                 let index = next;
                 next += 1;
                 if index > 0 {
-                    if let Err(error) = all.check_cancelled().and_then(|()| all.check_budget()) {
+                    if let Err(error) = all.turn.check_cancelled().and_then(|()| all.turn.check_budget()) {
                         // Running items may finish if only the step limit is used up.
-                        if all.pool().check(false).is_err() {
+                        if all.turn.pool().check(false).is_err() {
                             stop.cancel();
                         }
                         failure = Some(error);
                         break;
                     }
-                    all.pool().add_step();
+                    all.turn.pool().add_step();
                 }
                 let scope = Scope { item: Some(&items[index]), index, ..scope };
                 let mut context = all.clone();
@@ -153,7 +153,7 @@ impl StepRun<'_> {
         &self,
         until: &Until,
         scope: Scope<'_>,
-        context: &ExecutionContext,
+        context: &RunContext,
     ) -> Result<Value, EngineError> {
         let mut result = None;
         for round in 1..=until.max_rounds {
@@ -162,9 +162,9 @@ impl StepRun<'_> {
             if round > 1 {
                 // Rounds that never wait must not starve the other tasks of this thread.
                 consume_budget().await;
-                context.check_cancelled()?;
-                context.check_budget()?;
-                context.pool().add_step();
+                context.turn.check_cancelled()?;
+                context.turn.check_budget()?;
+                context.turn.pool().add_step();
             }
             let outcome = self.run_once(Scope { round, result: result.as_ref(), ..scope }, &context).await?;
             let now = Scope { round, result: Some(&outcome), ..scope };

@@ -1,13 +1,17 @@
-//! Graphs: steps that run in the order of their dependencies. A graph is a node, so graphs can be nested.
+//! Graphs: steps that run in the order of their dependencies. A step can run another graph.
 //!
 //! Planning (`plan`) is pure. One dispatcher (`run`) starts the steps that are ready and collects their results.
 
+pub mod context;
 pub mod diagram;
 pub mod event;
+pub mod executable;
 pub mod file;
+pub mod gate;
 pub mod journal;
+pub mod run_function;
 pub mod step;
-pub mod upstream;
+pub mod template;
 
 pub(crate) mod attempt;
 pub(crate) mod call_stack;
@@ -19,18 +23,19 @@ mod validation;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use self::context::RunContext;
 use self::event::StepEventStream;
+use self::executable::Executable;
 use self::step::{Step, Target};
-use self::upstream::StepIndex;
 use crate::budget::{Budget, ResourceUsage};
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::node::{Node, NodeFuture, NodeHandle};
+use crate::node::NodeHandle;
+use crate::node::execution::panic_message;
+use crate::node::upstream::StepIndex;
 use crate::session::Session;
 use crate::trace::TraceStatus;
 
@@ -48,8 +53,7 @@ pub enum OnFailure {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nerve_core::context::ExecutionContext;
-/// use nerve_core::graph::{Graph, step::Step};
+/// use nerve_core::graph::{Graph, context::RunContext, step::Step};
 /// use nerve_core::node::function::FunctionNode;
 /// use nerve_core::session::Session;
 /// use serde_json::json;
@@ -59,7 +63,7 @@ pub enum OnFailure {
 ///     Ok(json!(context.input.as_i64().unwrap_or_default() * 2))
 /// })); let mut graph = Graph::new("pipeline"); graph.add_step(double.clone(), Step::new("a").input(1)).unwrap(); let b =
 /// Step::new("b").depends_on(["a"]).input_fn(|upstream| upstream.get("a").cloned().unwrap_or_default()); graph.add_step(double,
-/// b).unwrap(); let run = graph.run(&ExecutionContext::new(&Session::new("demo"))).await; assert_eq!(json!(run.results),
+/// b).unwrap(); let run = graph.run(&RunContext::new(&Session::new("demo"))).await; assert_eq!(json!(run.results),
 /// json!({"a": 2, "b": 4}));
 /// # });
 /// ```
@@ -84,7 +88,7 @@ impl InputFn {
     /// Applies the function. A panic fails the run, not its caller.
     fn complete(&self, given: Value) -> Result<Value, EngineError> {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(given))).unwrap_or_else(|panic| {
-            let message = format!("completing the input panicked: {}", attempt::panic_message(&*panic));
+            let message = format!("completing the input panicked: {}", panic_message(&*panic));
             Err(EngineError::new(ErrorKind::Internal, message))
         })
     }
@@ -124,13 +128,18 @@ impl Graph {
         }
     }
 
-    /// Adds a step that runs on `node`.
+    /// Adds a step that executes a node, another graph or a gate.
     ///
     /// # Errors
     /// AlreadyExists: the graph has a step of that id.
-    pub fn add_step(&mut self, node: NodeHandle, mut step: Step) -> Result<&mut Graph, EngineError> {
-        step.node = node.id().into();
-        step.target = Target::Node(node);
+    pub fn add_step(
+        &mut self,
+        target: impl Into<Executable>,
+        mut step: Step,
+    ) -> Result<&mut Graph, EngineError> {
+        let target = target.into();
+        step.node = target.id().into();
+        step.target = Target::Executable(target);
         self.add(step)
     }
 
@@ -276,11 +285,15 @@ impl Graph {
             for step in graph.steps.iter() {
                 let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
                 for target in std::iter::once(&step.target).chain(fallback) {
-                    let Target::Node(node) = target else { continue };
-                    if let Some(inner) = node.as_graph() {
-                        graphs.push(inner.clone());
-                    } else if node.is_persistent() && !found.iter().any(|known| Arc::ptr_eq(known, node)) {
-                        found.push(Arc::clone(node));
+                    match target {
+                        Target::Executable(Executable::Graph(inner)) => graphs.push(Graph::clone(inner)),
+                        Target::Executable(Executable::Node(node))
+                            if node.is_persistent()
+                                && !found.iter().any(|known| Arc::ptr_eq(known, node)) =>
+                        {
+                            found.push(Arc::clone(node));
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -289,14 +302,14 @@ impl Graph {
     }
 
     /// Runs the graph. See [`GraphRun`] for the outcome.
-    pub async fn run(&self, context: &ExecutionContext) -> GraphRun {
+    pub async fn run(&self, context: &RunContext) -> GraphRun {
         run::run(self, context).await
     }
 
     /// Runs the graph in its own task and streams the events of its steps.
     ///
     /// Must be called from within a Tokio runtime.
-    pub fn execute_stream(&self, context: ExecutionContext) -> StepEventStream {
+    pub fn execute_stream(&self, context: RunContext) -> StepEventStream {
         let (sender, events) = mpsc::unbounded_channel();
         let before = context.run().observer.clone();
         let mut context = context.with_observer(Arc::new(move |event| {
@@ -307,7 +320,7 @@ impl Graph {
             let _ = sender.send(event);
         }));
         context.run_mut().observes_chunks = true;
-        let stop = context.cancellation().child();
+        let stop = context.turn.cancellation().child();
         let (graph, context) = (self.clone(), context.with_cancellation(stop.clone()));
         StepEventStream::new(events, stop, async move { graph.run(&context).await })
     }
@@ -340,9 +353,7 @@ impl Drop for Graph {
             for step in &steps {
                 let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
                 for target in std::iter::once(&step.target).chain(fallback) {
-                    if let Target::Node(node) = target
-                        && let Some(inner) = node.as_graph()
-                    {
+                    if let Target::Executable(Executable::Graph(inner)) = target {
                         // Keeps the inner steps alive when their graph is dropped.
                         pending.push(Arc::clone(&inner.steps));
                     }
@@ -362,35 +373,5 @@ impl GraphRun {
             None => Ok(self.results),
             Some(error) => Err(error.with_partial(self.results)),
         }
-    }
-}
-
-impl Node for Graph {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn kind(&self) -> &'static str {
-        "graph"
-    }
-
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
-        Box::pin(async move { Ok(Value::Object(self.run(context).await.into_result()?)) })
-    }
-
-    /// Unlimited: each step has its own limit.
-    fn cancel_grace(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async {
-            Graph::interrupt(self).await;
-            Ok(())
-        })
-    }
-
-    fn as_graph(&self) -> Option<&Graph> {
-        Some(self)
     }
 }

@@ -15,13 +15,13 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::call_stack::GraphStack;
+use super::context::RunContext;
 use super::plan::Plan;
 use super::step_run::{StepOutcome, run_step};
-use super::upstream::{Results, Upstream};
 use super::{Graph, GraphRun, OnFailure};
 use crate::budget::Pool;
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::node::upstream::{Results, Upstream};
 use crate::telemetry::{ActiveSpan, RunAttributes, end_run};
 use crate::trace::TraceStatus;
 use nerve_host::clock::MAX_TIMEOUT;
@@ -32,7 +32,7 @@ const GRAPHS_PER_TASK: usize = 8;
 type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 'a>>;
 
 /// Runs a graph to its end.
-pub(super) async fn run(graph: &Graph, context: &ExecutionContext) -> GraphRun {
+pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
     let stack = Arc::new(GraphStack::new(&graph.id, &graph.steps, context.run().stack.clone()));
     let depth = stack.depth();
     let mut context = inner_context(graph, context, stack);
@@ -40,20 +40,20 @@ pub(super) async fn run(graph: &Graph, context: &ExecutionContext) -> GraphRun {
         true => ActiveSpan::default(),
         false => {
             let run = RunAttributes { graph: &graph.id, steps: graph.len(), ..RunAttributes::default() };
-            let span = context.telemetry().begin_run(context.trace_context(), &run);
-            context.span = span.context().cloned();
+            let span = context.turn.telemetry().begin_run(context.turn.trace_context(), &run);
+            context.turn.span = span.context().cloned();
             span
         }
     };
-    let usage = context.usage().clone();
+    let usage = context.turn.usage().clone();
     let run = run_at_depth(graph, context, depth).await;
     end_run(span, run.status, run.error.as_ref(), usage.tokens_used());
     run
 }
 
-async fn run_at_depth(graph: &Graph, context: ExecutionContext, depth: usize) -> GraphRun {
+async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> GraphRun {
     if depth % GRAPHS_PER_TASK == GRAPHS_PER_TASK - 1 {
-        let (graph, usage) = (graph.clone(), context.usage().clone());
+        let (graph, usage) = (graph.clone(), context.turn.usage().clone());
         let task = tokio::spawn(async move { run_inline(&graph, context).await });
         return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| GraphRun {
             results: Map::new(),
@@ -66,18 +66,17 @@ async fn run_at_depth(graph: &Graph, context: ExecutionContext, depth: usize) ->
 }
 
 /// Creates the context for the steps of a graph.
-fn inner_context(graph: &Graph, context: &ExecutionContext, stack: Arc<GraphStack>) -> ExecutionContext {
-    let pool = Pool::new(graph.budget.clone(), Some(context.pool().clone()));
-    let mut inner = context.clone().with_pool(pool);
-    let run = inner.run_mut();
-    run.stack = Some(stack);
+fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) -> RunContext {
+    let pool = Pool::new(graph.budget.clone(), Some(context.turn.pool().clone()));
     // A failure cancels the steps of this graph, not those of outer graphs.
-    run.cancellation = run.cancellation.child();
+    let stop = context.turn.cancellation().child();
+    let mut inner = context.clone().map_turn(|turn| turn.with_pool(pool).with_cancellation(stop));
+    inner.run_mut().stack = Some(stack);
     inner
 }
 
-async fn run_inline(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
-    let usage = context.usage().clone();
+async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
+    let usage = context.turn.usage().clone();
     let invalid = |error| GraphRun {
         results: Map::new(),
         status: TraceStatus::Failed,
@@ -88,11 +87,11 @@ async fn run_inline(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
         tracer.reserve(graph.len());
     }
     let completed = match &graph.input {
-        Some(input) => input.complete(std::mem::take(&mut context.input)),
-        None => Ok(std::mem::take(&mut context.input)),
+        Some(input) => input.complete(std::mem::take(&mut context.turn.input)),
+        None => Ok(std::mem::take(&mut context.turn.input)),
     };
     let run = match completed.and_then(|input| {
-        context.input = input;
+        context.turn.input = input;
         Dispatcher::new(graph, &context)
     }) {
         Ok(dispatcher) => dispatcher.run().await,
@@ -109,7 +108,7 @@ async fn run_inline(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
 
 struct Dispatcher<'a> {
     graph: &'a Graph,
-    context: &'a ExecutionContext,
+    context: &'a RunContext,
     plan: Plan,
     /// Number of unfinished dependencies of each step.
     pending: Vec<u32>,
@@ -131,7 +130,7 @@ enum Limit {
 }
 
 impl<'a> Dispatcher<'a> {
-    fn new(graph: &'a Graph, context: &'a ExecutionContext) -> Result<Dispatcher<'a>, EngineError> {
+    fn new(graph: &'a Graph, context: &'a RunContext) -> Result<Dispatcher<'a>, EngineError> {
         if let Some(path) = context.run().stack.as_ref().and_then(|stack| stack.recursion_path()) {
             return Err(EngineError::new(
                 ErrorKind::InvalidRequest,
@@ -142,8 +141,9 @@ impl<'a> Dispatcher<'a> {
         let plan = graph.check(Some(context.session())).map_err(|problems| graph.invalid(&problems))?;
         let pending = plan.in_degrees.clone();
         let ready = (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
-        let timeout = context.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
-        let budget = context.pool().deadline().map(|at| (at, Limit::Budget));
+        let timeout =
+            context.turn.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
+        let budget = context.turn.pool().deadline().map(|at| (at, Limit::Budget));
         let deadline = [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at);
         Ok(Dispatcher {
             graph,
@@ -186,8 +186,8 @@ impl<'a> Dispatcher<'a> {
             tokio::select! {
                 biased;
                 Some((index, end)) = running.next() => self.on_step_end(index, end),
-                () = context.cancellation().wait(), if !self.stopping => self.stopping = true,
-                limit = wait_for_deadline(self.deadline), if !context.cancellation().is_cancelled() => self.stop_at_limit(limit),
+                () = context.turn.cancellation().wait(), if !self.stopping => self.stopping = true,
+                limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
         }
         drop(running);
@@ -200,7 +200,7 @@ impl<'a> Dispatcher<'a> {
         if self.stopping || self.ready.is_empty() {
             return None;
         }
-        if self.context.cancellation().is_cancelled() {
+        if self.context.turn.cancellation().is_cancelled() {
             self.stopping = true;
             return None;
         }
@@ -209,8 +209,8 @@ impl<'a> Dispatcher<'a> {
             self.stop_at_limit(Limit::Timeout);
             return None;
         }
-        if let Err(error) = self.context.check_budget() {
-            if self.context.pool().check(false).is_err() {
+        if let Err(error) = self.context.turn.check_budget() {
+            if self.context.turn.pool().check(false).is_err() {
                 self.stop(error);
             } else {
                 // No further steps may start, but the running ones may finish.
@@ -219,7 +219,7 @@ impl<'a> Dispatcher<'a> {
             }
             return None;
         }
-        self.context.pool().add_step();
+        self.context.turn.pool().add_step();
         self.ready.pop_front()
     }
 
@@ -235,13 +235,13 @@ impl<'a> Dispatcher<'a> {
                         self.ready.push_back(*dependant);
                     }
                 }
-                if let Err(error) = self.context.pool().check(false) {
+                if let Err(error) = self.context.turn.pool().check(false) {
                     self.stop(error);
                 }
             }
             // The run was cancelled: the node's reply to its interrupt does not matter.
             StepOutcome::Failed(error)
-                if self.failure.is_none() && self.context.cancellation().is_cancelled() =>
+                if self.failure.is_none() && self.context.turn.cancellation().is_cancelled() =>
             {
                 self.keep_partial(index, error.partial());
                 self.stopping = true;
@@ -249,8 +249,8 @@ impl<'a> Dispatcher<'a> {
             StepOutcome::Failed(error) => {
                 self.keep_partial(index, error.partial());
                 // A step's own budget concerns only that step.
-                let ends_all =
-                    self.graph.on_failure == OnFailure::Stop || self.context.pool().check(false).is_err();
+                let ends_all = self.graph.on_failure == OnFailure::Stop
+                    || self.context.turn.pool().check(false).is_err();
                 if ends_all {
                     self.stop(error);
                 } else {
@@ -274,11 +274,11 @@ impl<'a> Dispatcher<'a> {
 
     fn stop_at_limit(&mut self, limit: Limit) {
         let error = match limit {
-            Limit::Budget => self.context.pool().check(false).err(),
+            Limit::Budget => self.context.turn.pool().check(false).err(),
             Limit::Timeout => None,
         };
         self.stop(error.unwrap_or_else(|| {
-            let limit = self.context.timeout.unwrap_or_default();
+            let limit = self.context.turn.timeout.unwrap_or_default();
             let message = format!("graph '{}' did not end within {limit:?}", self.graph.id);
             EngineError::new(ErrorKind::Timeout, message)
         }));
@@ -288,7 +288,7 @@ impl<'a> Dispatcher<'a> {
     fn stop(&mut self, error: EngineError) {
         self.failure.get_or_insert(error);
         self.stopping = true;
-        self.context.cancellation().cancel();
+        self.context.turn.cancellation().cancel();
     }
 
     fn finish(self) -> GraphRun {
@@ -303,7 +303,7 @@ impl<'a> Dispatcher<'a> {
             cancelled.then(|| EngineError::new(ErrorKind::Cancelled, message))
         });
         let results = self.results.into_map(self.graph.steps.iter().map(|step| &*step.id));
-        GraphRun { results, status, error, usage: self.context.usage().clone() }
+        GraphRun { results, status, error, usage: self.context.turn.usage().clone() }
     }
 }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
-use super::upstream::Upstream;
+use super::executable::Executable;
 use crate::budget::Budget;
 use crate::error::EngineError;
-use crate::node::NodeHandle;
+use crate::node::upstream::Upstream;
 use crate::policy::ErrorPolicy;
 
-/// The node of a step.
+/// The target of a step.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// A node handle.
-    Node(NodeHandle),
+    /// A node, a graph or a gate that the step holds.
+    Executable(Executable),
     /// A name, looked up in the session when the step starts.
     Name(Arc<str>),
 }

@@ -7,17 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
 
-use super::attempt::{attempt, panic_message, reported_tokens};
+use super::attempt::attempt;
+use super::context::RunContext;
 use super::event::{Completion, StepEvent, StepEventKind};
+use super::executable::Executable;
+use super::gate;
 use super::journal::{self, Journal, JournalRecord, ReplayState};
 use super::step::{OnResume, Scope, Step, Target};
-use super::upstream::Upstream;
 use crate::budget::Budget;
 use crate::cancellation::cancelled;
 use crate::command::{GateInfo, StateName};
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::node::{NodeHandle, gate};
+use crate::node::execution::{panic_message, reported_tokens};
+use crate::node::upstream::Upstream;
 use crate::policy::{ErrorPolicy, OnError};
 use crate::proxy::TurnUsage;
 use crate::telemetry::{ActiveSpan, end_step};
@@ -35,7 +37,7 @@ pub(super) enum StepOutcome {
 
 /// Runs one step.
 pub(super) async fn run_step(
-    graph: &ExecutionContext,
+    graph: &RunContext,
     step: &Step,
     upstream: Upstream,
     started_at: Option<TsNs>,
@@ -43,25 +45,31 @@ pub(super) async fn run_step(
     let run = graph.run();
     let watched = run.observer.is_some() || run.tracer.is_some() || run.journal.is_some();
     let mut context = graph.for_step(upstream);
-    context.parser = step.parser;
+    context.turn.parser = step.parser;
     if let Some(budget) = &step.sub_budget {
-        let stop = graph.cancellation().child();
-        context = context.with_sub_budget(Budget::clone(budget)).with_cancellation(stop);
+        let stop = graph.turn.cancellation().child();
+        context =
+            context.map_turn(|turn| turn.with_sub_budget(Budget::clone(budget)).with_cancellation(stop));
     } else if watched {
-        context = context.with_pool(graph.pool().subtotal());
+        context = context.map_turn(|turn| turn.with_pool(graph.turn.pool().subtotal()));
     }
-    if watched || run.gates.is_some() || run.telemetry.is_on() {
+    if watched || run.gates.is_some() || graph.turn.telemetry().is_on() {
         context.step = Some(path(graph.step.as_ref(), &step.id));
     }
     let is_timed = run.tracer.is_some() || run.observer.is_some();
     // Items and rounds get spans inside this one. A step that runs once has only its own span.
     let repeats = step.flow.as_ref().is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some());
     let span = match repeats {
-        true => run.telemetry.begin_step(graph.trace_context(), &step.id, context.step.as_ref(), &step.node),
+        true => graph.turn.telemetry().begin_step(
+            graph.turn.trace_context(),
+            &step.id,
+            context.step.as_ref(),
+            &step.node,
+        ),
         false => ActiveSpan::default(),
     };
     if let Some(span_context) = span.context() {
-        context.span = Some(Arc::clone(span_context));
+        context.turn.span = Some(Arc::clone(span_context));
     }
     let execution = StepRun { step, graph, context, started_at, is_timed, ended_at: AtomicU64::new(0) };
     let outcome = match (&step.sub_budget, &step.flow) {
@@ -86,9 +94,9 @@ fn path(outer: Option<&Arc<str>>, id: &Arc<str>) -> Arc<str> {
 pub(super) struct StepRun<'a> {
     pub(super) step: &'a Step,
     /// Context of the graph.
-    pub(super) graph: &'a ExecutionContext,
+    pub(super) graph: &'a RunContext,
     /// Context of the step, without its input.
-    pub(super) context: ExecutionContext,
+    pub(super) context: RunContext,
     pub(super) started_at: Option<TsNs>,
     /// True if start and end times are needed.
     pub(super) is_timed: bool,
@@ -99,8 +107,8 @@ pub(super) struct StepRun<'a> {
 impl StepRun<'_> {
     pub(super) fn scope(&self) -> Scope<'_> {
         Scope {
-            input: &self.graph.input,
-            upstream: &self.context.upstream,
+            input: &self.graph.turn.input,
+            upstream: &self.context.turn.upstream,
             direct: &self.step.depends_on,
             item: None,
             index: 0,
@@ -111,7 +119,7 @@ impl StepRun<'_> {
 
     fn end(&self, outcome: Result<Value, EngineError>) -> StepOutcome {
         let at = Some(TsNs(self.ended_at.load(Ordering::Relaxed))).filter(|at| at.0 > 0);
-        let cancelled = || self.graph.cancellation().is_cancelled();
+        let cancelled = || self.graph.turn.cancellation().is_cancelled();
         match outcome {
             Ok(value) => StepOutcome::Done { value, at },
             Err(error) if error.kind == ErrorKind::Cancelled && cancelled() => StepOutcome::Cancelled(error),
@@ -129,13 +137,9 @@ impl StepRun<'_> {
     }
 
     /// Runs the node once, with its retries.
-    pub(super) async fn run_once(
-        &self,
-        scope: Scope<'_>,
-        base: &ExecutionContext,
-    ) -> Result<Value, EngineError> {
-        let telemetry = &self.graph.run().telemetry;
-        let parent = base.trace_context();
+    pub(super) async fn run_once(&self, scope: Scope<'_>, base: &RunContext) -> Result<Value, EngineError> {
+        let telemetry = self.graph.turn.telemetry();
+        let parent = base.turn.trace_context();
         let mut span = telemetry.begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
         let result = self.execute(scope, base, &mut span).await;
         end_step(span, &result);
@@ -145,33 +149,32 @@ impl StepRun<'_> {
     async fn execute(
         &self,
         scope: Scope<'_>,
-        base: &ExecutionContext,
+        base: &RunContext,
         span: &mut ActiveSpan,
     ) -> Result<Value, EngineError> {
         let mut context = base.clone();
-        context.span = span.context().cloned();
+        context.turn.span = span.context().cloned();
         if self.step.flow.is_some() && context.step.is_some() {
             // Usage of an item or a round is counted separately, for observers.
-            context = context.with_pool(base.pool().subtotal());
+            context = context.map_turn(|turn| turn.with_pool(base.turn.pool().subtotal()));
         }
         let report = |error| self.report_error(base, error);
-        context.input = match &self.step.input_fn {
+        context.turn.input = match &self.step.input_fn {
             Some(make) => self.evaluate("input", || make(&scope)).map_err(report)?,
             None => self.step.input.clone().unwrap_or_default(),
         };
         let node = self.resolve(&self.step.target).map_err(report)?;
         // The first run counts as a step, too. A nested graph counts its own steps.
-        if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && node.as_graph().is_none()
-        {
-            self.context.pool().add_own_step();
+        if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && !node.is_graph() {
+            self.context.turn.pool().add_own_step();
         }
         let preparation = self.prepare(&node, &mut context).await.map_err(report)?;
         let started_at = match preparation {
             Preparation::Reused(value) => {
                 // Usage before the interruption counts, too.
                 match TurnUsage::from_response(&value).filter(|_| node.has_live_metering()) {
-                    Some(used) => context.pool().add_usage(&used),
-                    None => context.add_tokens(reported_tokens(&value).unwrap_or(0)),
+                    Some(used) => context.turn.pool().add_usage(&used),
+                    None => context.turn.add_tokens(reported_tokens(&value).unwrap_or(0)),
                 }
                 self.notify(
                     context.step.as_ref(),
@@ -195,18 +198,14 @@ impl StepRun<'_> {
     }
 
     /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
-    async fn prepare(
-        &self,
-        node: &NodeHandle,
-        context: &mut ExecutionContext,
-    ) -> Result<Preparation, EngineError> {
+    async fn prepare(&self, node: &Executable, context: &mut RunContext) -> Result<Preparation, EngineError> {
         let started_at =
             self.is_timed.then(|| self.started_at.unwrap_or_else(|| self.graph.run().clock.now()));
-        let is_leaf = node.as_graph().is_none();
+        let is_leaf = !node.is_graph();
         if let Some((journal, replay)) = self.graph.run().journal.clone().filter(|_| is_leaf) {
             let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
-            let parser = context.parser.map(|parser| parser.to_string());
-            context.key = journal::key(self.step.definition, parser.as_deref(), &context.input);
+            let parser = context.turn.parser.map(|parser| parser.to_string());
+            context.key = journal::key(self.step.definition, parser.as_deref(), &context.turn.input);
             let key = context.key;
             let known = self.record_start(node, context, (&journal, replay.as_deref()), (&path, key)).await?;
             if let Some(value) = known {
@@ -214,7 +213,7 @@ impl StepRun<'_> {
             }
         }
         if self.graph.run().observer.is_some() {
-            let queued = node.is_persistent() && crate::node::state_of(&**node) == StateName::Busy;
+            let queued = node.is_persistent() && node.state() == StateName::Busy;
             self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
             if let Some(observer) =
                 self.graph.run().observer.as_ref().filter(|_| self.graph.run().observes_chunks)
@@ -240,8 +239,8 @@ impl StepRun<'_> {
     /// Records that `node` starts with this key, or returns the journaled result for it.
     async fn record_start(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         (journal, replay): (&Journal, Option<&ReplayState>),
         (path, key): (&Arc<str>, u64),
     ) -> Result<Option<Value>, EngineError> {
@@ -272,7 +271,7 @@ impl StepRun<'_> {
             if let Err(error) = journal.flush().await {
                 tracing::warn!(%error, "the run continues without its journal");
             }
-            context.check_cancelled()?;
+            context.turn.check_cancelled()?;
             if journal.is_sealed() {
                 // The start could not be recorded.
                 return Err(cancelled());
@@ -283,11 +282,11 @@ impl StepRun<'_> {
 
     /// Runs the fallback node of a failed step. It has its own journal entry because it may keep state where the step's node keeps
     /// none.
-    async fn run_fallback(&self, target: &Target, context: &ExecutionContext) -> Result<Value, EngineError> {
+    async fn run_fallback(&self, target: &Target, context: &RunContext) -> Result<Value, EngineError> {
         let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
         let node = self.resolve(target)?;
         let run = self.graph.run();
-        let Some((journal, replay)) = run.journal.clone().filter(|_| node.as_graph().is_none()) else {
+        let Some((journal, replay)) = run.journal.clone().filter(|_| !node.is_graph()) else {
             return attempt(&node, context, limit).await;
         };
         let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
@@ -315,8 +314,8 @@ impl StepRun<'_> {
     /// Asks a person whether to rerun a step that was running on a stateful node when the run was interrupted.
     async fn ask_rerun(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         (path, key): (&Arc<str>, u64),
     ) -> Result<Option<Value>, EngineError> {
         let info = GateInfo {
@@ -345,8 +344,8 @@ impl StepRun<'_> {
     /// Makes as many attempts as the error policy allows.
     async fn make_attempts(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         attempts: &mut u32,
         span: &mut ActiveSpan,
     ) -> Result<(Value, Completion), EngineError> {
@@ -375,11 +374,11 @@ impl StepRun<'_> {
             });
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                () = context.cancellation().wait() => return Err(cancelled()),
+                () = context.turn.cancellation().wait() => return Err(cancelled()),
             }
-            context.check_cancelled()?;
+            context.turn.check_cancelled()?;
             // A retry is not another step.
-            context.pool().check(false)?;
+            context.turn.pool().check(false)?;
         };
         if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
             return Err(error);
@@ -398,26 +397,26 @@ impl StepRun<'_> {
     }
 
     /// Returns true if the step is cancelled or its server shuts down: nothing more may start.
-    fn is_stopping(&self, context: &ExecutionContext) -> bool {
+    fn is_stopping(&self, context: &RunContext) -> bool {
         let sealed = || self.graph.run().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
-        context.cancellation().is_cancelled() || sealed()
+        context.turn.cancellation().is_cancelled() || sealed()
     }
 
     /// Records the end of the step in journal, observer and trace.
     async fn finish(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         started_at: Option<TsNs>,
         attempts: u32,
         result: Result<(Value, Completion), EngineError>,
     ) -> Result<Value, EngineError> {
         let run = self.graph.run();
-        let tokens = if context.step.is_some() { context.pool().usage().tokens_used() } else { 0 };
+        let tokens = if context.step.is_some() { context.turn.pool().usage().tokens_used() } else { 0 };
         let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
         self.ended_at.store(at.0, Ordering::Relaxed);
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
-        if let Some((journal, _)) = run.journal.as_ref().filter(|_| node.as_graph().is_none()) {
+        if let Some((journal, _)) = run.journal.as_ref().filter(|_| !node.is_graph()) {
             let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
             match &result {
                 Ok((value, Completion::Skipped)) => {
@@ -455,9 +454,9 @@ impl StepRun<'_> {
         result.map(|(value, _)| value)
     }
 
-    fn resolve(&self, target: &Target) -> Result<NodeHandle, EngineError> {
+    fn resolve(&self, target: &Target) -> Result<Executable, EngineError> {
         match target {
-            Target::Node(node) => Ok(Arc::clone(node)),
+            Target::Executable(executable) => Ok(executable.clone()),
             Target::Name(name) => self.graph.session().find(name).map_err(|mut error| {
                 error.message = format!("step '{}': {}", self.step.id, error.message);
                 error
@@ -491,7 +490,7 @@ impl StepRun<'_> {
     /// Adds a trace entry for a step that was not executed.
     pub(super) fn trace_unexecuted(
         &self,
-        context: &ExecutionContext,
+        context: &RunContext,
         error: Option<String>,
         metadata: Map<String, Value>,
     ) {
@@ -514,8 +513,8 @@ impl StepRun<'_> {
 
     fn trace(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         started_at: Option<TsNs>,
         outcome: Result<(&Value, Completion), String>,
         attempts: u32,
@@ -527,8 +526,8 @@ impl StepRun<'_> {
 
     fn trace_at(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         started_at: Option<TsNs>,
         at: TsNs,
         outcome: Result<(&Value, Completion), String>,
@@ -547,13 +546,13 @@ impl StepRun<'_> {
         if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
             metadata.insert("turn".to_string(), turn.clone());
         }
-        let cost = context.pool().usage().cost_dollars();
+        let cost = context.turn.pool().usage().cost_dollars();
         if cost > 0.0 {
             metadata.insert("cost_dollars".to_string(), Value::from(cost));
         }
         let (output, error) = match outcome {
             // A graph's results appear in the traces of its steps.
-            Ok((value, _)) if node.as_graph().is_none() => (value.clone(), None),
+            Ok((value, _)) if !node.is_graph() => (value.clone(), None),
             Ok(_) => (Value::Null, None),
             Err(error) => (Value::Null, Some(error)),
         };
@@ -561,12 +560,12 @@ impl StepRun<'_> {
             step_id: context.step.clone().unwrap_or_default(),
             node_id: Arc::clone(&self.step.node),
             node_type: node.kind(),
-            input: context.input.clone(),
+            input: context.turn.input.clone(),
             output,
             error,
             start_time: started_at.unwrap_or(at),
             end_time: at,
-            tokens_used: context.pool().usage().tokens_used(),
+            tokens_used: context.turn.pool().usage().tokens_used(),
             metadata,
         });
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Graph;
+use super::executable::Executable;
 use super::plan::{Dependencies, Plan};
 use super::step::{Step, Target};
 use crate::node::NodeHandle;
@@ -125,8 +126,8 @@ fn is_plain_id(id: &str) -> bool {
 
 /// Returns true if the step uses only a stateless node, which needs no further check.
 fn is_stateless(step: &Step) -> bool {
-    let Target::Node(node) = &step.target else { return false };
-    step.error_policy.is_none() && !node.is_persistent() && node.as_graph().is_none()
+    let Target::Executable(target) = &step.target else { return false };
+    step.error_policy.is_none() && !target.is_persistent() && !target.is_graph()
 }
 
 /// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
@@ -139,20 +140,20 @@ fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
         let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
         for target in std::iter::once(&step.target).chain(fallback) {
             let resolved;
-            let node = match target {
-                Target::Node(node) => node,
+            let executable = match target {
+                Target::Executable(executable) => executable,
                 Target::Name(name) => match session.and_then(|session| session.get(name)) {
-                    Some(node) => {
-                        resolved = node;
+                    Some(executable) => {
+                        resolved = executable;
                         &resolved
                     }
                     None => continue,
                 },
             };
-            match node.as_graph() {
-                Some(graph) => graphs.push(graph.clone()),
-                None if node.is_persistent() => found.push(Arc::clone(node)),
-                None => {}
+            match executable {
+                Executable::Graph(graph) => graphs.push(Graph::clone(graph)),
+                Executable::Node(node) if node.is_persistent() => found.push(Arc::clone(node)),
+                _ => {}
             }
         }
     };

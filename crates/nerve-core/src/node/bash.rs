@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_agent::profile::ContextKind;
 use nerve_types::TsNs;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
@@ -25,11 +26,11 @@ use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendS
 
 use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
-use super::terminal::{Prompt, prompt_of};
-use super::{BoxFuture, Node, NodeFuture};
+use super::terminal::Prompt;
+use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
@@ -79,15 +80,28 @@ impl Node for BashNode {
         "bash"
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
-            let result = self.execute_in_context(context).await;
-            let context_cancelled = context.cancellation().is_cancelled();
-            match result {
-                Err(error) if context_cancelled && error.kind == ErrorKind::Interrupted => Err(cancelled()),
-                result => Ok(result?.into_value()),
-            }
+            // Chunks of a command are published only for prompts.
+            let prompt = Prompt { stream: false, ..Prompt::of(context) };
+            Ok(self.run_turn(prompt, context, TurnLock::Shared).await?.into_value())
         })
+    }
+
+    fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
+        Box::pin(async move { self.run_turn(prompt, &context, TurnLock::Exclusive).await })
+    }
+
+    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+        Box::pin(BashNode::wait(self, states, limit))
+    }
+
+    fn context_kind(&self) -> ContextKind {
+        ContextKind::Commands
+    }
+
+    fn tool_kind(&self) -> Option<ToolKind> {
+        Some(ToolKind::Command)
     }
 
     fn info(&self) -> NodeInfo {
@@ -107,10 +121,15 @@ impl Node for BashNode {
         BashNode::interrupt(self);
         Box::pin(async { Ok(()) })
     }
+}
 
-    fn as_bash(&self) -> Option<&BashNode> {
-        Some(self)
-    }
+/// How a turn shares the node with others.
+#[derive(Clone, Copy)]
+enum TurnLock {
+    /// Steps of graphs run at the same time: they keep no state.
+    Shared,
+    /// A prompt runs alone.
+    Exclusive,
 }
 
 /// The result of one command.
@@ -168,18 +187,33 @@ impl BashNode {
     ///
     /// A command ends when its `bash` exits. Processes that it left in the background run on, and their output counts only for
     /// another half second.
-    ///
-    /// # Errors
-    /// Timeout (the group is killed), Interrupted, Busy, NodeStopped, Process.
-    pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
-        self.execute_until(prompt, &CancellationToken::new()).await
+    async fn run_turn(
+        &self,
+        prompt: Prompt,
+        context: &TurnContext,
+        lock: TurnLock,
+    ) -> Result<Response, EngineError> {
+        let (telemetry, node) = (context.telemetry(), &self.inner.node);
+        let span =
+            telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
+        let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+        let cancellation = context.cancellation();
+        let result = match lock {
+            TurnLock::Shared => self.run_shared(prompt, cancellation).await,
+            TurnLock::Exclusive => self.run_exclusive(prompt, cancellation).await,
+        };
+        let result = match result {
+            Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
+                Err(cancelled())
+            }
+            result => result,
+        };
+        end_turn(span, telemetry, &result, || None);
+        result
     }
 
-    /// Runs a command like [`BashNode::execute`] until `cancellation`.
-    ///
-    /// # Errors
-    /// Those of [`BashNode::execute`], and Cancelled.
-    pub async fn execute_until(
+    /// Waits until no command runs, then runs one.
+    async fn run_exclusive(
         &self,
         prompt: Prompt,
         cancellation: &CancellationToken,
@@ -197,53 +231,26 @@ impl BashNode {
                 turn.map_err(|_| self.start_timeout_error())?
             }
         };
-        let result = self.run_metered(prompt, deadline, cancellation).await;
-        match result {
-            Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
-                Err(cancelled())
-            }
-            result => result,
-        }
-    }
-
-    /// Runs a command that its context can cancel, possibly at the same time as others.
-    async fn execute_in_context(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
-        let prompt = Prompt {
-            text: prompt_of(&context.input),
-            parser: None,
-            stream: false,
-            tag: None,
-            timeout: context.timeout,
-            fail_if_busy: false,
-            detach_on_timeout: false,
-            trace: None,
-        };
-        let (telemetry, node) = (context.telemetry(), &self.inner.node);
-        let span =
-            telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
-        let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-        let result = self.execute_shared(prompt, context).await;
-        end_turn(span, telemetry, &result, || None);
-        result
+        self.run_metered(prompt, deadline, cancellation).await
     }
 
     /// Waits until no prompt holds the lock exclusively, then runs a command.
-    async fn execute_shared(
+    async fn run_shared(
         &self,
         prompt: Prompt,
-        context: &ExecutionContext,
+        cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let deadline = self.deadline(&prompt);
         let turn = tokio::select! {
             turn = tokio::time::timeout_at(deadline, self.inner.turn.read()) => turn,
-            () = context.cancellation().wait() => return Err(cancelled()),
+            () = cancellation.wait() => return Err(cancelled()),
         };
         let _turn = turn.map_err(|_| self.start_timeout_error())?;
-        self.run_metered(prompt, deadline, context.cancellation()).await
+        self.run_metered(prompt, deadline, cancellation).await
     }
 
     /// Describes the node for telemetry.
-    pub(crate) fn telemetry_target() -> TurnAttributes {
+    fn telemetry_target() -> TurnAttributes {
         TurnAttributes { kind: "bash", ..TurnAttributes::default() }
     }
 
@@ -263,12 +270,12 @@ impl BashNode {
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let mut metered = self.inner.events.begin_turn("bash");
-        let result = self.run_turn(prompt, deadline, cancellation).await;
+        let result = self.run_locked(prompt, deadline, cancellation).await;
         metered.end(&result);
         result
     }
 
-    async fn run_turn(
+    async fn run_locked(
         &self,
         prompt: Prompt,
         deadline: Instant,

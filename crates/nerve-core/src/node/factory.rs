@@ -15,16 +15,15 @@ use super::launch::Launch;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
 use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
-use crate::graph::Graph;
 use crate::node::bash::BashNode;
+use crate::node::names::{DEFAULT_SESSION, check_name};
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
 use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySpec, StoredProxy};
-use crate::session::{DEFAULT, check_name};
 use nerve_host::backend::{Program, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::manager::{HostManager, Label};
@@ -71,7 +70,7 @@ pub struct FactoryConfig {
 impl Default for FactoryConfig {
     fn default() -> FactoryConfig {
         FactoryConfig {
-            server: DEFAULT.to_string(),
+            server: DEFAULT_SESSION.to_string(),
             history_dir: None,
             profile_dir: None,
             hook_relay: None,
@@ -335,14 +334,9 @@ impl NodeFactory {
     pub fn create_function(
         &self,
         id: &str,
-        function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + Sync + 'static,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync + 'static,
     ) -> FunctionNode {
         FunctionNode::new(id, function)
-    }
-
-    /// Creates a graph without steps.
-    pub fn create_graph(&self, id: &str) -> Graph {
-        Graph::new(id)
     }
 
     /// Opens the audit log of a node. A failure costs the log, not the node.
@@ -352,7 +346,7 @@ impl NodeFactory {
         }
         let shared = &self.shared;
         check_name(&shared.server, "server")?;
-        let session = at.session.as_deref().filter(|session| *session != DEFAULT);
+        let session = at.session.as_deref().filter(|session| *session != DEFAULT_SESSION);
         let (dir, server, id) = (&shared.history_dir, &shared.server, &at.node);
         match HistoryWriter::create_in_session(dir, server, session, id) {
             Ok(writer) => Ok(Journal::new(writer)),
@@ -397,7 +391,7 @@ impl NodeFactory {
 /// Returns the reference with its session filled in.
 pub(crate) fn with_session(at: &NodeRef) -> NodeRef {
     NodeRef {
-        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT.to_string())),
+        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string())),
         node: at.node.clone(),
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Node, NodeFuture};
-use crate::context::ExecutionContext;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 
-type Sync = dyn Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync;
-type Async = dyn Fn(ExecutionContext) -> NodeFuture<'static> + Send + std::marker::Sync;
+type Sync = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync;
+type Async = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + std::marker::Sync;
 
 /// A node that calls a function.
 pub struct FunctionNode {
@@ -37,7 +37,7 @@ impl FunctionNode {
     /// ```
     pub fn new(
         id: impl Into<String>,
-        function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
     ) -> FunctionNode {
         FunctionNode { id: id.into(), function: Function::Sync(Box::new(function)) }
     }
@@ -45,7 +45,7 @@ impl FunctionNode {
     /// Creates a node from an asynchronous function. The future is dropped when its step is cancelled or times out.
     pub fn asynchronous<F>(
         id: impl Into<String>,
-        function: impl Fn(ExecutionContext) -> F + Send + std::marker::Sync + 'static,
+        function: impl Fn(TurnContext) -> F + Send + std::marker::Sync + 'static,
     ) -> FunctionNode
     where
         F: Future<Output = Result<Value, EngineError>> + Send + 'static,
@@ -58,7 +58,7 @@ impl FunctionNode {
     /// abandoned.
     pub fn blocking(
         id: impl Into<String>,
-        function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
     ) -> FunctionNode {
         let function = Arc::new(function);
         FunctionNode::asynchronous(id, move |context| {
@@ -83,7 +83,7 @@ impl Node for FunctionNode {
         "function"
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         match &self.function {
             Function::Sync(function) => Box::pin(async move { function(context) }),
             Function::Async(function) => function(context.clone()),

@@ -1,14 +1,16 @@
 //! Units of work. A terminal node drives a program on a terminal, turn by turn. A bash node runs one-shot commands, a chat node
-//! talks to a model's API, a function node calls a function, and a gate waits for a person. A graph is a node too.
+//! talks to a model's API, and a function node calls a function.
 
 pub mod bash;
+pub mod conversation_id;
+pub(crate) mod execution;
 pub mod factory;
 pub mod function;
-pub mod gate;
 pub(crate) mod launch;
+pub mod names;
 pub mod observer;
-pub mod template;
 pub mod terminal;
+pub mod upstream;
 
 mod actor;
 pub mod hooks;
@@ -20,22 +22,22 @@ mod stream;
 mod transcript;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_agent::profile::ContextKind;
+use nerve_types::Size;
 use serde_json::Value;
 
-use self::terminal::TerminalNode;
+use self::terminal::Prompt;
 /// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 
-use crate::chat::ChatNode;
-use crate::command::{NodeRef, StateName};
-use crate::context::ExecutionContext;
-use crate::error::EngineError;
-use crate::graph::Graph;
+use crate::command::{Choice, Explanation, NodeRef, NodeSpec, Response, StateName};
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
 
 /// The future of a fallible node operation.
 pub type NodeFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
@@ -44,12 +46,23 @@ pub type BoxFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A node of any kind.
 pub type NodeHandle = Arc<dyn Node>;
 
-/// A unit of work. Operations that only terminals support are on [`TerminalNode`].
+/// The kind of input that a node takes from a model as its tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolKind {
+    /// A command to run.
+    Command,
+    /// A prompt for a program that keeps its state.
+    Prompt,
+    /// Any JSON value.
+    Input,
+}
+
+/// A unit of work. A kind of node implements the operations it supports; the others fail with [`Node::unsupported`].
 pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Returns the node's name: 1–32 of `a-z 0-9 -` where it is registered under it.
     fn id(&self) -> &str;
 
-    /// Returns the kind: `pty`, `bash`, `function`, `gate`, `graph` …
+    /// Returns the kind: `pty`, `bash`, `function` …
     fn kind(&self) -> &'static str;
 
     /// Returns true if the node keeps state between executions. Such a node runs one execution at a time, must not be run again
@@ -62,18 +75,103 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns why the execution failed.
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a>;
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a>;
+
+    /// Runs a turn: sends a prompt and returns the response. The context's cancellation ends the turn; its input, parser and time
+    /// limit are not used, because the prompt has its own.
+    ///
+    /// # Errors
+    /// InvalidRequest: the node takes no prompts. Timeout, Busy, Cancelled, Interrupted, NodeStopped, and errors of the kind of
+    /// node.
+    fn turn(&self, _prompt: Prompt, _context: TurnContext) -> NodeFuture<'_, Response> {
+        Box::pin(ready(Err(takes_no_prompts(self.id(), self.kind()))))
+    }
+
+    /// Waits until the node is in one of `states` and returns its state. A node whose state does not change returns at once.
+    ///
+    /// # Errors
+    /// Timeout; NodeStopped if no such state can be reached any more.
+    fn wait<'a>(&'a self, _states: &'a [StateName], _limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+        Box::pin(ready(Ok(self.info().state)))
+    }
+
+    /// Types a command and Enter, without waiting for its end.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped, Blocked.
+    fn run_command(&self, _command: String) -> NodeFuture<'_, ()> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Writes bytes to the terminal as they are and returns how many were written.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped, Busy.
+    fn write(&self, _data: Vec<u8>) -> NodeFuture<'_, usize> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Returns the last `lines` lines of text, or all text including the scrollback.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped.
+    fn read(&self, _lines: Option<usize>) -> NodeFuture<'_, String> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Resizes the terminal.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped.
+    fn resize(&self, _size: Size) -> NodeFuture<'_, ()> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Answers the open dialog. With `wait`, waits for the turn that it belongs to and returns its response.
+    ///
+    /// # Errors
+    /// Unsupported, InvalidRequest (no dialog, no such choice), and the errors of [`Node::turn`].
+    fn answer(
+        &self,
+        _choice: Choice,
+        _wait: bool,
+        _timeout: Option<Duration>,
+    ) -> NodeFuture<'_, Option<Response>> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Returns state, evidence and screen.
+    ///
+    /// # Errors
+    /// Unsupported, NodeStopped.
+    fn explain(&self) -> NodeFuture<'_, Explanation> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
 
     /// Returns the node's current description.
     fn info(&self) -> NodeInfo {
-        NodeInfo {
-            id: self.id().to_string(),
-            session: String::new(),
-            kind: self.kind(),
-            state: StateName::Ready,
-            persistent: self.is_persistent(),
-            metadata: Default::default(),
-        }
+        NodeInfo { persistent: self.is_persistent(), ..stateless_info(self.id(), self.kind()) }
+    }
+
+    /// Returns a spec for a similar node, as far as the settings are known; `None` if this kind of node cannot be described by one.
+    /// Use it only if there is no stored definition.
+    fn to_spec(&self) -> Option<NodeSpec> {
+        None
+    }
+
+    /// Returns true if the node has a proxy whose settings are lost.
+    fn has_unknown_proxy(&self) -> bool {
+        false
+    }
+
+    /// Returns how the node handles earlier messages of a conversation.
+    fn context_kind(&self) -> ContextKind {
+        ContextKind::Own
+    }
+
+    /// Returns how a model can use the node as a tool; `None` if it cannot.
+    fn tool_kind(&self) -> Option<ToolKind> {
+        Some(ToolKind::Input)
     }
 
     /// Returns how long a cancelled execution may take to end by itself before it is dropped. A node with a non-zero grace period
@@ -92,20 +190,20 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Returns why the node could not be started.
     fn start(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async { Ok(()) })
+        Box::pin(ready(Ok(())))
     }
 
     /// Releases the node's resources and returns when they are gone.
     fn stop<'a>(&'a self, _reason: &'a str) -> BoxFuture<'a> {
-        Box::pin(async {})
+        Box::pin(ready(()))
     }
 
-    /// Forgets the node's state but keeps its resources.
+    /// Clears the node's text but keeps its resources. Returns true if the node has forgotten its conversation, too.
     ///
     /// # Errors
-    /// Returns why the node cannot be reset.
-    fn reset(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async { Ok(()) })
+    /// Unsupported, NodeStopped.
+    fn reset(&self) -> NodeFuture<'_, bool> {
+        Box::pin(ready(Err(self.unsupported())))
     }
 
     /// Interrupts the current execution.
@@ -113,12 +211,12 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// NodeStopped: the node is stopped.
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async { Ok(()) })
+        Box::pin(ready(Ok(())))
     }
 
     /// Detaches from what the node drives and leaves it running. Returns false if the node cannot do that.
     fn release(&self) -> BoxFuture<'_, bool> {
-        Box::pin(async { false })
+        Box::pin(ready(false))
     }
 
     /// Returns a copy of the node in its current state under another name, or `None` if this kind of node does not fork by copying.
@@ -127,28 +225,28 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the terminal node, if this is one.
-    fn as_terminal(&self) -> Option<&TerminalNode> {
-        None
-    }
-
-    /// Returns the bash node, if this is one.
-    fn as_bash(&self) -> Option<&bash::BashNode> {
-        None
-    }
-
-    /// Returns the chat node, if this is one.
-    fn as_chat(&self) -> Option<&ChatNode> {
-        None
-    }
-
-    /// Returns the graph, if this is one.
-    fn as_graph(&self) -> Option<&Graph> {
-        None
+    /// Returns the error of an operation that this kind of node does not support. The hint lists those it supports.
+    fn unsupported(&self) -> EngineError {
+        let message = format!("node '{}' has no terminal", self.id());
+        let hint = format!("a {} node can be executed, interrupted, stopped", self.kind());
+        EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
     }
 }
 
-/// Returns the node's lifecycle state.
-pub(crate) fn state_of(node: &dyn Node) -> StateName {
-    node.info().state
+/// Returns the description of something that is always ready.
+pub(crate) fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
+    NodeInfo {
+        id: id.to_string(),
+        session: String::new(),
+        kind,
+        state: StateName::Ready,
+        persistent: false,
+        metadata: Default::default(),
+    }
+}
+
+/// Returns the error of a prompt for something that takes none.
+pub(crate) fn takes_no_prompts(id: &str, kind: &str) -> EngineError {
+    let message = format!("node '{id}' is a {kind} and takes no prompts");
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
 }

@@ -17,12 +17,12 @@ use tokio::task::JoinHandle;
 
 use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
-use super::{BoxFuture, Node, NodeFuture};
+use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::command::{
     BackendKind, Choice, CommandLine, Explanation, NodeInfo, NodeRef, NodeSpec, Response, StateName,
 };
-use crate::context::{ChunkSink, ExecutionContext};
+use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
@@ -180,6 +180,22 @@ pub struct Prompt {
     pub trace: Option<Arc<TraceContext>>,
 }
 
+impl Prompt {
+    /// Creates the prompt of an execution from its input, parser and time limit. It streams if the context receives chunks.
+    pub(crate) fn of(context: &TurnContext) -> Prompt {
+        Prompt {
+            text: prompt_of(&context.input),
+            parser: context.parser,
+            stream: context.chunks().is_some(),
+            tag: None,
+            timeout: context.timeout,
+            fail_if_busy: false,
+            detach_on_timeout: false,
+            trace: None,
+        }
+    }
+}
+
 /// The chunks of an answer, followed by its response. Dropping it cancels the turn.
 #[derive(Debug)]
 pub struct ChunkStream {
@@ -211,7 +227,7 @@ impl Drop for ChunkStream {
 }
 
 /// Converts a step's input to a prompt: a string as it is, other values as JSON.
-pub(crate) fn prompt_of(input: &Value) -> String {
+fn prompt_of(input: &Value) -> String {
     match input {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -232,8 +248,74 @@ impl Node for TerminalNode {
         true
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
-        Box::pin(async move { Ok(self.execute_in_context(context).await?.into_value()) })
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
+        Box::pin(async move { Ok(self.run_turn(Prompt::of(context), context).await?.into_value()) })
+    }
+
+    fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
+        Box::pin(async move { self.run_turn(prompt, &context).await })
+    }
+
+    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+        Box::pin(TerminalNode::wait(self, states, limit))
+    }
+
+    fn run_command(&self, command: String) -> NodeFuture<'_, ()> {
+        Box::pin(self.run(command))
+    }
+
+    fn write(&self, data: Vec<u8>) -> NodeFuture<'_, usize> {
+        Box::pin(TerminalNode::write(self, data))
+    }
+
+    fn read(&self, lines: Option<usize>) -> NodeFuture<'_, String> {
+        Box::pin(self.request(move |reply| Request::Read { lines, reply }))
+    }
+
+    fn resize(&self, size: Size) -> NodeFuture<'_, ()> {
+        Box::pin(TerminalNode::resize(self, size))
+    }
+
+    fn answer(
+        &self,
+        choice: Choice,
+        wait: bool,
+        timeout: Option<Duration>,
+    ) -> NodeFuture<'_, Option<Response>> {
+        Box::pin(TerminalNode::answer(self, choice, wait, timeout))
+    }
+
+    fn explain(&self) -> NodeFuture<'_, Explanation> {
+        Box::pin(TerminalNode::explain(self))
+    }
+
+    fn to_spec(&self) -> Option<NodeSpec> {
+        let inner = &self.inner;
+        let backend = BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty);
+        let command = CommandLine::Argv(inner.program.argv.clone());
+        Some(NodeSpec {
+            cwd: inner.program.cwd.clone(),
+            env: inner.program.env.clone(),
+            size: inner.status.borrow().size,
+            profile: Some(inner.profile.name.clone()),
+            parser: Some(inner.parser),
+            ready_timeout: inner.limits.0,
+            response_timeout: inner.limits.1,
+            proxy: inner.proxy.as_ref().and_then(|proxy| proxy.spec().cloned()).map(Box::new),
+            ..NodeSpec::new(inner.node.clone(), backend, command)
+        })
+    }
+
+    fn has_unknown_proxy(&self) -> bool {
+        self.inner.proxy.as_ref().is_some_and(|proxy| proxy.spec().is_none())
+    }
+
+    fn context_kind(&self) -> ContextKind {
+        self.inner.profile.context_kind()
+    }
+
+    fn tool_kind(&self) -> Option<ToolKind> {
+        Some(ToolKind::Prompt)
     }
 
     fn info(&self) -> NodeInfo {
@@ -254,8 +336,11 @@ impl Node for TerminalNode {
     }
 
     /// Clears the scrollback. The agent keeps its own memory.
-    fn reset(&self) -> NodeFuture<'_, ()> {
-        Box::pin(self.clear_buffer())
+    fn reset(&self) -> NodeFuture<'_, bool> {
+        Box::pin(async {
+            self.clear_buffer().await?;
+            Ok(false)
+        })
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
@@ -264,10 +349,6 @@ impl Node for TerminalNode {
 
     fn release(&self) -> BoxFuture<'_, bool> {
         Box::pin(TerminalNode::release(self))
-    }
-
-    fn as_terminal(&self) -> Option<&TerminalNode> {
-        Some(self)
     }
 }
 
@@ -339,22 +420,10 @@ impl TerminalNode {
         self.request(|reply| Request::Execute { prompt, call: None, reply }).await?
     }
 
-    /// Runs a turn like [`TerminalNode::execute`]. `cancellation` withdraws the prompt or interrupts its turn.
-    ///
-    /// # Errors
-    /// Those of [`TerminalNode::execute`], and Cancelled.
-    pub async fn execute_until(
-        &self,
-        prompt: Prompt,
-        cancellation: &CancellationToken,
-    ) -> Result<Response, EngineError> {
-        self.send_until(prompt, (None, None), (cancellation, cancellation)).await
-    }
-
     /// Sends a prompt and returns the chunks of its answer as they arrive. Dropping the stream withdraws the prompt.
     ///
     /// Must be called on a runtime.
-    pub fn execute_stream(&self, context: ExecutionContext) -> ChunkStream {
+    pub fn execute_stream(&self, context: TurnContext) -> ChunkStream {
         let (sender, chunks) = mpsc::unbounded_channel();
         let node = self.clone();
         let cancellation = context.cancellation().child();
@@ -366,40 +435,26 @@ impl TerminalNode {
         let turn = tokio::spawn(async move {
             // The context owns the sender, so dropping it ends the chunks.
             let context = context;
-            node.execute_in_context(&context).await
+            node.run_turn(Prompt::of(&context), &context).await
         });
         ChunkStream { chunks, turn, cancellation }
     }
 
-    /// Runs a turn that its context can cancel.
-    async fn execute_in_context(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
-        let chunks = context.chunks().cloned();
-        let prompt = Prompt {
-            text: prompt_of(&context.input),
-            parser: context.parser,
-            stream: chunks.is_some(),
-            tag: None,
-            timeout: context.timeout,
-            fail_if_busy: false,
-            detach_on_timeout: false,
-            trace: context.trace_context().cloned(),
-        };
+    /// Runs a turn. The context's cancellation withdraws the prompt or interrupts its turn.
+    async fn run_turn(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
         let telemetry = context.telemetry();
         let node = &self.inner.node;
         let span =
             telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.telemetry_target());
-        let result = self.execute_metered(prompt, chunks, context).await;
+        let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+        let result = self.execute_metered(prompt, context).await;
         end_turn(span, telemetry, &result, || self.agent_session());
         result
     }
 
     /// Runs a turn and counts its usage while it runs, if a proxy observes the model's API. Exceeding a budget interrupts the turn.
-    async fn execute_metered(
-        &self,
-        prompt: Prompt,
-        chunks: Option<ChunkSink>,
-        context: &ExecutionContext,
-    ) -> Result<Response, EngineError> {
+    async fn execute_metered(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
+        let chunks = context.chunks().cloned();
         if self.inner.proxy.is_none() {
             let cancellation = context.cancellation();
             return self.send_until(prompt, (chunks, None), (cancellation, cancellation)).await;
@@ -416,6 +471,10 @@ impl TerminalNode {
         };
         let abandoned = async {
             stop.wait().await;
+            if context.cancellation().is_cancelled() {
+                // The caller waits as long as it wants to.
+                std::future::pending::<()>().await;
+            }
             tokio::time::sleep(ABANDON_TIMEOUT).await;
         };
         let outcome = tokio::select! {
@@ -604,7 +663,7 @@ impl TerminalNode {
     }
 
     /// Describes the node for telemetry.
-    pub(crate) fn telemetry_target(&self) -> TurnAttributes {
+    fn telemetry_target(&self) -> TurnAttributes {
         let profile = &self.inner.profile;
         TurnAttributes {
             kind: self.inner.kind,
@@ -613,11 +672,6 @@ impl TerminalNode {
             profile: Some(profile.name.clone()),
             model: None,
         }
-    }
-
-    /// Returns how the program treats previous messages.
-    pub(crate) fn context_kind(&self) -> ContextKind {
-        self.inner.profile.context_kind()
     }
 
     /// Returns the node's current description.
@@ -671,36 +725,8 @@ impl TerminalNode {
     }
 
     /// Id of the agent's own conversation, as far as it is known.
-    pub(crate) fn agent_session(&self) -> Option<String> {
+    fn agent_session(&self) -> Option<String> {
         self.inner.status.borrow().agent_session.clone()
-    }
-
-    /// Returns true if the node has a proxy whose settings are lost.
-    pub(crate) fn has_unknown_proxy(&self) -> bool {
-        self.inner.proxy.as_ref().is_some_and(|proxy| proxy.spec().is_none())
-    }
-
-    /// Returns the process id of the program, if known.
-    pub(crate) fn pid(&self) -> Option<i32> {
-        self.inner.pid
-    }
-
-    /// Returns a spec for a similar node, as far as the settings are known. Use it only if there is no stored definition.
-    pub(crate) fn to_spec(&self) -> NodeSpec {
-        let inner = &self.inner;
-        let backend = BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty);
-        let command = CommandLine::Argv(inner.program.argv.clone());
-        NodeSpec {
-            cwd: inner.program.cwd.clone(),
-            env: inner.program.env.clone(),
-            size: inner.status.borrow().size,
-            profile: Some(inner.profile.name.clone()),
-            parser: Some(inner.parser),
-            ready_timeout: inner.limits.0,
-            response_timeout: inner.limits.1,
-            proxy: inner.proxy.as_ref().and_then(|proxy| proxy.spec().cloned()).map(Box::new),
-            ..NodeSpec::new(inner.node.clone(), backend, command)
-        }
     }
 
     async fn request<T>(

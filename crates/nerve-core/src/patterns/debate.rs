@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::text::fill;
 use super::turns::Turns;
 use super::{LoopError, LoopTurn, invalid};
-use crate::context::ExecutionContext;
 use crate::error::EngineError;
-use crate::node::NodeHandle;
+use crate::graph::context::RunContext;
+use crate::graph::executable::Executable;
 
 /// Default prompt of each turn.
 pub const PROMPT: &str = "\
@@ -89,15 +89,16 @@ pub struct DebateResult {
 /// A debate between two agents.
 #[derive(Debug, Clone)]
 pub struct DebateLoop {
-    a: NodeHandle,
-    b: NodeHandle,
+    a: Executable,
+    b: Executable,
     config: DebateConfig,
     turn_timeout: Option<Duration>,
 }
 
 impl DebateLoop {
     /// Creates a debate.
-    pub fn new(a: NodeHandle, b: NodeHandle, config: DebateConfig) -> DebateLoop {
+    pub fn new(a: impl Into<Executable>, b: impl Into<Executable>, config: DebateConfig) -> DebateLoop {
+        let (a, b) = (a.into(), b.into());
         DebateLoop { a, b, config, turn_timeout: None }
     }
 
@@ -113,7 +114,7 @@ impl DebateLoop {
     ///
     /// # Errors
     /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
-    pub async fn run(&self, context: &ExecutionContext) -> Result<DebateResult, LoopError<DebateTurn>> {
+    pub async fn run(&self, context: &RunContext) -> Result<DebateResult, LoopError<DebateTurn>> {
         let turns = Turns::new(context, self.turn_timeout);
         let mut history = Vec::new();
         let outcome = match self.config.check() {

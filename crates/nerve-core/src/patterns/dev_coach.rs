@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::text::{contains_phrase, fill, phrase_problem};
 use super::turns::Turns;
 use super::{LoopError, LoopTurn, invalid};
-use crate::context::ExecutionContext;
 use crate::error::EngineError;
-use crate::node::NodeHandle;
+use crate::graph::context::RunContext;
+use crate::graph::executable::Executable;
 
 /// Default acceptance phrase of the coach.
 pub const ACCEPTANCE: &str = "I ACCEPT TASK COMPLETION";
@@ -120,7 +120,7 @@ pub struct DevCoachResult {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nerve_core::context::ExecutionContext;
+/// use nerve_core::graph::context::RunContext;
 /// use nerve_core::node::function::FunctionNode;
 /// use nerve_core::patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 /// use nerve_core::session::Session;
@@ -130,21 +130,26 @@ pub struct DevCoachResult {
 /// let dev = Arc::new(FunctionNode::new("dev", |_| Ok(json!("done"))));
 /// let coach = Arc::new(FunctionNode::new("coach", |_| Ok(json!("Good.\nI ACCEPT TASK COMPLETION"))));
 /// let pair = DevCoachLoop::new(dev, coach, DevCoachConfig::new("nothing"));
-/// let result = pair.run(&ExecutionContext::new(&Session::new("work"))).await.unwrap();
+/// let result = pair.run(&RunContext::new(&Session::new("work"))).await.unwrap();
 /// assert!(result.completed && result.rounds == 1);
 /// # });
 /// ```
 #[derive(Debug, Clone)]
 pub struct DevCoachLoop {
-    developer: NodeHandle,
-    coach: NodeHandle,
+    developer: Executable,
+    coach: Executable,
     config: DevCoachConfig,
     turn_timeout: Option<Duration>,
 }
 
 impl DevCoachLoop {
     /// Creates a loop.
-    pub fn new(developer: NodeHandle, coach: NodeHandle, config: DevCoachConfig) -> DevCoachLoop {
+    pub fn new(
+        developer: impl Into<Executable>,
+        coach: impl Into<Executable>,
+        config: DevCoachConfig,
+    ) -> DevCoachLoop {
+        let (developer, coach) = (developer.into(), coach.into());
         DevCoachLoop { developer, coach, config, turn_timeout: None }
     }
 
@@ -160,7 +165,7 @@ impl DevCoachLoop {
     ///
     /// # Errors
     /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
-    pub async fn run(&self, context: &ExecutionContext) -> Result<DevCoachResult, LoopError<DevCoachTurn>> {
+    pub async fn run(&self, context: &RunContext) -> Result<DevCoachResult, LoopError<DevCoachTurn>> {
         let turns = Turns::new(context, self.turn_timeout);
         let mut history = Vec::new();
         let outcome = match self.config.check() {

@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::text::message_of;
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::attempt::attempt;
-use crate::node::NodeHandle;
+use crate::graph::context::RunContext;
+use crate::graph::executable::Executable;
 use crate::trace::{StepTrace, TraceStatus};
 use nerve_host::clock::MAX_TIMEOUT;
 
 /// The turns of one conversation.
 pub(super) struct Turns<'a> {
-    context: &'a ExecutionContext,
+    context: &'a RunContext,
     /// Time limit of a turn.
     limit: Option<Duration>,
     /// Deadline of the whole conversation.
@@ -26,9 +26,9 @@ pub(super) struct Turns<'a> {
 
 impl<'a> Turns<'a> {
     /// Creates the runner of a conversation. `limit`: time limit of a turn; the context's timeout limits the whole.
-    pub(super) fn new(context: &'a ExecutionContext, limit: Option<Duration>) -> Turns<'a> {
-        let timeout = context.timeout.map(|timeout| Instant::now() + timeout.min(MAX_TIMEOUT));
-        let deadline = [timeout, context.pool().deadline()].into_iter().flatten().min();
+    pub(super) fn new(context: &'a RunContext, limit: Option<Duration>) -> Turns<'a> {
+        let timeout = context.turn.timeout.map(|timeout| Instant::now() + timeout.min(MAX_TIMEOUT));
+        let deadline = [timeout, context.turn.pool().deadline()].into_iter().flatten().min();
         Turns { context, limit, deadline }
     }
 
@@ -38,25 +38,26 @@ impl<'a> Turns<'a> {
     /// Cancelled, Budget, Timeout, and errors of the node.
     pub(super) async fn prompt(
         &self,
-        node: &NodeHandle,
+        node: &Executable,
         step: &str,
         text: String,
     ) -> Result<String, EngineError> {
-        self.context.check_cancelled()?;
-        self.context.check_budget()?;
+        self.context.turn.check_cancelled()?;
+        self.context.turn.check_budget()?;
         let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let limit = [self.limit, remaining].into_iter().flatten().min();
-        let mut context = self.context.clone().with_input(text).with_pool(self.context.pool().subtotal());
-        context.timeout = None;
+        let pool = self.context.turn.pool().subtotal();
+        let mut context = self.context.clone().map_turn(|turn| turn.with_input(text).with_pool(pool));
+        context.turn.timeout = None;
         context.step = Some(match &self.context.step {
             Some(outer) => format!("{outer}/{step}").into(),
             None => step.into(),
         });
-        context.pool().add_step();
+        context.turn.pool().add_step();
         let began = context.run().clock.now();
         let result = attempt(node, &context, limit).await.map_err(|error| match error.kind {
             // The exceeded time limit may be that of the budget.
-            ErrorKind::Timeout => self.context.pool().check(false).err().unwrap_or(error),
+            ErrorKind::Timeout => self.context.turn.pool().check(false).err().unwrap_or(error),
             _ => error,
         });
         self.record(node, &context, began, &result);
@@ -65,8 +66,8 @@ impl<'a> Turns<'a> {
 
     fn record(
         &self,
-        node: &NodeHandle,
-        context: &ExecutionContext,
+        node: &Executable,
+        context: &RunContext,
         began: TsNs,
         result: &Result<Value, EngineError>,
     ) {
@@ -81,12 +82,12 @@ impl<'a> Turns<'a> {
             step_id: context.step.clone().unwrap_or_default(),
             node_id: Arc::from(node.id()),
             node_type: node.kind(),
-            input: context.input.clone(),
+            input: context.turn.input.clone(),
             output: result.as_ref().cloned().unwrap_or_default(),
             error: result.as_ref().err().map(ToString::to_string),
             start_time: began,
             end_time: context.run().clock.now(),
-            tokens_used: context.pool().usage().tokens_used(),
+            tokens_used: context.turn.pool().usage().tokens_used(),
             metadata,
         });
     }
@@ -100,7 +101,7 @@ impl<'a> Turns<'a> {
             Some(ErrorKind::Cancelled) => TraceStatus::Cancelled,
             Some(_) => TraceStatus::Failed,
         };
-        let usage = self.context.usage();
+        let usage = self.context.turn.usage();
         let error = error.map(ToString::to_string);
         tracer.end(run.clock.now(), status, usage.tokens_used(), usage.cost_dollars(), error);
     }

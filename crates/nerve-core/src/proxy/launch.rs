@@ -19,7 +19,7 @@ use super::usage::UsageTracker;
 use super::{Proxies, ProxyKind, ProxySpec};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
-use crate::session::{DEFAULT, check_name};
+use crate::node::names::{DEFAULT_SESSION, check_name};
 use crate::telemetry::record_call;
 
 /// Time that an ending node waits for replies in progress.
@@ -98,7 +98,7 @@ pub(super) fn open(
     let ProxyLaunch { proxies, server, node } = launch;
     // The names become folders of the log.
     check_name(server, "server")?;
-    check_name(node.session.as_deref().unwrap_or(DEFAULT), "session")?;
+    check_name(node.session.as_deref().unwrap_or(DEFAULT_SESSION), "session")?;
     let log = proxies.folder.as_ref().filter(|_| spec.log).map(|folder| log_path(folder, server, node));
     if let Some(folder) = log.as_ref().and_then(|log| log.parent()) {
         private_folder(folder).map_err(|error| write_error(&error, node))?;
@@ -167,7 +167,7 @@ pub(super) fn not_running(id: &str, spec: Option<ProxySpec>, why: String) -> Inn
 
 /// Returns the path of the log. It contains the session, because nodes of two sessions may have the same name.
 fn log_path(folder: &Path, server: &str, node: &NodeRef) -> PathBuf {
-    let session = node.session.as_deref().unwrap_or(DEFAULT);
+    let session = node.session.as_deref().unwrap_or(DEFAULT_SESSION);
     folder.join("log").join(server).join(session).join(format!("{}.jsonl", node.node))
 }
 

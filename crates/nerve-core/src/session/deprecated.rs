@@ -7,9 +7,9 @@ use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
 use super::{Session, stop_all};
-use crate::context::ExecutionContext;
 use crate::error::EngineError;
-use crate::node::NodeHandle;
+use crate::graph::context::RunContext;
+use crate::graph::executable::Executable;
 
 impl Session {
     /// Deprecated: [`Session::register`].
@@ -17,7 +17,7 @@ impl Session {
     /// # Errors
     /// See [`Session::register`].
     #[deprecated(note = "use Session::register(node, Some(name))")]
-    pub fn add(&self, name: &str, node: NodeHandle) -> Result<(), EngineError> {
+    pub fn add(&self, name: &str, node: impl Into<Executable>) -> Result<(), EngineError> {
         static WARNED: AtomicBool = AtomicBool::new(false);
         warn_once(&WARNED, "Session::add is deprecated, use Session::register");
         self.register(node, Some(name))
@@ -25,7 +25,7 @@ impl Session {
 
     /// Deprecated: [`Session::get`].
     #[deprecated(note = "use Session::get")]
-    pub fn get_channel(&self, name: &str) -> Option<NodeHandle> {
+    pub fn get_channel(&self, name: &str) -> Option<Executable> {
         static WARNED: AtomicBool = AtomicBool::new(false);
         warn_once(&WARNED, "Session::get_channel is deprecated, use Session::get");
         self.get(name)
@@ -39,11 +39,11 @@ impl Session {
         self.list_nodes()
     }
 
-    /// Deprecated: [`crate::node::Node::execute`] of the node.
+    /// Deprecated: [`Executable::execute`].
     ///
     /// # Errors
     /// NotFound, and what the node says.
-    #[deprecated(note = "use Session::find and Node::execute")]
+    #[deprecated(note = "use Session::find and Executable::execute")]
     pub async fn send(
         &self,
         name: &str,
@@ -52,21 +52,21 @@ impl Session {
         timeout: Option<Duration>,
     ) -> Result<Value, EngineError> {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::send is deprecated, use Node::execute");
-        let mut context = ExecutionContext::new(self).with_input(input);
-        context.parser = parser;
-        context.timeout = timeout;
+        warn_once(&WARNED, "Session::send is deprecated, use Executable::execute");
+        let mut context = RunContext::new(self).with_input(input);
+        context.turn.parser = parser;
+        context.turn.timeout = timeout;
         self.find(name)?.execute(&context).await
     }
 
-    /// Deprecated: [`crate::node::Node::stop`] of a node and [`Session::unregister`], or [`Session::stop`] for all (`None`).
+    /// Deprecated: [`Executable::stop`] and [`Session::unregister`], or [`Session::stop`] for all (`None`).
     ///
     /// # Errors
     /// NotFound.
-    #[deprecated(note = "use Node::stop and Session::unregister, or Session::stop")]
+    #[deprecated(note = "use Executable::stop and Session::unregister, or Session::stop")]
     pub async fn close(&self, name: Option<&str>) -> Result<(), EngineError> {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        warn_once(&WARNED, "Session::close is deprecated, use Node::stop or Session::stop");
+        warn_once(&WARNED, "Session::close is deprecated, use Executable::stop or Session::stop");
         let nodes = match name {
             Some(name) => vec![(name.to_string(), self.find(name)?)],
             None => self.nodes(),
@@ -74,7 +74,7 @@ impl Session {
         for (name, _) in &nodes {
             self.unregister(name);
         }
-        stop_all(nodes.into_iter().map(|(_, node)| node).collect(), "closed").await;
+        stop_all(nodes.into_iter().filter_map(|(_, entry)| entry.node().cloned()).collect(), "closed").await;
         Ok(())
     }
 }

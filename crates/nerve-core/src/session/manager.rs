@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{DEFAULT, Session, check_name, stop_all};
+use super::{DEFAULT, Session, stop_all};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
+use crate::graph::executable::Executable;
 use crate::node::NodeHandle;
 use crate::node::factory::NodeFactory;
+use crate::node::names::check_name;
 
 /// All sessions of a server: the default one and those that were created. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -115,11 +117,11 @@ impl SessionManager {
         self.lock().values().cloned().collect()
     }
 
-    /// Returns a node of a session.
+    /// Returns a node or a graph of a session.
     ///
     /// # Errors
     /// NotFound.
-    pub fn node(&self, at: &NodeRef) -> Result<NodeHandle, EngineError> {
+    pub fn find(&self, at: &NodeRef) -> Result<Executable, EngineError> {
         self.get(at.session.as_deref())?.find(&at.node)
     }
 

@@ -11,20 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nerve_types::TsNs;
-use nerve_types::name::check;
 use serde_json::{Value, json};
 
 use crate::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::node::{NodeHandle, state_of};
+use crate::graph::executable::Executable;
+use crate::node::NodeHandle;
+use crate::node::names::{DEFAULT_SESSION, check_name};
 use nerve_host::clock::Clock;
 
 /// The session that always exists.
-pub const DEFAULT: &str = "default";
+pub const DEFAULT: &str = DEFAULT_SESSION;
 /// Maximum time for all nodes of a session together to start or to stop.
 pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A named group of nodes of all kinds. Cheap to clone; clones are the same session.
+/// A named group of nodes and graphs. Cheap to clone; clones are the same session.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -70,8 +72,8 @@ struct State {
 enum Slot {
     /// The node is being started.
     Reserved(Reservation),
-    /// The node.
-    Node(NodeHandle),
+    /// A registered node or graph.
+    Registered(Executable),
 }
 
 /// Identifies who reserved a name, because a name can be released and reserved again by another caller.
@@ -119,50 +121,49 @@ impl Session {
         state.tags = tags;
     }
 
-    /// Registers a node under a name, or under its id if `name` is `None`. Does not start it.
+    /// Registers a node or a graph under a name, or under its id if `name` is `None`. Does not start it.
     ///
     /// # Errors
     /// AlreadyExists; InvalidRequest: the name is not 1–32 of `a-z 0-9 -`.
-    pub fn register(&self, node: NodeHandle, name: Option<&str>) -> Result<(), EngineError> {
-        let name = name.unwrap_or(node.id()).to_string();
+    pub fn register(&self, entry: impl Into<Executable>, name: Option<&str>) -> Result<(), EngineError> {
+        let entry = entry.into();
+        let name = name.unwrap_or(entry.id()).to_string();
         let reservation = self.reserve(&name)?;
-        match self.fill(&name, reservation, node) {
+        match self.fill(&name, reservation, entry) {
             true => Ok(()),
             // The session was closed in the meantime.
             false => Err(EngineError::new(ErrorKind::Process, "the session is being closed")),
         }
     }
 
-    /// Removes a node without stopping it.
-    pub fn unregister(&self, name: &str) -> Option<NodeHandle> {
+    /// Removes a node or a graph without stopping it.
+    pub fn unregister(&self, name: &str) -> Option<Executable> {
         let mut state = self.lock();
         state.definitions.remove(name);
-        match state.slots.get(name) {
-            Some(Slot::Node(_)) => match state.slots.remove(name) {
-                Some(Slot::Node(node)) => Some(node),
-                _ => None,
-            },
-            _ => None,
+        let entry = state.slots.get(name).and_then(Slot::entry).cloned();
+        if entry.is_some() {
+            state.slots.remove(name);
         }
+        entry
     }
 
-    /// Returns the node of that name, if it exists.
-    pub fn get(&self, name: &str) -> Option<NodeHandle> {
+    /// Returns the node or graph of that name, if it exists.
+    pub fn get(&self, name: &str) -> Option<Executable> {
         let outer = {
             let state = self.lock();
-            if let Some(node) = state.slots.get(name).and_then(Slot::node) {
-                return Some(Arc::clone(node));
+            if let Some(entry) = state.slots.get(name).and_then(Slot::entry) {
+                return Some(entry.clone());
             }
             state.outer.clone()
         };
         outer?.get(name)
     }
 
-    /// Returns the node of that name.
+    /// Returns the node or graph of that name.
     ///
     /// # Errors
     /// NotFound; the hint lists the existing nodes.
-    pub fn find(&self, name: &str) -> Result<NodeHandle, EngineError> {
+    pub fn find(&self, name: &str) -> Result<Executable, EngineError> {
         self.get(name).ok_or_else(|| {
             let session = self.lock().outer.clone().unwrap_or_else(|| self.clone());
             let state = session.lock();
@@ -188,10 +189,10 @@ impl Session {
 
     /// Returns the names of usable nodes: those that are started and neither stopped nor stopping.
     pub fn list_ready_nodes(&self) -> Vec<String> {
-        let works = |node: &NodeHandle| {
-            !matches!(state_of(&**node), StateName::Created | StateName::Stopping | StateName::Stopped)
+        let works = |entry: &Executable| {
+            !matches!(entry.state(), StateName::Created | StateName::Stopping | StateName::Stopped)
         };
-        self.nodes().into_iter().filter(|(_, node)| works(node)).map(|(name, _)| name).collect()
+        self.nodes().into_iter().filter(|(_, entry)| works(entry)).map(|(name, _)| name).collect()
     }
 
     /// Returns the current description of a node.
@@ -200,10 +201,23 @@ impl Session {
     }
 
     /// Returns all nodes and graphs, sorted by name.
-    pub fn nodes(&self) -> Vec<(String, NodeHandle)> {
+    pub fn nodes(&self) -> Vec<(String, Executable)> {
         let state = self.lock();
-        let nodes = state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.node()?.clone())));
-        nodes.collect()
+        let entries =
+            state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.entry()?.clone())));
+        entries.collect()
+    }
+
+    /// Returns a context for turns whose nodes can use the nodes of this session as tools.
+    pub fn turn_context(&self) -> TurnContext {
+        let session = self.clone();
+        TurnContext::new().with_lookup(Arc::new(move |name| match session.find(name)? {
+            Executable::Node(node) => Ok(node),
+            other => {
+                let message = format!("a {} node cannot be a tool", other.kind());
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(crate::chat::TOOL_HINT))
+            }
+        }))
     }
 
     /// Returns the number of nodes.
@@ -218,7 +232,7 @@ impl Session {
 
     /// Returns true if the session has a node of that name.
     pub fn contains(&self, name: &str) -> bool {
-        self.lock().slots.get(name).is_some_and(|slot| slot.node().is_some())
+        self.lock().slots.get(name).is_some_and(|slot| slot.entry().is_some())
     }
 
     /// Returns the session as an object: name, description, tags, created_at (seconds since the Unix epoch), and its nodes' info.
@@ -242,9 +256,8 @@ impl Session {
     /// Returns the session's current description.
     pub fn info(&self) -> SessionInfo {
         let state = self.lock();
-        let is_graph = |name: &&String| {
-            state.slots.get(*name).and_then(Slot::node).is_some_and(|node| node.as_graph().is_some())
-        };
+        let is_graph =
+            |name: &&String| state.slots.get(*name).and_then(Slot::entry).is_some_and(Executable::is_graph);
         let names: Vec<&String> = state.slots.keys().collect();
         let graphs: Vec<String> = names.iter().copied().filter(is_graph).cloned().collect();
         let mut nodes: Vec<String> = names.into_iter().filter(|name| !is_graph(name)).cloned().collect();
@@ -300,11 +313,11 @@ impl Session {
                 found.push(node);
             }
         };
-        for (_, node) in self.nodes() {
-            match node.as_graph() {
-                Some(graph) => graph.collect_persistent_nodes().into_iter().for_each(&mut add),
-                None if node.is_persistent() => add(node),
-                None => {}
+        for (_, entry) in self.nodes() {
+            match entry {
+                Executable::Graph(graph) => graph.collect_persistent_nodes().into_iter().for_each(&mut add),
+                Executable::Node(node) if node.is_persistent() => add(node),
+                _ => {}
             }
         }
         found
@@ -318,10 +331,10 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Process, "the session is being closed"));
         }
         match state.slots.get(name) {
-            Some(Slot::Node(old)) if state_of(&**old) == StateName::Stopped => {}
+            Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {}
             None => {}
             Some(slot) => {
-                let is_graph = slot.node().is_some_and(|node| node.as_graph().is_some());
+                let is_graph = slot.entry().is_some_and(Executable::is_graph);
                 let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
                 let message = format!("{what} '{name}' exists already in session '{}'", self.name());
                 return Err(EngineError::new(ErrorKind::AlreadyExists, message)
@@ -334,12 +347,13 @@ impl Session {
         Ok(reservation)
     }
 
-    /// Puts a started node under its reserved name. Returns false if the session was closed or the reservation is not valid.
-    pub(crate) fn fill(&self, name: &str, reservation: Reservation, node: NodeHandle) -> bool {
+    /// Puts a started node or a graph under its reserved name. Returns false if the session was closed or the reservation is not
+    /// valid.
+    pub(crate) fn fill(&self, name: &str, reservation: Reservation, entry: impl Into<Executable>) -> bool {
         let mut state = self.lock();
         let closed = state.closed;
         let slot = state.slots.get_mut(name).filter(|slot| !closed && slot.is_reserved(reservation));
-        slot.map(|slot| *slot = Slot::Node(node)).is_some()
+        slot.map(|slot| *slot = Slot::Registered(entry.into())).is_some()
     }
 
     /// Releases a reserved name. Does nothing if the name belongs to another caller by now.
@@ -347,9 +361,9 @@ impl Session {
         self.remove_if(name, |slot| slot.is_reserved(reservation));
     }
 
-    /// Removes a node. Does nothing if the name belongs to another node by now.
-    pub(crate) fn forget(&self, name: &str, node: &NodeHandle) -> bool {
-        self.remove_if(name, |slot| slot.node().is_some_and(|there| Arc::ptr_eq(there, node)))
+    /// Removes a node or a graph. Does nothing if the name belongs to another one by now.
+    pub(crate) fn forget(&self, name: &str, entry: &Executable) -> bool {
+        self.remove_if(name, |slot| slot.entry().is_some_and(|there| there.is_same(entry)))
     }
 
     /// Sets or removes the spec from which a node can be started again.
@@ -372,7 +386,8 @@ impl Session {
     /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
     pub(crate) fn close_registration(&self) -> Vec<NodeHandle> {
         self.lock().closed = true;
-        let mut all: Vec<NodeHandle> = self.nodes().into_iter().map(|(_, node)| node).collect();
+        let mut all: Vec<NodeHandle> =
+            self.nodes().into_iter().filter_map(|(_, entry)| entry.node().cloned()).collect();
         for node in self.persistent_nodes() {
             if !all.iter().any(|known| Arc::ptr_eq(known, &node)) {
                 all.push(node);
@@ -400,9 +415,9 @@ impl Slot {
         matches!(self, Slot::Reserved(by) if *by == reservation)
     }
 
-    fn node(&self) -> Option<&NodeHandle> {
+    fn entry(&self) -> Option<&Executable> {
         match self {
-            Slot::Node(node) => Some(node),
+            Slot::Registered(entry) => Some(entry),
             Slot::Reserved(_) => None,
         }
     }
@@ -419,9 +434,4 @@ pub(crate) async fn stop_all(nodes: Vec<NodeHandle>, reason: &'static str) {
             tracing::error!("a node did not stop in time and was abandoned");
         }
     }
-}
-
-/// Checks a name and converts the error.
-pub(crate) fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
-    check(what, name).map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))
 }

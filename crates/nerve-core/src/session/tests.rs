@@ -6,14 +6,14 @@ use crate::events::Publisher;
 use crate::node::bash::BashNode;
 use crate::node::terminal::Journal;
 
-fn node() -> NodeHandle {
+fn node() -> Executable {
     let events = Publisher::new(Clock::start());
     let at = NodeRef { session: None, node: "n".to_string() };
-    Arc::new(BashNode::new(at, None, BTreeMap::new(), Journal::disabled(), events))
+    Executable::from(Arc::new(BashNode::new(at, None, BTreeMap::new(), Journal::disabled(), events)))
 }
 
-fn is(session: &Session, node: &NodeHandle) -> bool {
-    session.get("n").is_some_and(|there| Arc::ptr_eq(&there, node))
+fn is(session: &Session, node: &Executable) -> bool {
+    session.get("n").is_some_and(|there| there.is_same(node))
 }
 
 #[tokio::test]
@@ -21,13 +21,13 @@ async fn late_stop_does_not_take_name_from_new_node() {
     let session = Session::new("s");
     let (old, new) = (node(), node());
     let reservation = session.reserve("n").unwrap();
-    assert!(session.fill("n", reservation, Arc::clone(&old)));
+    assert!(session.fill("n", reservation, old.clone()));
     assert_eq!(session.reserve("n").unwrap_err().kind, ErrorKind::AlreadyExists);
     old.stop("test").await;
-    assert_eq!(state_of(&*old), StateName::Stopped);
+    assert_eq!(old.state(), StateName::Stopped);
     let reservation = session.reserve("n").unwrap();
     assert!(!session.forget("n", &old));
-    assert!(session.fill("n", reservation, Arc::clone(&new)), "the reservation is not the old node's");
+    assert!(session.fill("n", reservation, new.clone()), "the reservation is not the old node's");
     assert!(!session.forget("n", &old));
     assert!(is(&session, &new));
     assert!(session.forget("n", &new));
@@ -43,7 +43,7 @@ fn only_the_holder_fills_or_releases_a_reservation() {
     assert!(!session.fill("n", first, node()), "reserved by another caller");
     session.release("n", first);
     let there = node();
-    assert!(session.fill("n", second, Arc::clone(&there)));
+    assert!(session.fill("n", second, there.clone()));
     assert!(!session.fill("n", first, node()));
     session.release("n", second);
     assert!(is(&session, &there), "the reservation was used up");

@@ -10,7 +10,7 @@ use super::span::{Attributes, Span, SpanKind};
 use super::tracer::{ActiveSpan, Telemetry};
 use crate::command::{NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::session::DEFAULT;
+use crate::node::names::DEFAULT_SESSION;
 
 /// The attributes of a turn's node.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Telemetry {
 /// Sets the attributes of a node.
 pub(crate) fn set_node(attributes: &mut Attributes, node: &NodeRef) {
     attributes.set("nerve.node", node.node.clone());
-    attributes.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT.to_string()));
+    attributes.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
 }
 
 /// Ends the span of a turn. `conversation`: current conversation id of the agent.

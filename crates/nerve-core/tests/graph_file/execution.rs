@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::graph::GraphRun;
+use nerve_core::graph::context::RunContext;
 use nerve_core::graph::file::{Compiled, GraphFile};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::session::Session;
@@ -14,14 +15,14 @@ async fn run(yaml: &str, input: Value) -> GraphRun {
     let file = GraphFile::from_yaml(yaml, "g.yaml").unwrap();
     let input = file.input(input).unwrap();
     let session = Session::new("test");
-    let echo = FunctionNode::new("echo", |context: &ExecutionContext| Ok(context.input.clone()));
-    let agent = FunctionNode::new("agent", |context: &ExecutionContext| {
+    let echo = FunctionNode::new("echo", |context: &TurnContext| Ok(context.input.clone()));
+    let agent = FunctionNode::new("agent", |context: &TurnContext| {
         let text = context.input.as_str().unwrap_or_default();
         Ok(json!({"raw": text, "text": text, "sections": [], "success": true, "output": {"n": text.len()}}))
     });
     session.register(Arc::new(echo), None).unwrap();
     session.register(Arc::new(agent), None).unwrap();
-    let context = ExecutionContext::new(&session).with_input(input);
+    let context = RunContext::new(&session).with_input(input);
     file.compile().unwrap().graph.run(&context).await
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nerve_core::budget::Budget;
 use nerve_core::error::ErrorKind;
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, GraphRun, OnFailure, step::Step};
 use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
@@ -186,10 +187,9 @@ async fn limits_are_checked_in_order() {
 
 #[tokio::test]
 async fn error_has_usage_and_results() {
-    use nerve_core::node::Node;
     let mut graph = chain("g", [("a", uses_tokens(40)), ("b", uses_tokens(40))]);
     graph.set_budget(tokens(10));
-    let error = graph.execute(&context()).await.unwrap_err();
+    let error = Executable::from(Arc::new(graph)).execute(&context()).await.unwrap_err();
     let exceeded = error.exceeded().unwrap();
     assert_eq!((&exceeded.budget, exceeded.usage.tokens_used()), (&tokens(10), 40));
     assert!(error.partial().unwrap().contains_key("a"));
@@ -197,8 +197,11 @@ async fn error_has_usage_and_results() {
 
 #[tokio::test]
 async fn nested_graphs_share_the_budget() {
-    let inner: NodeHandle = Arc::new(chain("inner", [("x", uses_tokens(40)), ("y", uses_tokens(40))]));
-    let outer = chain("outer", [("one", inner.clone()), ("two", inner), ("three", uses_tokens(40))]);
+    let inner = Arc::new(chain("inner", [("x", uses_tokens(40)), ("y", uses_tokens(40))]));
+    let outer = chain(
+        "outer",
+        [("one", inner.clone().into()), ("two", inner.into()), ("three", Executable::from(uses_tokens(40)))],
+    );
     let run = outer.run(&context().with_budget(tokens(100))).await;
     assert_eq!(reason(&run), "Token limit exceeded: 120/100");
     let done = |run: &nerve_core::graph::GraphRun| {
@@ -218,17 +221,17 @@ async fn nested_graphs_share_the_budget() {
 async fn nested_budget_counts_toward_outer_budget() {
     let mut inner = chain("inner", [("x", uses_tokens(40)), ("y", uses_tokens(40))]);
     inner.set_budget(tokens(50));
-    let outer = chain("outer", [("in", Arc::new(inner.clone()) as _)]);
+    let outer = chain("outer", [("in", Arc::new(inner.clone()))]);
     let run = outer.run(&context().with_budget(tokens(1000))).await;
     assert_eq!(reason(&run), "Token limit exceeded: 80/50");
     assert_eq!(run.usage.tokens_used(), 80);
     inner.set_budget(tokens(1000));
-    let outer = chain("outer", [("in", Arc::new(inner) as _)]);
+    let outer = chain("outer", [("in", Arc::new(inner))]);
     assert_eq!(reason(&outer.run(&context().with_budget(tokens(50))).await), "Token limit exceeded: 80/50");
 }
 
 /// A graph whose middle step has its own budget.
-fn with_sub(node: NodeHandle, sub: Budget) -> Graph {
+fn with_sub(node: impl Into<Executable>, sub: Budget) -> Graph {
     let mut graph = Graph::new("g");
     graph.add_step(uses_tokens(40), Step::new("before")).unwrap();
     graph.add_step(node, Step::new("sub").sub_budget(sub)).unwrap();
@@ -268,7 +271,7 @@ async fn step_limit_of_a_step_counts_its_runs() {
     assert_eq!(notes.all(), ["n", "i", "i", "i", "i", "i"]);
 
     let inner = chain("inner", [("x", notes.node("x")), ("y", notes.node("y"))]);
-    let inner: NodeHandle = Arc::new(inner);
+    let inner = Arc::new(inner);
     assert_eq!(run(&with_sub(inner.clone(), steps(2))).await.status, TraceStatus::Completed);
     assert_eq!(reason(&run(&with_sub(inner, steps(1))).await), "Step limit exceeded: 1/1");
 }
@@ -280,7 +283,7 @@ async fn time_limit_of_a_step_stops_it() {
     assert_eq!(reason(&stopped), "Time limit exceeded: 2.0s/2s");
     assert_eq!(started.elapsed().as_secs(), 2);
     assert_eq!(json!(stopped.results.keys().collect::<Vec<_>>()), json!(["before"]));
-    let inner: NodeHandle = Arc::new(chain("inner", [("x", endless("e"))]));
+    let inner = Arc::new(chain("inner", [("x", endless("e"))]));
     assert_eq!(reason(&run(&with_sub(inner, time(2.0))).await), "Time limit exceeded: 2.0s/2s");
 }
 
@@ -336,7 +339,7 @@ async fn node_sees_same_budget_with_and_without_observer() {
         let node = nerve_core::node::function::FunctionNode::new("looks", |context| {
             Ok(json!([context.budget().and_then(|budget| budget.max_tokens), context.usage().tokens_used()]))
         });
-        chain("g", [("spend", constant("n", json!({"tokens": 3}))), ("look", std::sync::Arc::new(node) as _)])
+        chain("g", [("spend", constant("n", json!({"tokens": 3}))), ("look", Arc::new(node) as NodeHandle)])
     };
     for context in [context(), context().with_trace(Tracer::new("g"))] {
         let mut graph = looks();

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_core::cancellation::CancellationToken;
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
+use nerve_core::graph::executable::Executable;
+use nerve_core::graph::run_function::RunFunction;
 use nerve_core::graph::{Graph, OnFailure, step::Step};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::node::{Node, NodeFuture};
 use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::trace::TraceStatus;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::harness::{HOUR, Notes, StatefulNode, chain, constant, context, endless, error, failing};
@@ -69,7 +71,7 @@ async fn cancelled_step_has_no_retry_skip_or_fallback() {
         let policy = ErrorPolicy {
             on_error,
             retry_count: 3,
-            fallback_node: Some(nerve_core::graph::step::Target::Node(notes.node("stand-in"))),
+            fallback_node: Some(nerve_core::graph::step::Target::Executable(notes.node("stand-in").into())),
             ..ErrorPolicy::default()
         };
         let mut graph = Graph::new("g");
@@ -110,7 +112,7 @@ impl Node for Slow {
         self.patience
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
             context.cancellation().wait().await;
             tokio::time::sleep(self.takes).await;
@@ -122,9 +124,8 @@ impl Node for Slow {
 #[tokio::test(start_paused = true)]
 async fn reply_to_interrupt_does_not_matter() {
     let slow = Slow { takes: SECOND, patience: 3 * SECOND };
-    let run = chain("g", [("a", Arc::new(slow) as _)])
-        .run(&context().with_cancellation(cancel_after_a_second()))
-        .await;
+    let run =
+        chain("g", [("a", Arc::new(slow))]).run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!(run.status, TraceStatus::Cancelled, "{:?}", run.error);
 }
 
@@ -132,20 +133,19 @@ async fn reply_to_interrupt_does_not_matter() {
 async fn node_that_ignores_interrupt_is_dropped() {
     let slow = Slow { takes: HOUR, patience: 3 * SECOND };
     let started = Instant::now();
-    let run = chain("g", [("a", Arc::new(slow) as _)])
-        .run(&context().with_cancellation(cancel_after_a_second()))
-        .await;
+    let run =
+        chain("g", [("a", Arc::new(slow))]).run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!((run.status, started.elapsed().as_secs()), (TraceStatus::Cancelled, 4));
 }
 
 #[tokio::test(start_paused = true)]
 async fn inner_cancellation_is_a_failure_of_the_outer_run() {
     // A node may cancel its own inner run; the outer run was not cancelled.
-    let node = Arc::new(FunctionNode::asynchronous("own", |context| async move {
+    let node = Arc::new(RunFunction::new("own", |context| async move {
         let inner = chain("inner", [("x", endless("e"))]);
-        inner.execute(&context.with_cancellation(cancel_after_a_second())).await
+        inner.run(&context.with_cancellation(cancel_after_a_second())).await.into_result().map(Value::Object)
     }));
-    let run = chain("g", [("a", node as _)]).run(&context()).await;
+    let run = chain("g", [("a", node)]).run(&context()).await;
     assert_eq!(run.status, TraceStatus::Failed);
     assert_eq!(run.error.unwrap().message, "graph 'inner' was cancelled");
 }
@@ -153,9 +153,12 @@ async fn inner_cancellation_is_a_failure_of_the_outer_run() {
 #[tokio::test(start_paused = true)]
 async fn interrupt_reaches_nodes_of_the_graph() {
     let notes = Notes::default();
-    let inner = chain("inner", [("x", StatefulNode::new("inside", &notes) as _)]);
+    let inner = chain("inner", [("x", StatefulNode::new("inside", &notes))]);
     let desk = StatefulNode::new("outside", &notes);
-    let graph = chain("g", [("in", Arc::new(inner) as _), ("a", desk.clone() as _), ("b", desk as _)]);
+    let graph = chain(
+        "g",
+        [("in", Executable::from(Arc::new(inner))), ("a", desk.clone().into()), ("b", desk.into())],
+    );
     graph.interrupt().await;
     let mut all = notes.all();
     all.sort();
@@ -178,7 +181,7 @@ async fn error_policy_ignores_cancelled_step() {
         let policy = ErrorPolicy {
             on_error,
             fallback_value: json!("none"),
-            fallback_node: Some(Target::Node(notes.node("stand-in"))),
+            fallback_node: Some(Target::Executable(notes.node("stand-in").into())),
             ..ErrorPolicy::default()
         };
         let mut graph = Graph::new("g");

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nerve_core::cancellation::CancellationToken;
+use nerve_core::graph::gate::{Gate, Gates};
 use nerve_core::graph::{Graph, GraphRun, step::Step};
 use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
-use nerve_core::node::gate::{GateNode, Gates};
 use nerve_core::policy::ErrorPolicy;
 use nerve_core::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ impl Points {
         graph
             .add_step(self.fails_twice(), Step::new("shaky").depends_on(["inner"]).error_policy(policy))
             .unwrap();
-        let gate = GateNode::new("gate", "Continue?").default_choice("yes").timeout(Duration::from_secs(60));
+        let gate = Gate::new("gate", "Continue?").default_choice("yes").timeout(Duration::from_secs(60));
         graph.add_step(Arc::new(gate), Step::new("gate").depends_on(["each", "shaky"])).unwrap();
         graph.add_step(self.node("z"), Step::new("last").depends_on(["gate", "until"]).input("end")).unwrap();
         graph

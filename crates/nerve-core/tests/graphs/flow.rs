@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_core::graph::event::{Completion, StepEventKind};
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::step::{Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
-use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::harness::{Notes, constant, context, echo, error, run};
 
-async fn run_step(node: NodeHandle, step: Step) -> GraphRun {
+async fn run_step(node: impl Into<Executable>, step: Step) -> GraphRun {
     let mut graph = Graph::new("g");
     graph.add_step(node, step).unwrap();
     run(&graph).await

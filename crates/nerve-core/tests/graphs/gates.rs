@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nerve_core::cancellation::CancellationToken;
 use nerve_core::error::ErrorKind;
+use nerve_core::graph::gate::{Gate, Gates};
 use nerve_core::graph::{Graph, GraphRun, step::Step};
-use nerve_core::node::gate::{GateNode, Gates};
 use nerve_core::trace::TraceStatus;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -19,7 +19,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Runs a graph of independent gates; returns when all of them are waiting.
 async fn run_gates(
     gates: &Gates,
-    asking: impl IntoIterator<Item = (&'static str, GateNode)>,
+    asking: impl IntoIterator<Item = (&'static str, Gate)>,
 ) -> JoinHandle<GraphRun> {
     let mut graph = Graph::new("g");
     graph.set_max_parallel(9);
@@ -35,8 +35,8 @@ async fn run_gates(
     run
 }
 
-fn gate() -> GateNode {
-    GateNode::new("gate", "Ship it?").choices(["yes", "no"])
+fn gate() -> Gate {
+    Gate::new("gate", "Ship it?").choices(["yes", "no"])
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +73,7 @@ async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
 #[tokio::test(start_paused = true)]
 async fn any_text_is_allowed_without_choices() {
     let gates = Gates::new();
-    let run = run_gates(&gates, [("name", GateNode::new("gate", "Which name?"))]).await;
+    let run = run_gates(&gates, [("name", Gate::new("gate", "Which name?"))]).await;
     gates.answer(None, "Grace").unwrap();
     assert_eq!(run.await.unwrap().results["name"], json!({"choice": "Grace", "by": "person"}));
 }
@@ -147,7 +147,7 @@ async fn question_uses_earlier_results_and_path_names_nested_gate() {
     let mut inner = Graph::new("inner");
     let asks =
         Step::new("ask").input_from(|scope| Ok(json!(format!("Ship {}?", scope.input.as_str().unwrap()))));
-    inner.add_step(Arc::new(GateNode::new("gate", "not this")), asks).unwrap();
+    inner.add_step(Arc::new(Gate::new("gate", "not this")), asks).unwrap();
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(inner), Step::new("in").input("v2")).unwrap();
     let context = context().with_gates(gates.clone());

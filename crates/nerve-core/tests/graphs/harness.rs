@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::graph::context::RunContext;
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, GraphRun, step::Step};
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::node::function::FunctionNode;
@@ -21,8 +23,8 @@ use serde_json::{Value, json};
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-pub(crate) fn context() -> ExecutionContext {
-    ExecutionContext::new(&Session::new("test"))
+pub(crate) fn context() -> RunContext {
+    RunContext::new(&Session::new("test"))
 }
 
 /// Runs a graph in a plain context.
@@ -72,7 +74,10 @@ pub(crate) fn endless(id: &str) -> NodeHandle {
 }
 
 /// A graph with a chain of steps, one for each node.
-pub(crate) fn chain(id: &str, steps: impl IntoIterator<Item = (&'static str, NodeHandle)>) -> Graph {
+pub(crate) fn chain(
+    id: &str,
+    steps: impl IntoIterator<Item = (&'static str, impl Into<Executable>)>,
+) -> Graph {
     let mut graph = Graph::new(id);
     for (step, node) in steps {
         graph.add_step(node, Step::new(step)).unwrap();
@@ -151,7 +156,7 @@ impl Node for StatefulNode {
         true
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
             self.notes.add(format!("{} works", self.id));
             Ok(context.input.clone())
@@ -198,8 +203,8 @@ impl TestEnv {
         TestEnv { session: Session::new("shop"), factory, folder }
     }
 
-    pub(crate) fn context(&self) -> ExecutionContext {
-        ExecutionContext::new(&self.session)
+    pub(crate) fn context(&self) -> RunContext {
+        RunContext::new(&self.session)
     }
 
     pub(crate) fn spec(&self, id: &str, backend: BackendKind) -> NodeSpec {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use nerve_core::context::ExecutionContext;
 use nerve_core::error::ErrorKind;
+use nerve_core::graph::context::RunContext;
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::session::Session;
 use nerve_core::trace::{TraceStatus, Tracer};
@@ -14,8 +15,14 @@ use crate::harness::{chain, constant, context, echo, failing, run};
 #[tokio::test]
 async fn results_are_nested() {
     let inner = chain("inner", [("a", constant("n", json!(1))), ("b", constant("n", json!(2)))]);
-    let middle = chain("middle", [("inner", Arc::new(inner) as _), ("c", constant("n", json!(3)))]);
-    let outer = chain("outer", [("first", constant("n", json!(0))), ("middle", Arc::new(middle) as _)]);
+    let middle = chain(
+        "middle",
+        [("inner", Executable::from(Arc::new(inner))), ("c", constant("n", json!(3)).into())],
+    );
+    let outer = chain(
+        "outer",
+        [("first", Executable::from(constant("n", json!(0)))), ("middle", Arc::new(middle).into())],
+    );
     let tracer = Tracer::new("outer");
     let run = outer.run(&context().with_trace(tracer.clone())).await;
     assert_eq!(json!(run.results), json!({"first": 0, "middle": {"c": 3, "inner": {"a": 1, "b": 2}}}));
@@ -55,7 +62,7 @@ async fn step_ids_may_equal_reply_fields() {
             ("tokens", constant("n", json!(1000))),
         ],
     );
-    let run = run(&chain("outer", [("in", Arc::new(inner) as _)])).await;
+    let run = run(&chain("outer", [("in", Arc::new(inner))])).await;
     assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
     assert_eq!(run.usage.tokens_used(), 0);
 }
@@ -63,7 +70,10 @@ async fn step_ids_may_equal_reply_fields() {
 #[tokio::test]
 async fn inner_failure_fails_the_outer_step() {
     let inner = chain("inner", [("a", constant("n", json!(1))), ("b", failing("f", "broken"))]);
-    let outer = chain("outer", [("first", constant("n", json!(0))), ("in", Arc::new(inner) as _)]);
+    let outer = chain(
+        "outer",
+        [("first", Executable::from(constant("n", json!(0)))), ("in", Arc::new(inner).into())],
+    );
     let tracer = Tracer::new("outer");
     let run = outer.run(&context().with_trace(tracer.clone())).await;
     assert_eq!(run.status, TraceStatus::Failed);
@@ -120,7 +130,7 @@ async fn recursion_error_names_the_path() {
         session.register(Arc::new(graph), None).unwrap();
     }
     let one = session.get("one").unwrap();
-    let run = one.as_graph().unwrap().run(&ExecutionContext::new(&session)).await;
+    let run = one.graph().unwrap().run(&RunContext::new(&session)).await;
     let error = run.error.unwrap();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert!(error.message.contains("one → two → three → one"), "{error}");
@@ -129,13 +139,13 @@ async fn recursion_error_names_the_path() {
 #[tokio::test]
 async fn two_graphs_may_have_the_same_id() {
     let inner = chain("same", [("a", constant("n", json!(1)))]);
-    let outer = chain("same", [("in", Arc::new(inner) as _)]);
+    let outer = chain("same", [("in", Arc::new(inner))]);
     assert_eq!(json!(run(&outer).await.results), json!({"in": {"a": 1}}));
 }
 
 #[tokio::test]
 async fn one_graph_can_be_several_steps() {
-    let inner: nerve_core::node::NodeHandle = Arc::new(chain("inner", [("a", echo("e"))]));
+    let inner = Arc::new(chain("inner", [("a", echo("e"))]));
     let mut outer = Graph::new("outer");
     outer.set_max_parallel(2);
     outer.add_step(inner.clone(), Step::new("one")).unwrap();
@@ -147,9 +157,9 @@ async fn one_graph_can_be_several_steps() {
 #[test]
 fn shared_graph_is_visited_once() {
     let notes = crate::harness::Notes::default();
-    let bottom = chain("bottom", [("s", crate::harness::StatefulNode::new("desk", &notes) as _)]);
+    let bottom = chain("bottom", [("s", crate::harness::StatefulNode::new("desk", &notes))]);
     let graph = (0..40).fold(bottom, |inner, level| {
-        let inner: nerve_core::node::NodeHandle = Arc::new(inner);
+        let inner = Arc::new(inner);
         let mut graph = Graph::new(format!("level-{level}"));
         graph.add_step(inner.clone(), Step::new("one")).unwrap();
         graph.add_step(inner, Step::new("two").depends_on(["one"])).unwrap();

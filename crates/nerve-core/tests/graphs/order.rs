@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use nerve_core::context::ExecutionContext;
 use nerve_core::error::ErrorKind;
+use nerve_core::graph::context::RunContext;
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::session::Session;
@@ -115,7 +115,7 @@ async fn name_is_resolved_when_the_step_starts() {
     graph.add_step(Arc::new(registers), Step::new("change")).unwrap();
     graph.add_step_ref("worker", Step::new("after")).unwrap();
     graph.chain(["before", "change", "after"]).unwrap();
-    let context = ExecutionContext::new(&session);
+    let context = RunContext::new(&session);
 
     let missing = graph.run(&context).await;
     let error = missing.error.unwrap();
@@ -143,14 +143,14 @@ async fn clone_of_a_graph_is_independent() {
 
 #[tokio::test]
 async fn graph_node_returns_results_or_error_with_them() {
-    use nerve_core::node::Node;
+    use nerve_core::graph::executable::Executable;
     let good = crate::harness::chain("good", [("a", constant("n", json!(1)))]);
-    assert_eq!(good.execute(&context()).await.unwrap(), json!({"a": 1}));
+    assert_eq!(Executable::from(Arc::new(good)).execute(&context()).await.unwrap(), json!({"a": 1}));
     let bad = crate::harness::chain(
         "bad",
         [("a", constant("n", json!(1))), ("b", crate::harness::failing("f", "no"))],
     );
-    let error = bad.execute(&context()).await.unwrap_err();
+    let error = Executable::from(Arc::new(bad)).execute(&context()).await.unwrap_err();
     assert_eq!(json!(error.partial().unwrap()), json!({"a": 1}));
     assert_eq!(error.message, "no");
 }

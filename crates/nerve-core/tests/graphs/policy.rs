@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nerve_core::error::ErrorKind;
 use nerve_core::graph::event::StepEventKind;
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, GraphRun, step::Step, step::Target};
-use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
 use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::trace::{TraceStatus, Tracer};
@@ -21,13 +21,13 @@ fn policy(on_error: OnError) -> ErrorPolicy {
     ErrorPolicy { on_error, ..ErrorPolicy::default() }
 }
 
-fn one_step(node: NodeHandle, policy: ErrorPolicy) -> Graph {
+fn one_step(node: impl Into<Executable>, policy: ErrorPolicy) -> Graph {
     let mut graph = Graph::new("g");
     graph.add_step(node, Step::new("a").input("in").error_policy(policy)).unwrap();
     graph
 }
 
-async fn run_with(node: NodeHandle, policy: ErrorPolicy) -> GraphRun {
+async fn run_with(node: impl Into<Executable>, policy: ErrorPolicy) -> GraphRun {
     run(&one_step(node, policy)).await
 }
 
@@ -54,7 +54,7 @@ async fn retries_apply_to_any_on_error_with_backoff() {
             retry_count: 4,
             retry_delay: Duration::from_millis(100),
             retry_backoff: 3.0,
-            fallback_node: Some(Target::Node(echo("stand-in"))),
+            fallback_node: Some(Target::Executable(echo("stand-in").into())),
             ..policy(on_error)
         };
         run_with(node, policy).await;
@@ -68,7 +68,7 @@ async fn last_retry_can_succeed() {
     for on_error in ALL {
         let policy = ErrorPolicy {
             retry_count: 2,
-            fallback_node: Some(Target::Node(failing("stand-in", "not called"))),
+            fallback_node: Some(Target::Executable(failing("stand-in", "not called").into())),
             ..policy(on_error)
         };
         assert_eq!(run_with(failing_first("f", 2), policy.clone()).await.results["a"], json!(3));
@@ -108,17 +108,24 @@ async fn fallback_gets_same_context_and_its_failure_counts() {
     let step =
         Step::new("a").input("in").depends_on(["before"]).parser(nerve_agent::parse::ParserKind::Claude);
     graph
-        .add_step(failing("f", "no"), step.error_policy(fallback(Target::Node(Arc::new(stand_in)))))
+        .add_step(
+            failing("f", "no"),
+            step.error_policy(fallback(Target::Executable(Arc::new(stand_in).into()))),
+        )
         .unwrap();
     let results = run(&graph).await.results;
     assert_eq!(results["a"], json!({"input": "in", "upstream": {"before": 1}, "parser": "claude"}));
 
-    let broken = run_with(failing("f", "no"), fallback(Target::Node(failing("g", "neither")))).await;
+    let broken =
+        run_with(failing("f", "no"), fallback(Target::Executable(failing("g", "neither").into()))).await;
     assert_eq!(error_message(broken), "neither");
     let missing = run_with(failing("f", "no"), fallback(Target::Name("missing".into()))).await;
     assert_eq!(error_message(missing), "step 'a': no node 'missing' in session 'test'");
-    let says_no =
-        run_with(failing("f", "no"), fallback(Target::Node(constant("g", json!({"success": false}))))).await;
+    let says_no = run_with(
+        failing("f", "no"),
+        fallback(Target::Executable(constant("g", json!({"success": false})).into())),
+    )
+    .await;
     assert_eq!(says_no.status, TraceStatus::Failed);
 }
 
@@ -127,7 +134,10 @@ async fn failed_reply_triggers_retry_skip_and_fallback() {
     let no = || constant("n", json!({"success": false, "error": "exit code 1"}));
     let skip = ErrorPolicy { fallback_value: json!("skipped"), ..policy(OnError::Skip) };
     assert_eq!(run_with(no(), skip).await.results["a"], json!("skipped"));
-    let fallback = ErrorPolicy { fallback_node: Some(Target::Node(echo("e"))), ..policy(OnError::Fallback) };
+    let fallback = ErrorPolicy {
+        fallback_node: Some(Target::Executable(echo("e").into())),
+        ..policy(OnError::Fallback)
+    };
     assert_eq!(run_with(no(), fallback).await.results["a"], json!("in"));
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let twice = Arc::new(FunctionNode::new("twice", move |_| {
@@ -161,14 +171,14 @@ async fn timeout_applies_to_each_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn graph_step_is_timed_out_and_retried() {
-    let inner: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", endless("e"))]));
+    let inner = Arc::new(crate::harness::chain("inner", [("x", endless("e"))]));
     let limited =
         ErrorPolicy { retry_count: 1, timeout: Some(Duration::from_secs(10)), ..policy(OnError::Fail) };
     let started = Instant::now();
     let failed = run_with(inner, limited).await;
     assert_eq!(started.elapsed().as_secs(), 21);
     assert_eq!(error_message(failed), "graph 'inner' did not end within 10s");
-    let fails_once: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", failing_first("f", 1))]));
+    let fails_once = Arc::new(crate::harness::chain("inner", [("x", failing_first("f", 1))]));
     let retry_policy = ErrorPolicy { retry_count: 1, ..policy(OnError::Fail) };
     assert_eq!(run_with(fails_once, retry_policy).await.results["a"], json!({"x": 2}));
 }

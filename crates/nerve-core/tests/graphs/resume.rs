@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nerve_core::graph::event::{Completion, StepEventKind};
+use nerve_core::graph::gate::{Gate, Gates};
 use nerve_core::graph::journal::{Header, Journal, journal_path};
 use nerve_core::graph::step::{OnResume, Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
 use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
-use nerve_core::node::gate::{GateNode, Gates};
 use nerve_core::trace::TraceStatus;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ async fn items_and_rounds_resume_individually() {
 #[tokio::test]
 async fn nested_steps_resume_individually() {
     let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
-    let inner: NodeHandle = Arc::new(letters(&hangs_at(6, &notes, &at)));
+    let inner = Arc::new(letters(&hangs_at(6, &notes, &at)));
     let outer = crate::harness::chain("outer", [("one", inner.clone()), ("two", inner)]);
     journal_dir.run_until(&outer, &at).await;
     assert_eq!(notes.all().len(), 5);
@@ -256,7 +256,7 @@ impl nerve_core::node::Node for Stuck {
 
     fn execute<'a>(
         &'a self,
-        context: &'a nerve_core::context::ExecutionContext,
+        context: &'a nerve_core::context::TurnContext,
     ) -> nerve_core::node::NodeFuture<'a> {
         Box::pin(async move {
             if self.stuck.swap(false, Ordering::Relaxed) {
@@ -320,7 +320,7 @@ async fn on_resume_rerun_does_not_ask() {
 async fn answer_is_not_requested_twice() {
     let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let mut graph = Graph::new("g");
-    graph.add_step(Arc::new(GateNode::new("gate", "Ship it?")), Step::new("ship")).unwrap();
+    graph.add_step(Arc::new(Gate::new("gate", "Ship it?")), Step::new("ship")).unwrap();
     let goes_on =
         Step::new("go").depends_on(["ship"]).input_fn(|upstream| upstream.get("ship").cloned().unwrap());
     graph.add_step(hangs_at(1, &notes, &at), goes_on).unwrap();
@@ -333,7 +333,7 @@ async fn answer_is_not_requested_twice() {
 async fn open_question_keeps_its_deadline() {
     let (journal_dir, gates) = (JournalDir::new(), Gates::new());
     let mut graph = Graph::new("g");
-    let gate = GateNode::new("gate", "Ship it?").timeout(crate::harness::HOUR);
+    let gate = Gate::new("gate", "Ship it?").timeout(crate::harness::HOUR);
     graph.add_step(Arc::new(gate), Step::new("ship")).unwrap();
     let mut deadlines = Vec::new();
     for _ in 0..2 {
@@ -407,7 +407,7 @@ async fn interrupted_stateful_fallback_asks() {
     let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
-        fallback_node: Some(Target::Node(Arc::new(stuck))),
+        fallback_node: Some(Target::Executable(Arc::new(stuck).into())),
         ..ErrorPolicy::default()
     };
     let mut graph = Graph::new("g");

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::graph::context::RunContext;
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, step::Step, step::Target};
 use nerve_core::node::factory::NodeFactory;
 use nerve_core::node::{BoxFuture, Node, NodeFuture};
@@ -25,7 +27,7 @@ fn nodes_are_found_by_name() {
     session.register(node.clone(), Some("loud")).unwrap();
     assert_eq!((session.len(), session.list_nodes()), (2, vec!["loud".to_string(), "upper".into()]));
     assert!(session.contains("loud") && !session.contains("missing"));
-    assert!(Arc::ptr_eq(&session.get("loud").unwrap(), &node));
+    assert!(Arc::ptr_eq(session.get("loud").unwrap().node().unwrap(), &node));
     assert!(session.get("missing").is_none());
     let error = session.find("missing").unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
@@ -100,10 +102,11 @@ fn session_as_json() {
 fn session_with_nodes(notes: &Notes) -> Session {
     let session = Session::new("s");
     let one = StatefulNode::new("one", notes);
-    let inner = chain("inner", [("x", StatefulNode::new("two", notes) as _), ("y", one.clone() as _)]);
+    let inner =
+        chain("inner", [("x", Executable::from(StatefulNode::new("two", notes))), ("y", one.clone().into())]);
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
-        fallback_node: Some(Target::Node(StatefulNode::new("three", notes))),
+        fallback_node: Some(Target::Executable(StatefulNode::new("three", notes).into())),
         ..ErrorPolicy::default()
     };
     let mut outer = Graph::new("outer");
@@ -161,7 +164,7 @@ impl Node for Broken {
         true
     }
 
-    fn execute<'a>(&'a self, _: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, _: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async { Err(error("broken")) })
     }
 
@@ -259,7 +262,7 @@ async fn close_all_stops_sessions_concurrently() {
             .unwrap();
     }
     // Only in a graph: nothing else would stop it.
-    let graph = chain("g", [("x", StatefulNode::new("d", &notes) as _)]);
+    let graph = chain("g", [("x", StatefulNode::new("d", &notes))]);
     manager.get(None).unwrap().register(Arc::new(graph), None).unwrap();
     let started = Instant::now();
     manager.close_all().await;
@@ -278,6 +281,6 @@ async fn graphs_use_their_session() {
     two.register(constant("n", json!(2)), None).unwrap();
     let mut graph = Graph::new("g");
     graph.add_step_ref("n", Step::new("a")).unwrap();
-    assert_eq!(graph.run(&ExecutionContext::new(&one)).await.results["a"], json!(1));
-    assert_eq!(graph.run(&ExecutionContext::new(&two)).await.results["a"], json!(2));
+    assert_eq!(graph.run(&RunContext::new(&one)).await.results["a"], json!(1));
+    assert_eq!(graph.run(&RunContext::new(&two)).await.results["a"], json!(2));
 }

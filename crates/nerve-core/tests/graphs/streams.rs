@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_core::graph::event::{Completion, StepEvent, StepEventKind, StepEventStream};
+use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::trace::{TraceStatus, Tracer};
@@ -31,9 +32,9 @@ async fn steps_have_start_and_end_events() {
     let graph = chain(
         "g",
         [
-            ("a", constant("n", json!({"v": 1, "tokens": 5}))),
-            ("in", Arc::new(inner) as _),
-            ("b", failing("f", "no")),
+            ("a", Executable::from(constant("n", json!({"v": 1, "tokens": 5})))),
+            ("in", Arc::new(inner).into()),
+            ("b", failing("f", "no").into()),
         ],
     );
     let mut events = graph.execute_stream(context());
@@ -76,7 +77,7 @@ async fn chunks_name_their_step() {
         ["one ", "two"].into_iter().for_each(|chunk| chunks(chunk));
         Ok(json!("one two"))
     }));
-    let graph = chain("g", [("say", node as _)]);
+    let graph = chain("g", [("say", node)]);
     let collected = collect(&mut graph.execute_stream(context())).await;
     assert_eq!(
         event_names(&collected),
@@ -108,7 +109,7 @@ async fn dropping_the_stream_ends_the_run() {
         }
     }));
     let tracer = Tracer::new("g");
-    let graph = chain("g", [("a", node as _)]);
+    let graph = chain("g", [("a", node)]);
     let mut events = graph.execute_stream(context().with_trace(tracer.clone()));
     events.next().await.unwrap();
     drop(events);
@@ -124,7 +125,7 @@ async fn dropping_the_stream_does_not_cancel_the_callers_token() {
     let mut events = graph.execute_stream(context.clone());
     events.next().await.unwrap();
     drop(events);
-    assert!(!context.cancellation().is_cancelled());
+    assert!(!context.turn.cancellation().is_cancelled());
 }
 
 #[tokio::test]
@@ -133,7 +134,7 @@ async fn stream_ends_even_if_a_node_keeps_its_context() {
     let node = Arc::new(FunctionNode::new("keep", move |context| {
         give.send(context.clone()).map(|()| Value::Null).map_err(|_| error("no receiver"))
     }));
-    let graph = chain("g", [("a", node as _)]);
+    let graph = chain("g", [("a", node)]);
     let mut events = graph.execute_stream(context());
     let collected = tokio::time::timeout(LIMIT, collect(&mut events)).await.expect("the stream ends");
     assert_eq!(event_names(&collected), ["step_start a keep", "step_complete a keep"]);

@@ -118,7 +118,7 @@ async fn invalid_graph_has_a_trace() {
 #[tokio::test]
 async fn nodes_can_add_to_the_trace() {
     use nerve_core::trace::StepTrace;
-    let node = nerve_core::node::function::FunctionNode::new("proxy", |context| {
+    let node = nerve_core::graph::run_function::RunFunction::new("proxy", |context| async move {
         let now = nerve_types::TsNs(5);
         context.record_step(StepTrace {
             step_id: "call".into(),
@@ -132,10 +132,10 @@ async fn nodes_can_add_to_the_trace() {
             tokens_used: 1,
             metadata: Default::default(),
         });
-        context.add_api_call(0.25);
+        context.turn.add_api_call(0.25);
         Ok(json!(null))
     });
-    let trace = traced(&chain("g", [("a", std::sync::Arc::new(node) as _)])).await;
+    let trace = traced(&chain("g", [("a", std::sync::Arc::new(node))])).await;
     assert_eq!(trace.steps.iter().map(|step| &*step.step_id).collect::<Vec<_>>(), ["call", "a"]);
     assert_eq!(trace.total_cost, 0.25);
 }

@@ -161,7 +161,7 @@ fn shared_node_is_found_by_name_nested_and_as_fallback() {
     };
     assert_eq!(parallel(&by_name), problem);
 
-    let inner = chain("inner", [("x", desk.clone() as _)]);
+    let inner = chain("inner", [("x", desk.clone())]);
     let inside = |graph: &mut Graph| {
         graph.add_step(std::sync::Arc::new(inner.clone()), Step::new("b")).unwrap();
     };
@@ -212,7 +212,7 @@ fn circular_graphs_can_be_validated() {
         session.register(std::sync::Arc::new(graph), None).unwrap();
     }
     let one = session.get("one").unwrap();
-    assert_eq!(one.as_graph().unwrap().validate_in(&session), [""; 0]);
+    assert_eq!(one.graph().unwrap().validate_in(&session), [""; 0]);
 }
 
 #[test]

@@ -11,9 +11,10 @@ use nerve_core::command::StateName;
 use nerve_core::compat::{
     Channel, ChannelNode, ChannelState, ChannelType, Dag, DagOptions, Task, TaskResult, TaskStatus,
 };
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::Graph;
+use nerve_core::graph::context::RunContext;
 use nerve_core::graph::step::Step;
 use nerve_core::node::{Node, NodeFuture};
 use nerve_core::session::Session;
@@ -100,7 +101,7 @@ async fn channel_runs_as_graph_step() {
     session.register(Arc::new(node.clone()), Some("channel")).unwrap();
     let mut graph = Graph::new("g");
     graph.add_step_ref("channel", Step::new("a").input("hello").parser(ParserKind::Codex)).unwrap();
-    let run = graph.run(&ExecutionContext::new(&session)).await;
+    let run = graph.run(&RunContext::new(&session)).await;
     assert_eq!(run.results["a"], "HELLO", "{run:?}");
     assert_eq!(*channel.log.lock().unwrap(), ["send hello Some(Codex) None"]);
     assert_eq!(channel.read_tail(2).await.unwrap(), "two\nthree");
@@ -113,8 +114,7 @@ async fn channel_runs_as_graph_step() {
 async fn cancelled_run_interrupts_the_channel() {
     let channel = Arc::new(UppercaseChannel::default());
     let token = CancellationToken::new();
-    let context =
-        ExecutionContext::new(&Session::new("old")).with_input("wait").with_cancellation(token.clone());
+    let context = TurnContext::new().with_input("wait").with_cancellation(token.clone());
     let node = ChannelNode::new(channel.clone());
     let execution = tokio::spawn(async move { node.execute(&context).await });
     eventually("the channel receives the input", async || !channel.log.lock().unwrap().is_empty()).await;
@@ -140,7 +140,7 @@ async fn terminal_implements_channel() {
     .await;
     assert_eq!(channel.read_tail(1).await.unwrap().lines().count(), 1);
     let node = ChannelNode::new(Arc::clone(&channel));
-    let value = node.execute(&fixture.context().with_input("echo as a node")).await.unwrap();
+    let value = node.execute(&fixture.turn_context().with_input("echo as a node")).await.unwrap();
     assert_eq!(value["text"], "as a node");
     channel.close().await.unwrap();
     assert!(!channel.is_open());
@@ -169,8 +169,8 @@ fn append_task(id: &'static str, dependency: &'static str) -> Task {
     task.depends_on([dependency])
 }
 
-fn context() -> ExecutionContext {
-    ExecutionContext::new(&Session::new("old"))
+fn context() -> RunContext {
+    RunContext::new(&Session::new("old"))
 }
 
 #[tokio::test]
@@ -300,10 +300,10 @@ async fn cancelled_dag_fails_as_cancelled() {
 
 #[tokio::test]
 async fn dag_inside_traced_step_returns_results() {
+    use nerve_core::graph::run_function::RunFunction;
     use nerve_core::graph::{Graph, step::Step};
-    use nerve_core::node::function::FunctionNode;
     use nerve_core::trace::Tracer;
-    let node = FunctionNode::asynchronous("dag", |context| async move {
+    let node = RunFunction::new("dag", |context| async move {
         let mut dag = Dag::new();
         dag.add_task(Task::new("one", |_| async { Ok(json!(1)) }))?;
         let results = dag.run(&context, DagOptions::default()).await?;

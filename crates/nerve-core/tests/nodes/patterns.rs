@@ -7,9 +7,9 @@ use std::time::Duration;
 use nerve_core::budget::Budget;
 use nerve_core::cancellation::CancellationToken;
 use nerve_core::command::StateName;
-use nerve_core::context::ExecutionContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::Graph;
+use nerve_core::graph::context::RunContext;
 use nerve_core::graph::step::Step;
 use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
@@ -48,8 +48,8 @@ impl ScriptedNode {
     }
 }
 
-fn context() -> ExecutionContext {
-    ExecutionContext::new(&Session::new("test"))
+fn context() -> RunContext {
+    RunContext::new(&Session::new("test"))
 }
 
 fn pair(dev: &ScriptedNode, coach: &ScriptedNode, config: DevCoachConfig) -> DevCoachLoop {
@@ -215,7 +215,7 @@ async fn turns_and_tokens_count_toward_the_budget() {
     let ended = pair(&dev, &coach, DevCoachConfig::new("x")).run(&context).await.unwrap_err();
     assert_eq!((ended.error.kind, ended.history.len()), (ErrorKind::Budget, 3));
     assert_eq!(ended.to_string(), "Step limit exceeded: 3/3");
-    assert_eq!(context.usage().steps_executed(), 3);
+    assert_eq!(context.turn.usage().steps_executed(), 3);
 
     let costly = json!({"text": "d", "tokens": {"input": 4, "output": 3}});
     let (dev, coach) = (scripted("dev", &vec![costly; 9]), scripted("coach", &vec![json!("c"); 9]));

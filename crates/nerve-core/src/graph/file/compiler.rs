@@ -19,12 +19,11 @@ use super::types::{
 };
 use crate::budget::Budget;
 use crate::error::EngineError;
+use crate::graph::gate::Gate;
 use crate::graph::journal;
 use crate::graph::step::{self, Step, Target};
+use crate::graph::template::TemplateNode;
 use crate::graph::{self, Graph};
-use crate::node::NodeHandle;
-use crate::node::gate::GateNode;
-use crate::node::template::TemplateNode;
 use crate::policy::{ErrorPolicy, OnError};
 
 /// A compiled graph and the nodes it defines.
@@ -81,9 +80,9 @@ enum ResolvedNode {
     /// A node of the session.
     Session(Arc<str>),
     /// A template node.
-    Template(NodeHandle),
+    Template(Arc<TemplateNode>),
     /// A nested graph.
-    Graph(NodeHandle),
+    Graph(Arc<Graph>),
 }
 
 type Names = HashMap<String, ResolvedNode>;
@@ -114,8 +113,8 @@ impl Compiler {
             let Some(inner) = node.graph.as_deref() else {
                 return Err(format!("node '{name}' has no graph"));
             };
-            let handle: NodeHandle = Arc::new(self.graph(inner, &seen, &digests, name)?);
-            names.insert(name.clone(), ResolvedNode::Graph(handle));
+            let inner = self.graph(inner, &seen, &digests, name)?;
+            names.insert(name.clone(), ResolvedNode::Graph(Arc::new(inner)));
         }
         let mut graph = Graph::new(&file.graph);
         graph.set_max_parallel(file.max_parallel as usize);
@@ -205,12 +204,11 @@ impl Compiler {
 
 fn add(graph: &mut Graph, definition: &StepDefinition, step: Step, names: &Names) -> Result<(), EngineError> {
     match (&definition.gate, definition.node.as_deref()) {
-        (Some(gate), _) => graph.add_step(Arc::new(gate_node(&definition.id, gate)), step)?,
+        (Some(gate), _) => graph.add_step(Arc::new(compile_gate(&definition.id, gate)), step)?,
         (None, node) => match names.get(node.unwrap_or_default()) {
             Some(ResolvedNode::Session(name)) => graph.add_step_ref(name, step)?,
-            Some(ResolvedNode::Template(node) | ResolvedNode::Graph(node)) => {
-                graph.add_step(Arc::clone(node), step)?
-            }
+            Some(ResolvedNode::Template(node)) => graph.add_step(Arc::clone(node), step)?,
+            Some(ResolvedNode::Graph(inner)) => graph.add_step(Arc::clone(inner), step)?,
             None => graph.add_step_ref(node.unwrap_or_default(), step)?,
         },
     };
@@ -274,8 +272,8 @@ fn with_input(
     })
 }
 
-fn gate_node(id: &str, gate: &GateDefinition) -> GateNode {
-    let mut node = GateNode::new(id, gate.question.as_str()).choices(gate.choices.iter().map(String::as_str));
+fn compile_gate(id: &str, gate: &GateDefinition) -> Gate {
+    let mut node = Gate::new(id, gate.question.as_str()).choices(gate.choices.iter().map(String::as_str));
     if let Some(default) = &gate.default {
         node = node.default_choice(default.as_str());
     }
@@ -301,7 +299,8 @@ fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
         fallback_value: policy.fallback_value.clone(),
         fallback_node: policy.fallback_node.as_deref().map(|node| match names.get(node) {
             Some(ResolvedNode::Session(name)) => Target::Name(Arc::clone(name)),
-            Some(ResolvedNode::Template(node) | ResolvedNode::Graph(node)) => Target::Node(Arc::clone(node)),
+            Some(ResolvedNode::Template(node)) => Target::Executable(Arc::clone(node).into()),
+            Some(ResolvedNode::Graph(inner)) => Target::Executable(Arc::clone(inner).into()),
             None => Target::Name(node.into()),
         }),
     }
@@ -342,7 +341,8 @@ fn digests(file: &GraphFile, outer_digests: &Digests) -> Digests {
 
 #[cfg(test)]
 mod tests {
-    use super::{GraphFile, NodeDefinition};
+    use super::{GraphFile, NodeDefinition, Target};
+    use crate::graph::executable::Executable;
 
     /// Returns the digests of the steps of a file.
     fn digests(yaml: &str) -> Vec<u64> {
@@ -356,9 +356,7 @@ mod tests {
         let inner = |yaml: &str| {
             let graph = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap().graph;
             match graph.get_step("s").unwrap().target() {
-                crate::graph::step::Target::Node(node) => {
-                    node.as_graph().unwrap().get_step("a").unwrap().definition
-                }
+                Target::Executable(Executable::Graph(inner)) => inner.get_step("a").unwrap().definition,
                 other => panic!("{other:?}"),
             }
         };

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::metadata::{GraphRecord, NodeRecord, SessionMetadata};
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
-use crate::conversation::ConversationId;
+use crate::node::conversation_id::ConversationId;
 use crate::proxy::ProxySpec;
 
 /// The server of sessions that name none: the default of nerve's first version.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
-use crate::conversation::ConversationId;
+use crate::node::conversation_id::ConversationId;
 use crate::proxy::ProxySpec;
 
 /// The stored metadata of a session.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
-use crate::conversation::ConversationId;
+use crate::node::conversation_id::ConversationId;
 use crate::proxy::{ProxyKind, ProxySpec};
 
 fn place() -> (TempDir, PathBuf) {

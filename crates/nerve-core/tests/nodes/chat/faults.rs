@@ -111,7 +111,7 @@ async fn broken_stream_is_not_retried_after_chunks() {
         let model = answers([partial]).await;
         let node = standalone_node(chat(provider, &model));
         let (context, chunks) = context(&Session::new("s"), "q");
-        let error = node.execute(&context).await.unwrap_err();
+        let error = node.execute(&context.turn).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Network);
         assert_eq!((model.requests().len(), chunks.lock().unwrap().concat().as_str()), (1, "Half an ans"));
         assert!(node.messages().is_empty());
@@ -181,10 +181,10 @@ async fn refused_connection_is_reported() {
     let spec = nerve_core::chat::ChatSpec { retries: 0, ..chat(Provider::Openai, &model) };
     model.shutdown().await.unwrap();
     let (context, _) = context(&Session::new("s"), "q");
-    let error = standalone_node(spec).execute(&context).await.unwrap_err();
+    let error = standalone_node(spec).execute(&context.turn).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Network);
     assert!(error.message.contains("cannot be reached") && error.message.contains("refused"), "{error}");
-    assert_eq!(context.usage().api_calls(), 1);
+    assert_eq!(context.turn.usage().api_calls(), 1);
 }
 
 #[tokio::test]

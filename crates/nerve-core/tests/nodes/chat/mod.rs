@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use nerve_core::chat::{ChatNode, ChatSpec, Provider};
 use nerve_core::command::{BackendKind, CommandLine, NodeInfo, NodeSpec};
-use nerve_core::context::{ChunkSink, ExecutionContext};
+use nerve_core::context::ChunkSink;
 use nerve_core::error::EngineError;
+use nerve_core::graph::context::RunContext;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
@@ -114,11 +115,11 @@ pub(crate) fn standalone_node(chat: ChatSpec) -> ChatNode {
 }
 
 /// Returns a context with an input, and the chunks it collects.
-pub(crate) fn context(session: &Session, input: &str) -> (ExecutionContext, Arc<Mutex<Vec<String>>>) {
+pub(crate) fn context(session: &Session, input: &str) -> (RunContext, Arc<Mutex<Vec<String>>>) {
     let chunks = Arc::new(Mutex::new(Vec::new()));
     let collected = Arc::clone(&chunks);
     let sink: ChunkSink = Arc::new(move |chunk: &str| collected.lock().unwrap().push(chunk.to_string()));
-    (ExecutionContext::new(session).with_input(input).with_timeout(LIMIT).with_chunks(sink), chunks)
+    (RunContext::new(session).with_input(input).with_timeout(LIMIT).with_chunks(sink), chunks)
 }
 
 /// Returns the beginning of a streamed answer, without its end.

@@ -21,12 +21,12 @@ async fn forks_diverge() {
         let model = model(Script::default()).await;
         let session = Session::new("s");
         let one = standalone_node(chat(provider, &model));
-        one.execute(&context(&session, "together").0).await.unwrap();
+        one.execute(&context(&session, "together").0.turn).await.unwrap();
         let two = one.fork(&at("two")).unwrap().unwrap();
         assert_eq!((two.id(), two.kind(), two.is_persistent()), ("two", "chat", true));
-        one.execute(&context(&session, "left").0).await.unwrap();
-        two.execute(&context(&session, "right").0).await.unwrap();
-        let (one, two) = (one.read(None), two.as_chat().unwrap().read(None));
+        one.execute(&context(&session, "left").0.turn).await.unwrap();
+        two.execute(&context(&session, "right").0.turn).await.unwrap();
+        let (one, two) = (one.read(None), two.read(None).await.unwrap());
         let shared = "user: together\nassistant: You said: together\n";
         assert_eq!(one, format!("{shared}user: left\nassistant: You said: left"));
         assert_eq!(two, format!("{shared}user: right\nassistant: You said: right"));
@@ -42,19 +42,19 @@ async fn conversation_is_saved_and_loaded() {
     let model = model(Script::default()).await;
     let session = Session::new("s");
     let one = standalone_node(chat(Provider::Anthropic, &model));
-    one.execute(&context(&session, "remember").0).await.unwrap();
+    one.execute(&context(&session, "remember").0.turn).await.unwrap();
     one.save(&path).await.unwrap();
     assert!(!std::fs::read_to_string(&path).unwrap().contains(KEY));
     // Another provider can load the same file.
     let two = standalone_node(chat(Provider::Openai, &model));
     two.load(&path).await.unwrap();
-    two.execute(&context(&session, "continue").0).await.unwrap();
+    two.execute(&context(&session, "continue").0.turn).await.unwrap();
     assert!(model.requests()[1].body["messages"].to_string().contains("You said: remember"));
     std::fs::write(&path, "{}").unwrap();
     let before = two.messages();
     assert_eq!(two.load(&path).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert_eq!(two.messages(), before);
-    two.reset().await.unwrap();
+    assert!(two.reset().await.unwrap(), "the conversation is forgotten");
     assert!(two.messages().is_empty());
 }
 

@@ -99,7 +99,7 @@ async fn function_node_is_a_tool() {
         let mut spec = chat(provider, &model);
         spec.tools = vec!["add".into()];
         let (context, chunks) = context(&session, "add them");
-        let value = standalone_node(spec).execute(&context).await.unwrap();
+        let value = standalone_node(spec).execute(&context.turn).await.unwrap();
         assert_eq!(value["text"], "The tool said: 3\nEND-OF-TOOL");
         assert_eq!(chunks.lock().unwrap().concat(), "The tool said: 3\nEND-OF-TOOL");
     }
@@ -199,6 +199,18 @@ async fn tool_choice_applies_to_the_first_request() {
 }
 
 #[tokio::test]
+async fn graph_is_no_tool() {
+    let model = answers([]).await;
+    let session = Session::new("s");
+    session.register(Arc::new(Graph::new("g")), None).unwrap();
+    let mut spec = chat(Provider::Anthropic, &model);
+    spec.tools = vec!["g".into()];
+    let error = standalone_node(spec).execute(&context(&session, "q").0.turn).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+    assert_eq!(error.message, "node 'c': tool 'g': a graph node cannot be a tool");
+}
+
+#[tokio::test]
 async fn missing_tool_is_named() {
     let harness =
         ChatHarness::with(Provider::Anthropic, Script::default(), |chat| chat.tools = vec!["sh".into()])
@@ -233,7 +245,7 @@ async fn cancelled_turn_stops_its_tools() {
     let context = context(&session, "q").0.with_cancellation(cancellation.clone());
     let turn = tokio::spawn({
         let node = node.clone();
-        async move { node.execute(&context).await }
+        async move { node.execute(&context.turn).await }
     });
     let runs = async || std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'));
     eventually("the tool runs", runs).await;

@@ -134,9 +134,9 @@ async fn graph_step_receives_chunks() {
     let model = answers([Answer::slow(Duration::from_millis(10), vec!["a".into(), "b".into()])]).await;
     let node = standalone_node(chat(Provider::Openai, &model));
     let (context, chunks) = context(&Session::new("s"), "q");
-    let value = node.execute(&context).await.unwrap();
+    let value = node.execute(&context.turn).await.unwrap();
     assert_eq!((&value["text"], chunks.lock().unwrap().concat().as_str()), (&json!("ab"), "ab"));
-    assert_eq!(context.usage().api_calls(), 1);
+    assert_eq!(context.turn.usage().api_calls(), 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ mod terminals;
 use std::path::PathBuf;
 
 use nerve_core::command::{NodeRef, StateName};
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
+use nerve_core::graph::context::RunContext;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::node::terminal::TerminalNode;
 use nerve_core::session::Session;
@@ -35,8 +36,12 @@ impl Fixture {
         Fixture { session: Session::new("fixture"), factory, harness }
     }
 
-    pub(crate) fn context(&self) -> ExecutionContext {
-        ExecutionContext::new(&self.session).with_timeout(LIMIT)
+    pub(crate) fn context(&self) -> RunContext {
+        RunContext::new(&self.session).with_timeout(LIMIT)
+    }
+
+    pub(crate) fn turn_context(&self) -> TurnContext {
+        self.session.turn_context().with_timeout(LIMIT)
     }
 
     /// Starts a program in a terminal and waits until it is ready.

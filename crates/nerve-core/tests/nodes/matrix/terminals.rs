@@ -17,7 +17,7 @@ use crate::wezterm::mux::WeztermHarness;
 async fn pty_node_executes() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    let context = fixture.context().with_input("echo hello; echo there").with_parser(ParserKind::None);
+    let context = fixture.turn_context().with_input("echo hello; echo there").with_parser(ParserKind::None);
     let value = Node::execute(&node, &context).await.unwrap();
     assert_eq!((&value["text"], &value["success"]), (&json!("hello\nthere"), &json!(true)), "{value:#}");
     assert_eq!((&value["node_id"], &value["is_complete"]), (&json!("sh"), &json!(true)));
@@ -31,7 +31,7 @@ async fn wezterm_node_executes() {
     let (fixture, harness) = (Fixture::new(), WeztermHarness::new());
     let node = harness.factory().create_terminal(harness.spec("sh", &BASH)).await.unwrap();
     node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
-    let context = fixture.context().with_input("echo hello; echo there").with_parser(ParserKind::None);
+    let context = fixture.turn_context().with_input("echo hello; echo there").with_parser(ParserKind::None);
     let value = Node::execute(&node, &context).await.unwrap();
     assert_eq!((&value["text"], &value["success"]), (&json!("hello\nthere"), &json!(true)), "{value:#}");
     assert_eq!((&value["node_id"], &value["is_complete"]), (&json!("sh"), &json!(true)));
@@ -46,7 +46,7 @@ async fn pty_node_streams() {
     let go = fixture.file("go");
     let command =
         format!("echo one; printf 'and '; until [ -e {} ]; do sleep 0.01; done; echo two", go.display());
-    let mut stream = node.execute_stream(fixture.context().with_input(command));
+    let mut stream = node.execute_stream(fixture.turn_context().with_input(command));
     // The first chunk arrives while the command waits for the file.
     let first = tokio::time::timeout(super::LIMIT, stream.next()).await.unwrap();
     assert_eq!(first.as_deref(), Some("one"));
@@ -89,7 +89,7 @@ async fn write_reaches_the_program() {
 async fn read_includes_scrollback() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    Node::execute(&node, &fixture.context().with_input("seq 1 200")).await.unwrap();
+    Node::execute(&node, &fixture.turn_context().with_input("seq 1 200")).await.unwrap();
     let text = node.read().await.unwrap();
     let numbers: Vec<&str> = text.lines().filter(|line| line.parse::<u32>().is_ok()).collect();
     assert_eq!(numbers.len(), 200, "scrollback included: {text}");
@@ -100,7 +100,7 @@ async fn read_includes_scrollback() {
 async fn read_tail_returns_the_last_rows() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    Node::execute(&node, &fixture.context().with_input("seq 1 200")).await.unwrap();
+    Node::execute(&node, &fixture.turn_context().with_input("seq 1 200")).await.unwrap();
     let tail = node.read_tail(3).await.unwrap();
     assert_eq!(tail.lines().count(), 3, "{tail}");
     assert!(tail.contains("200") && !tail.contains("197"), "{tail}");
@@ -113,7 +113,7 @@ async fn read_tail_returns_the_last_rows() {
 async fn interrupt_ends_the_turn() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    let (turn, context) = (node.clone(), fixture.context().with_input("sleep 1000"));
+    let (turn, context) = (node.clone(), fixture.turn_context().with_input("sleep 1000"));
     let turn = tokio::spawn(async move { Node::execute(&turn, &context).await });
     // A shell interrupted before it has started the program reports a different exit code.
     let pid = node.info().metadata["pid"].parse().unwrap();
@@ -122,7 +122,7 @@ async fn interrupt_ends_the_turn() {
     let value = turn.await.unwrap().unwrap();
     assert_eq!(value["attributes"]["interrupted"], "true", "{value:#}");
     assert_eq!((&value["is_complete"], &value["attributes"]["exit_code"]), (&json!(false), &json!(130)));
-    let next = Node::execute(&node, &fixture.context().with_input("echo alive")).await.unwrap();
+    let next = Node::execute(&node, &fixture.turn_context().with_input("echo alive")).await.unwrap();
     assert_eq!(next["text"], "alive");
     node.stop("done").await;
 }
@@ -136,7 +136,7 @@ async fn stop_ends_the_program() {
     node.stop("closed").await;
     assert_eq!(node.info().state, StateName::Stopped);
     assert!(!std::path::Path::new(&process).exists(), "the program is still running");
-    let error = Node::execute(&node, &fixture.context().with_input("echo x")).await.unwrap_err();
+    let error = Node::execute(&node, &fixture.turn_context().with_input("echo x")).await.unwrap_err();
     assert_eq!(error.kind, nerve_core::error::ErrorKind::NodeStopped);
     node.stop("again").await;
 }
@@ -161,7 +161,7 @@ async fn stop(node: TerminalNode) {
 async fn executions_are_logged() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    Node::execute(&node, &fixture.context().with_input("echo hello")).await.unwrap();
+    Node::execute(&node, &fixture.turn_context().with_input("echo hello")).await.unwrap();
     stop(node).await;
     let log = log(&fixture);
     let send = entry(&log, "send");
@@ -176,7 +176,7 @@ async fn executions_are_logged() {
 async fn streamed_executions_are_logged() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
-    let mut stream = node.execute_stream(fixture.context().with_input("echo streamed"));
+    let mut stream = node.execute_stream(fixture.turn_context().with_input("echo streamed"));
     while stream.next().await.is_some() {}
     stream.response().await.unwrap();
     stop(node).await;

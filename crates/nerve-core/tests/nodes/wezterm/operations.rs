@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use nerve_core::command::{Choice, PanePlace, StateName};
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::error::ErrorKind;
 use nerve_core::node::Node;
-use nerve_core::session::Session;
 use nerve_record::index::Position;
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
@@ -116,7 +115,7 @@ async fn node_reports_pane_info_and_takes_focus() {
     assert!(info.active && info.pane == pane && info.pid.is_some(), "{info:?}");
     // The split halved the pane.
     eventually("the new size is known", async || has_metadata("rows", "14")).await;
-    let context = ExecutionContext::new(&Session::new("s")).with_timeout(LIMIT).with_input("stty size");
+    let context = TurnContext::new().with_timeout(LIMIT).with_input("stty size");
     let value = Node::execute(&node, &context).await.unwrap();
     assert_eq!(value["text"], "14 100");
     let error = node.resize(Size::new(80, 24)).await.unwrap_err();

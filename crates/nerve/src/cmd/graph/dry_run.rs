@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::graph::file::{GraphFile, StepDefinition};
+use nerve_core::graph::template::TemplateNode;
 use nerve_core::node::Node;
-use nerve_core::node::template::TemplateNode;
-use nerve_core::session::Session;
 use serde_json::{Value, json};
 
 use super::event_format::step_count;
@@ -119,7 +118,7 @@ async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
 /// Renders a template. Returns `None` if it needs more than the graph's input.
 async fn render(text: &str, input: &Value) -> Option<Value> {
     let node = Arc::new(TemplateNode::new("input", text).ok()?);
-    let context = ExecutionContext::new(&Session::new("dry-run")).with_input(input.clone());
+    let context = TurnContext::new().with_input(input.clone());
     // Upstream results are unknown.
     if text.contains("upstream") {
         return None;

@@ -34,7 +34,7 @@ pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {
     if let Some(timeout) = context.timeout {
         debate = debate.turn_timeout(timeout.0);
     }
-    match context.run_loop(debate.run(&context.execution)).await? {
+    match context.run_loop(debate.run(&context.run)).await? {
         Ok(result) if context.json => out::json(&result.to_dict()),
         Ok(result) => {
             out::line(format_args!("{}A, '{}'{:#}", out::STRONG, args.a, out::STRONG))?;

@@ -25,7 +25,7 @@ pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()>
     if let Some(timeout) = context.timeout {
         pair = pair.turn_timeout(timeout.0);
     }
-    let result = match context.run_loop(pair.run(&context.execution)).await? {
+    let result = match context.run_loop(pair.run(&context.run)).await? {
         Ok(result) => result,
         Err(LoopError { error, history }) => {
             let rounds = history.iter().filter(|turn| turn.role == Role::Coach).count();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use nerve_client::NerveClient;
 use nerve_core::cancellation::CancellationToken;
-use nerve_core::context::ExecutionContext;
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::graph::context::RunContext;
 use nerve_core::node::NodeHandle;
 use nerve_core::session::Session;
 use serde_json::Value;
@@ -34,7 +34,7 @@ struct LoopContext {
     timeout: Option<Seconds>,
     display: Arc<TurnDisplay>,
     cancellation: CancellationToken,
-    execution: ExecutionContext,
+    run: RunContext,
     json: bool,
 }
 
@@ -43,15 +43,14 @@ pub(crate) async fn run(args: PatternArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     let cancellation = CancellationToken::new();
     let display = Arc::new(TurnDisplay::new());
-    let mut execution =
-        ExecutionContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
-    execution.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
+    let mut run = RunContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
+    run.turn.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
     if display.streams() {
         let display = Arc::clone(&display);
-        execution = execution.with_chunks(Arc::new(move |chunk| display.chunk(chunk)));
+        run = run.with_chunks(Arc::new(move |chunk| display.chunk(chunk)));
     }
     let (session, timeout, json) = (args.session, args.timeout, args.server.json);
-    let context = LoopContext { client, session, timeout, display, cancellation, execution, json };
+    let context = LoopContext { client, session, timeout, display, cancellation, run, json };
     match args.command {
         PatternCommand::DevCoach(args) => dev_coach::run(&context, *args).await,
         PatternCommand::Debate(args) => debate::run(&context, *args).await,

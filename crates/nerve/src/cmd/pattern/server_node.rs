@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nerve_api::reply::{Turn, TurnResponse};
 use nerve_client::{ClientError, ExecuteOptions, RemoteNode, StreamItem};
-use nerve_core::context::ExecutionContext;
+use nerve_core::context::TurnContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::{Node, NodeFuture};
 use serde_json::Value;
@@ -29,7 +29,7 @@ impl ServerNode {
         ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), display }
     }
 
-    async fn turn(&self, context: &ExecutionContext) -> Result<Turn, ClientError> {
+    async fn turn(&self, context: &TurnContext) -> Result<Turn, ClientError> {
         let text = context.input.as_str().unwrap_or_default();
         let options = ExecuteOptions {
             parser: context.parser.map(|parser| parser.to_string()),
@@ -62,7 +62,7 @@ impl Node for ServerNode {
         true
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
             self.display.begin_turn(self.turns.fetch_add(1, Ordering::Relaxed) + 1, &self.role);
             let turn = self.turn(context);

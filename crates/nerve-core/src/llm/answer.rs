@@ -4,14 +4,13 @@ use std::ops::AddAssign;
 
 use serde_json::Value;
 
-use super::error::Fault;
+use super::error::ApiError;
 use super::message::ToolCall;
-use crate::telemetry::Span;
 
 /// Maximum number of tool calls in one answer.
 const MAX_CALLS: usize = 128;
 /// The finish reason of an answer that was cut at its token limit.
-pub(super) const LENGTH: &str = "length";
+pub const LENGTH: &str = "length";
 
 /// Token counts as reported by the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,39 +23,37 @@ pub struct Usage {
 
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) thinking: String,
-    pub(super) tool_calls: Vec<ToolCall>,
+pub struct Answer {
+    /// The text.
+    pub text: String,
+    /// The model's reasoning, as far as the API shows it.
+    pub thinking: String,
+    /// The calls of tools, in the model's order.
+    pub tool_calls: Vec<ToolCall>,
     /// The model that answered, as named by the API.
-    pub(super) model: Option<String>,
+    pub model: Option<String>,
     /// Finish reason: `stop`, `tool_calls`, `length`, `content_filter` as in OpenAI's API; other values as received.
-    pub(super) finish: String,
-    pub(super) usage: Usage,
-}
-
-impl Answer {
-    /// Adds the answer's attributes to a span, without its text.
-    pub(super) fn describe(&self, span: &mut Span) {
-        let attributes = &mut span.attributes;
-        attributes.set_some("gen_ai.response.model", self.model.clone());
-        attributes.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
-        attributes.set("gen_ai.usage.input_tokens", self.usage.prompt);
-        attributes.set("gen_ai.usage.output_tokens", self.usage.completion);
-    }
+    pub finish: String,
+    /// Token counts.
+    pub usage: Usage,
 }
 
 /// An answer that is still being received.
 #[derive(Debug, Default)]
-pub(super) struct PartialAnswer {
-    pub(super) text: String,
-    pub(super) thinking: String,
+pub struct PartialAnswer {
+    /// The text so far.
+    pub text: String,
+    /// The model's reasoning so far.
+    pub thinking: String,
     calls: Vec<Call>,
-    pub(super) model: Option<String>,
-    pub(super) finish: Option<String>,
-    pub(super) usage: Usage,
+    /// The model that answers, as named by the API.
+    pub model: Option<String>,
+    /// Finish reason, if it was received.
+    pub finish: Option<String>,
+    /// The last token counts.
+    pub usage: Usage,
     /// The last event was received.
-    pub(super) ended: bool,
+    pub ended: bool,
 }
 
 #[derive(Debug)]
@@ -87,7 +84,7 @@ impl PartialAnswer {
     ///
     /// # Errors
     /// There are too many calls.
-    pub(super) fn call(&mut self, index: u64, id: &str, name: &str) -> Result<(), Fault> {
+    pub fn call(&mut self, index: u64, id: &str, name: &str) -> Result<(), ApiError> {
         let count = self.calls.len();
         match self.calls.iter_mut().find(|call| call.index == index) {
             // Some APIs repeat id and name in each piece, others send empty strings.
@@ -99,7 +96,7 @@ impl PartialAnswer {
                 }
             }
             None if count >= MAX_CALLS => {
-                return Err(Fault::Malformed(format!("more than {MAX_CALLS} tool calls in one answer")));
+                return Err(ApiError::Malformed(format!("more than {MAX_CALLS} tool calls in one answer")));
             }
             None => self.calls.push(Call {
                 index,
@@ -112,14 +109,14 @@ impl PartialAnswer {
     }
 
     /// Appends to the arguments of the call at `index`.
-    pub(super) fn arguments(&mut self, index: u64, piece: &str) {
+    pub fn arguments(&mut self, index: u64, piece: &str) {
         if let Some(call) = self.calls.iter_mut().find(|call| call.index == index) {
             call.arguments.push_str(piece);
         }
     }
 
     /// Returns the index of the last call, for APIs that send no indices.
-    pub(super) fn last_call(&self) -> Option<u64> {
+    pub fn last_call(&self) -> Option<u64> {
         self.calls.last().map(|call| call.index)
     }
 
@@ -127,17 +124,17 @@ impl PartialAnswer {
     ///
     /// # Errors
     /// The answer is incomplete, or a call has no name.
-    pub(super) fn finish(self) -> Result<Answer, Fault> {
+    pub fn finish(self) -> Result<Answer, ApiError> {
         let finish = match (self.finish, self.ended) {
             (Some(finish), true) => finish,
             (None, true) => "stop".to_string(),
-            (_, false) => return Err(Fault::ClosedEarly),
+            (_, false) => return Err(ApiError::ClosedEarly),
         };
         let mut tool_calls = Vec::new();
         for (at, call) in self.calls.into_iter().enumerate() {
             let Call { id, name, arguments, .. } = call;
             if name.is_empty() {
-                return Err(Fault::Malformed("a tool call has no name".to_string()));
+                return Err(ApiError::Malformed("a tool call has no name".to_string()));
             }
             let id = if id.is_empty() { format!("call_{at}") } else { id };
             tool_calls.push(ToolCall { id, name, arguments });

@@ -30,7 +30,7 @@ impl Upstream {
     /// Returns the result of a completed step.
     ///
     /// ```
-    /// use nerve_core::graph::upstream::Upstream;
+    /// use nerve_core::node::upstream::Upstream;
     /// use serde_json::json;
     /// let upstream: Upstream = [("fetch", json!("page"))].into_iter().collect();
     /// assert_eq!(upstream.get("fetch"), Some(&json!("page")));

@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-use super::{Node, NodeFuture};
-use crate::context::ExecutionContext;
+use super::file::templates::Template;
+use super::step::Scope;
+use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::graph::file::templates::Template;
-use crate::graph::step::Scope;
+use crate::node::{Node, NodeFuture};
 
 /// A template over `input`; the result is the rendered text.
 ///
 /// ```
-/// use nerve_core::context::ExecutionContext;
-/// use nerve_core::node::{Node, template::TemplateNode};
-/// use nerve_core::session::Session;
+/// use nerve_core::context::TurnContext;
+/// use nerve_core::graph::template::TemplateNode;
+/// use nerve_core::node::Node;
 /// use serde_json::json;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let node = TemplateNode::new("greet", "Hello {{ input.name }}!").unwrap();
-/// let context = ExecutionContext::new(&Session::new("demo")).with_input(json!({"name": "you"}));
+/// let context = TurnContext::new().with_input(json!({"name": "you"}));
 /// assert_eq!(node.execute(&context).await.unwrap(), json!("Hello you!"));
 /// # });
 /// ```
@@ -42,7 +42,7 @@ impl TemplateNode {
         Ok(TemplateNode { id, template })
     }
 
-    fn render(&self, context: &ExecutionContext) -> Result<Value, EngineError> {
+    fn render(&self, context: &TurnContext) -> Result<Value, EngineError> {
         let scope = Scope {
             input: &context.input,
             upstream: &context.upstream,
@@ -68,7 +68,7 @@ impl Node for TemplateNode {
         "template"
     }
 
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(std::future::ready(self.render(context)))
     }
 }

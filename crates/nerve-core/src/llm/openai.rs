@@ -3,45 +3,44 @@
 use serde_json::{Value, json};
 
 use super::answer::{PartialAnswer, number, text};
-use super::error::Fault;
+use super::error::ApiError;
 use super::message::Message;
-use super::spec::ChatSpec;
-use super::tools::{Choice, Tool};
+use super::request::{ModelRequest, ToolDefinition, ToolSelection};
 
 /// The data of the last event of a stream.
 const DONE: &str = "[DONE]";
 
 /// Builds the body of a request.
-pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], choice: &Choice) -> Value {
-    let system = spec.system.as_ref().filter(|system| !system.trim().is_empty());
+pub fn request(request: &ModelRequest<'_>) -> Value {
+    let system = request.system.filter(|system| !system.trim().is_empty());
     let system = system.map(|system| json!({ "role": "system", "content": system }));
-    let messages = messages.iter().flat_map(message);
+    let messages = request.messages.iter().flat_map(message);
     let mut body = json!({
-        "model": spec.model,
+        "model": request.model,
         "stream": true,
         "stream_options": { "include_usage": true },
         "messages": system.into_iter().chain(messages).collect::<Vec<Value>>(),
     });
     // OpenAI's newer models reject the older name, and most compatible APIs know only that.
-    let limit = if spec.is_openai() { "max_completion_tokens" } else { "max_tokens" };
-    body[limit] = spec.max_tokens.into();
-    if let Some(temperature) = spec.temperature {
+    let limit = if request.is_openai { "max_completion_tokens" } else { "max_tokens" };
+    body[limit] = request.max_tokens.into();
+    if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
-    if !tools.is_empty() {
-        let tool = |tool: &Tool| {
+    if !request.tools.is_empty() {
+        let tool = |tool: &&ToolDefinition| {
             let function =
-                json!({ "name": tool.api_name, "description": tool.description, "parameters": tool.schema });
+                json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
             json!({ "type": "function", "function": function })
         };
-        body["tools"] = tools.iter().map(tool).collect();
-        body["tool_choice"] = match choice {
-            Choice::Auto => json!("auto"),
-            Choice::None => json!("none"),
-            Choice::Required => json!("required"),
-            Choice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
+        body["tools"] = request.tools.iter().map(tool).collect();
+        body["tool_choice"] = match request.selection {
+            ToolSelection::Auto => json!("auto"),
+            ToolSelection::None => json!("none"),
+            ToolSelection::Required => json!("required"),
+            ToolSelection::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
         };
-        if !spec.parallel_tool_calls {
+        if !request.parallel_tool_calls {
             body["parallel_tool_calls"] = false.into();
         }
     }
@@ -74,14 +73,17 @@ fn message(message: &Message) -> Vec<Value> {
 }
 
 /// Applies an event of a stream and returns the text that it adds.
-pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<String>, Fault> {
+///
+/// # Errors
+/// The API reported an error, or the event is malformed.
+pub fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<String>, ApiError> {
     if data.trim() == DONE {
         partial.ended = true;
         return Ok(None);
     }
-    let chunk: Value = serde_json::from_str(data).map_err(|error| Fault::Malformed(error.to_string()))?;
+    let chunk: Value = serde_json::from_str(data).map_err(|error| ApiError::Malformed(error.to_string()))?;
     if chunk["error"].is_object() || chunk["error"].is_string() {
-        return Err(Fault::reported(&chunk["error"]));
+        return Err(ApiError::reported(&chunk["error"]));
     }
     apply_metadata(partial, &chunk);
     let piece = apply_message(partial, &chunk["choices"][0]["delta"])?;
@@ -91,10 +93,13 @@ pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<St
 }
 
 /// Applies an answer that was not streamed and returns its text.
-pub(super) fn whole(partial: &mut PartialAnswer, completion: &Value) -> Result<Option<String>, Fault> {
+///
+/// # Errors
+/// The answer is malformed.
+pub fn whole(partial: &mut PartialAnswer, completion: &Value) -> Result<Option<String>, ApiError> {
     let message = &completion["choices"][0]["message"];
     if !message.is_object() {
-        return Err(Fault::Malformed("the answer has no message".to_string()));
+        return Err(ApiError::Malformed("the answer has no message".to_string()));
     }
     apply_metadata(partial, completion);
     let piece = apply_message(partial, message)?;
@@ -116,7 +121,7 @@ fn apply_metadata(partial: &mut PartialAnswer, chunk: &Value) {
 }
 
 /// Applies a message or a piece of one.
-fn apply_message(partial: &mut PartialAnswer, message: &Value) -> Result<Option<String>, Fault> {
+fn apply_message(partial: &mut PartialAnswer, message: &Value) -> Result<Option<String>, ApiError> {
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let (id, name) = (text(call, "/id"), text(call, "/function/name"));
         let index = number(call, "/index").unwrap_or_else(|| match partial.last_call() {
@@ -139,10 +144,9 @@ fn apply_message(partial: &mut PartialAnswer, message: &Value) -> Result<Option<
 mod tests {
     use super::super::answer::{Answer, Usage};
     use super::super::message::{ToolCall, ToolResult};
-    use super::super::spec::Provider;
     use super::*;
 
-    fn fold(events: &[&str]) -> Result<(Vec<String>, Answer), Fault> {
+    fn fold(events: &[&str]) -> Result<(Vec<String>, Answer), ApiError> {
         let mut partial = PartialAnswer::default();
         let mut pieces = Vec::new();
         for data in events {
@@ -191,17 +195,17 @@ mod tests {
     fn incomplete_stream_is_an_error() {
         assert!(matches!(
             fold(&[r#"{"choices": [{"delta": {"content": "Hel"}}]}"#]),
-            Err(Fault::ClosedEarly)
+            Err(ApiError::ClosedEarly)
         ));
-        assert!(matches!(fold(&["{\"choices\""]), Err(Fault::Malformed(_))));
+        assert!(matches!(fold(&["{\"choices\""]), Err(ApiError::Malformed(_))));
         assert!(matches!(
             fold(&[r#"{"error": {"type": "server_error", "message": "sorry"}}"#]),
-            Err(Fault::Reported { .. })
+            Err(ApiError::Reported { .. })
         ));
         let many: Vec<Value> =
             (0..200).map(|index| json!({ "index": index, "function": { "name": "f" } })).collect();
         let many = json!({ "choices": [{ "delta": { "tool_calls": many } }] }).to_string();
-        assert!(matches!(fold(&[&many]), Err(Fault::Malformed(_))));
+        assert!(matches!(fold(&[&many]), Err(ApiError::Malformed(_))));
     }
 
     #[test]
@@ -213,13 +217,13 @@ mod tests {
             Message::Assistant { text: String::new(), tool_calls: vec![call] },
             Message::Tools { results: vec![result] },
         ];
-        let spec = ChatSpec {
-            system: Some("be brief".into()),
-            base_url: Some("http://127.0.0.1:1".into()),
+        let tool = ToolDefinition::sample();
+        let body = request(&ModelRequest {
+            system: Some("be brief"),
             parallel_tool_calls: false,
-            ..ChatSpec::new(Provider::Openai, "m")
-        };
-        let body = request(&spec, &messages, &[Tool::sample()], &Choice::Required);
+            tools: vec![&tool],
+            ..ModelRequest::sample(&messages, &ToolSelection::Required)
+        });
         assert_eq!(
             body["messages"],
             json!([
@@ -233,7 +237,8 @@ mod tests {
         );
         assert_eq!((&body["max_tokens"], &body["tool_choice"]), (&json!(4096), &json!("required")));
         assert_eq!(body["parallel_tool_calls"], false);
-        let own = request(&ChatSpec::new(Provider::Openai, "m"), &[], &[], &Choice::Auto);
+        let sample = ModelRequest::sample(&[], &ToolSelection::Auto);
+        let own = request(&ModelRequest { is_openai: true, ..sample });
         assert_eq!((&own["max_completion_tokens"], own.get("max_tokens")), (&json!(4096), None));
     }
 

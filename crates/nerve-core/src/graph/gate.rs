@@ -6,17 +6,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::{Node, NodeFuture};
+use super::context::RunContext;
+use super::event::{StepEvent, StepEventKind};
+use super::journal::JournalRecord;
 use crate::command::GateInfo;
-use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::graph::event::{StepEvent, StepEventKind};
 
-/// A node that asks a question: the input, or its own if the input is null.
+/// A step that asks a person a question: the input, or its own if the input is null.
 ///
 /// Its result is `{"choice": "yes", "by": "person"}`, or by `default`.
 #[derive(Debug)]
-pub struct GateNode {
+pub struct Gate {
     id: String,
     question: String,
     choices: Vec<String>,
@@ -42,37 +42,36 @@ struct OpenGate {
     reply: oneshot::Sender<String>,
 }
 
-impl GateNode {
+impl Gate {
     /// Creates a gate that accepts any answer and waits without a deadline.
-    pub fn new(id: impl Into<String>, question: impl Into<String>) -> GateNode {
-        GateNode {
-            id: id.into(),
-            question: question.into(),
-            choices: Vec::new(),
-            default: None,
-            timeout: None,
-        }
+    pub fn new(id: impl Into<String>, question: impl Into<String>) -> Gate {
+        Gate { id: id.into(), question: question.into(), choices: Vec::new(), default: None, timeout: None }
     }
 
     /// Accepts only these answers.
     #[must_use]
-    pub fn choices<I: IntoIterator<Item: Into<String>>>(mut self, choices: I) -> GateNode {
+    pub fn choices<I: IntoIterator<Item: Into<String>>>(mut self, choices: I) -> Gate {
         self.choices = choices.into_iter().map(Into::into).collect();
         self
     }
 
     /// Sets the answer that is used if none arrives in time.
     #[must_use]
-    pub fn default_choice(mut self, choice: impl Into<String>) -> GateNode {
+    pub fn default_choice(mut self, choice: impl Into<String>) -> Gate {
         self.default = Some(choice.into());
         self
     }
 
     /// Sets how long to wait for an answer.
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> GateNode {
+    pub fn timeout(mut self, timeout: Duration) -> Gate {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Returns the gate's id.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     fn question(&self, input: &Value) -> String {
@@ -84,51 +83,42 @@ impl GateNode {
     }
 }
 
-impl Node for GateNode {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn kind(&self) -> &'static str {
-        "gate"
-    }
-
-    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
-        Box::pin(async move {
-            let step = context.step.as_deref().unwrap_or(&self.id).to_string();
-            let (key, clock) = (context.key, context.run().clock);
-            let past = context.run().journal.as_ref().and_then(|(_, past)| past.as_deref());
-            // The gate was answered before the run was interrupted.
-            if let Some(choice) = past.and_then(|past| past.answer(&step, key)) {
-                let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
-                return Ok(json!({ "choice": choice, "by": by }));
-            }
-            let recorded_deadline = past.and_then(|past| past.question_deadline(&step, key));
-            let deadline =
-                recorded_deadline.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
-            let info = GateInfo {
-                step,
-                question: self.question(&context.input),
-                choices: self.choices.clone(),
-                default: self.default.clone(),
-                deadline,
-            };
-            let (choice, by) = ask(context, &self.id, info, key, recorded_deadline.is_some()).await?;
-            Ok(json!({ "choice": choice, "by": by }))
-        })
+impl Gate {
+    /// Asks and returns the answer, or the journaled answer of a resumed run.
+    ///
+    /// # Errors
+    /// Cancelled; Timeout; Blocked: the context has no gates.
+    pub(super) async fn ask(&self, context: &RunContext) -> Result<Value, EngineError> {
+        let step = context.step.as_deref().unwrap_or(&self.id).to_string();
+        let (key, clock) = (context.key, context.run().clock);
+        let past = context.run().journal.as_ref().and_then(|(_, past)| past.as_deref());
+        // The gate was answered before the run was interrupted.
+        if let Some(choice) = past.and_then(|past| past.answer(&step, key)) {
+            let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
+            return Ok(json!({ "choice": choice, "by": by }));
+        }
+        let recorded_deadline = past.and_then(|past| past.question_deadline(&step, key));
+        let deadline = recorded_deadline.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
+        let info = GateInfo {
+            step,
+            question: self.question(&context.turn.input),
+            choices: self.choices.clone(),
+            default: self.default.clone(),
+            deadline,
+        };
+        let (choice, by) = ask(context, &self.id, info, key, recorded_deadline.is_some()).await?;
+        Ok(json!({ "choice": choice, "by": by }))
     }
 }
 
 /// Opens a gate and waits for the answer or the deadline.
 pub(crate) async fn ask(
-    context: &ExecutionContext,
+    context: &RunContext,
     node: &str,
     info: GateInfo,
     key: u64,
     asked_before: bool,
 ) -> Result<(String, &'static str), EngineError> {
-    use crate::graph::journal::JournalRecord;
-
     let run = context.run();
     let (step, default, deadline) = (info.step.clone(), info.default.clone(), info.deadline);
     let Some(gates) = &run.gates else {
@@ -164,7 +154,7 @@ pub(crate) async fn ask(
     let waited = tokio::select! {
         biased;
         waited = wait => waited,
-        () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
+        () = context.turn.cancellation().wait() => return Err(crate::cancellation::cancelled()),
     };
     drop(answer.guard);
     let (choice, by) = match (waited, default) {

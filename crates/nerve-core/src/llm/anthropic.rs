@@ -3,38 +3,37 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::{PartialAnswer, number, text};
-use super::error::Fault;
+use super::error::ApiError;
 use super::message::{Message, ToolCall};
-use super::spec::ChatSpec;
-use super::tools::{Choice, Tool};
+use super::request::{ModelRequest, ToolDefinition, ToolSelection};
 
 /// The supported version of the API, sent as a header.
-pub(super) const VERSION: &str = "2023-06-01";
+pub const VERSION: &str = "2023-06-01";
 
 /// Builds the body of a request.
-pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], choice: &Choice) -> Value {
+pub fn request(request: &ModelRequest<'_>) -> Value {
     let mut body = json!({
-        "model": spec.model,
-        "max_tokens": spec.max_tokens,
+        "model": request.model,
+        "max_tokens": request.max_tokens,
         "stream": true,
-        "messages": messages.iter().filter_map(message).collect::<Vec<Value>>(),
+        "messages": request.messages.iter().filter_map(message).collect::<Vec<Value>>(),
     });
-    if let Some(system) = spec.system.as_ref().filter(|system| !system.trim().is_empty()) {
-        body["system"] = system.as_str().into();
+    if let Some(system) = request.system.filter(|system| !system.trim().is_empty()) {
+        body["system"] = system.into();
     }
-    if let Some(temperature) = spec.temperature {
+    if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
-    if !tools.is_empty() {
-        let tool = |tool: &Tool| json!({ "name": tool.api_name, "description": tool.description, "input_schema": tool.schema });
-        body["tools"] = tools.iter().map(tool).collect();
-        let mut choice = match choice {
-            Choice::Auto => json!({ "type": "auto" }),
-            Choice::None => json!({ "type": "none" }),
-            Choice::Required => json!({ "type": "any" }),
-            Choice::Tool(name) => json!({ "type": "tool", "name": name }),
+    if !request.tools.is_empty() {
+        let tool = |tool: &&ToolDefinition| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema });
+        body["tools"] = request.tools.iter().map(tool).collect();
+        let mut choice = match request.selection {
+            ToolSelection::Auto => json!({ "type": "auto" }),
+            ToolSelection::None => json!({ "type": "none" }),
+            ToolSelection::Required => json!({ "type": "any" }),
+            ToolSelection::Tool(name) => json!({ "type": "tool", "name": name }),
         };
-        if !spec.parallel_tool_calls && choice["type"] != "none" {
+        if !request.parallel_tool_calls && choice["type"] != "none" {
             choice["disable_parallel_tool_use"] = true.into();
         }
         body["tool_choice"] = choice;
@@ -77,8 +76,11 @@ fn tool_use(call: &ToolCall) -> Value {
 }
 
 /// Applies an event of a stream and returns the text that it adds.
-pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<String>, Fault> {
-    let event: Value = serde_json::from_str(data).map_err(|error| Fault::Malformed(error.to_string()))?;
+///
+/// # Errors
+/// The API reported an error, or the event is malformed.
+pub fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<String>, ApiError> {
+    let event: Value = serde_json::from_str(data).map_err(|error| ApiError::Malformed(error.to_string()))?;
     let index = number(&event, "/index").unwrap_or(0);
     match text(&event, "/type") {
         "message_start" => {
@@ -97,7 +99,7 @@ pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<St
             apply_usage(partial, &event["usage"]);
         }
         "message_stop" => partial.ended = true,
-        "error" => return Err(Fault::reported(&event["error"])),
+        "error" => return Err(ApiError::reported(&event["error"])),
         // `ping`, the end of a block, and unknown events.
         _ => {}
     }
@@ -105,9 +107,12 @@ pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<St
 }
 
 /// Applies an answer that was not streamed and returns its text.
-pub(super) fn whole(partial: &mut PartialAnswer, message: &Value) -> Result<Option<String>, Fault> {
+///
+/// # Errors
+/// The answer is malformed.
+pub fn whole(partial: &mut PartialAnswer, message: &Value) -> Result<Option<String>, ApiError> {
     let Some(blocks) = message["content"].as_array() else {
-        return Err(Fault::Malformed("the answer has no content".to_string()));
+        return Err(ApiError::Malformed("the answer has no content".to_string()));
     };
     apply_model(partial, message);
     apply_finish(partial, message);
@@ -125,7 +130,7 @@ pub(super) fn whole(partial: &mut PartialAnswer, message: &Value) -> Result<Opti
 }
 
 /// Applies the start of a content block.
-fn block(partial: &mut PartialAnswer, index: u64, block: &Value) -> Result<Option<String>, Fault> {
+fn block(partial: &mut PartialAnswer, index: u64, block: &Value) -> Result<Option<String>, ApiError> {
     match text(block, "/type") {
         "text" => {
             let mut piece = text(block, "/text").to_string();
@@ -177,10 +182,9 @@ fn apply_usage(partial: &mut PartialAnswer, usage: &Value) {
 mod tests {
     use super::super::answer::Usage;
     use super::super::message::ToolResult;
-    use super::super::spec::Provider;
     use super::*;
 
-    fn fold(events: &[Value]) -> Result<(Vec<String>, super::super::answer::Answer), Fault> {
+    fn fold(events: &[Value]) -> Result<(Vec<String>, super::super::answer::Answer), ApiError> {
         let mut partial = PartialAnswer::default();
         let mut pieces = Vec::new();
         for data in events {
@@ -228,11 +232,11 @@ mod tests {
     #[test]
     fn incomplete_stream_is_an_error() {
         let partial = delta(0, json!({ "type": "text_delta", "text": "Hel" }));
-        assert!(matches!(fold(&[start(), partial]), Err(Fault::ClosedEarly)));
-        assert!(matches!(event(&mut PartialAnswer::default(), "{\"type\": "), Err(Fault::Malformed(_))));
+        assert!(matches!(fold(&[start(), partial]), Err(ApiError::ClosedEarly)));
+        assert!(matches!(event(&mut PartialAnswer::default(), "{\"type\": "), Err(ApiError::Malformed(_))));
         let error =
             json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });
-        assert!(matches!(fold(&[error]), Err(Fault::Reported { kind, .. }) if kind == "overloaded_error"));
+        assert!(matches!(fold(&[error]), Err(ApiError::Reported { kind, .. }) if kind == "overloaded_error"));
     }
 
     #[test]
@@ -245,12 +249,11 @@ mod tests {
             Message::Tools { results: vec![result] },
             Message::Assistant { text: String::new(), tool_calls: Vec::new() },
         ];
-        let spec = ChatSpec {
-            system: Some("be brief".into()),
+        let body = request(&ModelRequest {
+            system: Some("be brief"),
             temperature: Some(0.5),
-            ..ChatSpec::new(Provider::Anthropic, "m")
-        };
-        let body = request(&spec, &messages, &[], &Choice::Auto);
+            ..ModelRequest::sample(&messages, &ToolSelection::Auto)
+        });
         assert_eq!(
             body,
             json!({
@@ -266,13 +269,16 @@ mod tests {
 
     #[test]
     fn tool_choices_are_converted() {
-        let tools = [Tool::sample()];
-        let spec = ChatSpec { parallel_tool_calls: false, ..ChatSpec::new(Provider::Anthropic, "m") };
-        let of = |choice| request(&spec, &[], &tools, &choice)["tool_choice"].clone();
-        assert_eq!(of(Choice::Auto), json!({ "type": "auto", "disable_parallel_tool_use": true }));
-        assert_eq!(of(Choice::None), json!({ "type": "none" }));
-        assert_eq!(of(Choice::Required)["type"], "any");
-        assert_eq!(of(Choice::Tool("b_run".into()))["name"], "b_run");
+        let tool = ToolDefinition::sample();
+        let of = |selection| {
+            let sample = ModelRequest::sample(&[], &selection);
+            let body = request(&ModelRequest { parallel_tool_calls: false, tools: vec![&tool], ..sample });
+            body["tool_choice"].clone()
+        };
+        assert_eq!(of(ToolSelection::Auto), json!({ "type": "auto", "disable_parallel_tool_use": true }));
+        assert_eq!(of(ToolSelection::None), json!({ "type": "none" }));
+        assert_eq!(of(ToolSelection::Required)["type"], "any");
+        assert_eq!(of(ToolSelection::Tool("b_run".into()))["name"], "b_run");
     }
 
     #[test]

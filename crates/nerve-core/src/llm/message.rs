@@ -74,7 +74,7 @@ impl ToolCall {
 ///
 /// # Errors
 /// Returns what is wrong, and with which message (1-based).
-pub(super) fn check(messages: &[Message]) -> Result<(), String> {
+pub fn check(messages: &[Message]) -> Result<(), String> {
     let mut open: Option<&[ToolCall]> = None;
     let mut last_is_answer = true;
     for (at, message) in messages.iter().enumerate() {

@@ -12,13 +12,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(120);
 
 /// Returns true if a retry may succeed after this status. 529 is Anthropic's status for overload.
-pub(super) fn is_transient(status: u16) -> bool {
+pub fn is_transient(status: u16) -> bool {
     matches!(status, 429 | 500 | 502 | 503 | 504 | 529)
 }
 
 /// Returns the pause before the next attempt; `nth` counts from 0. The API's request has precedence; otherwise the pause starts
 /// at a second and doubles up to thirty. `None`: the API requests more than [`MAX_REQUESTED_PAUSE`].
-pub(super) fn pause(nth: u32, requested: Option<Duration>) -> Option<Duration> {
+pub fn pause(nth: u32, requested: Option<Duration>) -> Option<Duration> {
     match requested {
         Some(requested) => Some(requested).filter(|requested| *requested <= MAX_REQUESTED_PAUSE),
         None => Some(Duration::from_secs(1 << nth.min(5)).min(MAX_BACKOFF)),
@@ -26,7 +26,7 @@ pub(super) fn pause(nth: u32, requested: Option<Duration>) -> Option<Duration> {
 }
 
 /// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date. A date in the past means zero; an invalid value means `None`.
-pub(super) fn parse_retry_after(header: &str, now: TsNs) -> Option<Duration> {
+pub fn parse_retry_after(header: &str, now: TsNs) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<f64>() {
         // The RFC requires an integer, but not every API sends one.

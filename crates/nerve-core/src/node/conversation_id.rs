@@ -1,0 +1,44 @@
+//! The id of a conversation, which a node can be part of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{EngineError, ErrorKind};
+
+/// Identifies a conversation: a chat of a workspace. Both names may be any text; file names are derived from them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConversationId {
+    /// The workspace.
+    pub workspace: String,
+    /// The chat in it.
+    pub chat: String,
+}
+
+impl ConversationId {
+    /// Maximum length of a name in bytes.
+    pub const MAX_NAME: usize = 512;
+
+    /// Creates an id from its names.
+    pub fn new(workspace: impl Into<String>, chat: impl Into<String>) -> ConversationId {
+        ConversationId { workspace: workspace.into(), chat: chat.into() }
+    }
+
+    /// Checks that neither name is empty or too long.
+    ///
+    /// # Errors
+    /// InvalidRequest: names the invalid part.
+    pub fn check(&self) -> Result<(), EngineError> {
+        for (what, name) in [("workspace", &self.workspace), ("chat", &self.chat)] {
+            let problem = match name.len() {
+                _ if name.trim().is_empty() => "is empty".to_string(),
+                length if length > ConversationId::MAX_NAME => {
+                    format!("has {length} bytes, more than {}", ConversationId::MAX_NAME)
+                }
+                _ => continue,
+            };
+            let message = format!("the conversation's {what} {problem}");
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("a conversation is named by a workspace and a chat"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,13 @@
+//! The rule for names of servers, sessions and nodes.
+
+use nerve_types::name::check;
+
+use crate::error::{EngineError, ErrorKind};
+
+/// The session that always exists.
+pub const DEFAULT_SESSION: &str = "default";
+
+/// Checks a name and converts the error.
+pub(crate) fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
+    check(what, name).map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))
+}
