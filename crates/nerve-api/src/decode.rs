@@ -8,6 +8,7 @@ use crate::message::{ErrorMessage, Message, RequestId, RequestMessage, ResultMes
 use crate::name::RequestName;
 
 use crate::reply::ErrorDetails;
+use crate::value::ErrorKind;
 
 /// Maximum length of a request id in bytes. Each reply repeats the id.
 pub const MAX_REQUEST_ID_BYTES: usize = 1024;
@@ -36,7 +37,7 @@ impl DecodeError {
     pub fn reply(&self) -> Message {
         match &self.request_id {
             Some(_) => {
-                let data = ErrorDetails::of(ErrorDetails::INVALID_REQUEST);
+                let data = ErrorDetails::of(ErrorKind::InvalidRequest);
                 Message::Result(ResultMessage::failed(self.request_id.clone(), self.message.clone(), &data))
             }
             None => Message::Error(ErrorMessage { error: self.message.clone(), request_id: None }),

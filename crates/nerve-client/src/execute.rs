@@ -1,5 +1,6 @@
 //! Executes a prompt and streams its answer.
 
+use nerve_api::value::ParserKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ const CHUNK_QUEUE: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecuteOptions {
     /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the node's.
-    pub parser: Option<String>,
+    pub parser: Option<ParserKind>,
     /// Time limit of the whole turn, including the time in the queue. Default: the node's.
     pub timeout: Option<Duration>,
     /// Fails at once if another turn is running, instead of queueing.

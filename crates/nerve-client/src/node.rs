@@ -1,5 +1,6 @@
 //! A node on a server.
 
+use nerve_api::value::NodeState;
 use std::time::Duration;
 
 use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Turn, TurnAccepted};
@@ -163,9 +164,13 @@ impl RemoteNode {
     ///
     /// # Errors
     /// Any [`ClientError`]; a [`crate::ServerError`] of type `timeout` if no such state is reached in time.
-    pub async fn wait(&self, until: &[&str], timeout: Option<Duration>) -> Result<String, ClientError> {
+    pub async fn wait(
+        &self,
+        until: &[NodeState],
+        timeout: Option<Duration>,
+    ) -> Result<NodeState, ClientError> {
         let (node_id, session_id) = self.ids();
-        let until = States(until.iter().map(|state| state.to_string()).collect());
+        let until = States(until.to_vec());
         let params = WaitNode { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
         Ok(self.client.request(&params).await?.state)
     }
@@ -280,7 +285,7 @@ impl RemoteNode {
     fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInput {
         ExecuteInput {
             session_id: self.session_id.clone(),
-            parser: options.parser.clone(),
+            parser: options.parser,
             stream,
             timeout: options.timeout.map(Seconds::from),
             fail_if_busy: options.fail_if_busy,

@@ -1,5 +1,6 @@
 //! Pending requests of one connection, and the dispatch of incoming messages.
 
+use nerve_api::value::ErrorKind;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -320,7 +321,7 @@ impl Shared {
             }
             None => state.pending.drain().collect(),
         };
-        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorDetails::INVALID_REQUEST));
+        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorKind::InvalidRequest));
         for (id, pending) in pending {
             pending.answer(Err(server_error(error.clone(), Some(id))));
         }

@@ -8,6 +8,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_api::reply::ErrorDetails;
+use nerve_api::value::ErrorKind;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -145,10 +146,10 @@ fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
     let field = |name: &str| problem.get(name).and_then(Value::as_str).map(str::to_string);
     let status = response.status();
     let kind = match status {
-        StatusCode::UNAUTHORIZED => "authentication_error",
-        StatusCode::FORBIDDEN => "permission_error",
-        StatusCode::NOT_FOUND => "not_found_error",
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "busy",
+        StatusCode::UNAUTHORIZED => ErrorKind::Authentication,
+        StatusCode::FORBIDDEN => ErrorKind::Permission,
+        StatusCode::NOT_FOUND => ErrorKind::NotFound,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => ErrorKind::Busy,
         _ => {
             let detail = field("detail").unwrap_or_else(|| {
                 String::from_utf8_lossy(body).trim().chars().take(MAX_QUOTED_CHARS).collect()

@@ -1,5 +1,6 @@
 //! Embedded servers and engines, used as by a program that embeds them.
 
+use nerve_api::value::BackendKind;
 use std::time::Duration;
 
 use nerve_api::request::CreateNode;
@@ -14,7 +15,7 @@ use tokio::net::TcpStream;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 async fn hello(client: &NerveClient) -> Result<String, ClientError> {
-    let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
+    let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
     let node = client.create_node(&params).await?;
     Ok(node.execute("echo hello", &ExecuteOptions::default()).await?.response.text)
 }

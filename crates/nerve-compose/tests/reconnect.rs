@@ -1,6 +1,7 @@
 //! Reconnecting clients over each transport, with real servers that are restarted and connections that are cut.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
+use nerve_api::value::BackendKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Relay {
 }
 
 async fn shell(client: &NerveClient, name: &str) -> RemoteNode {
-    let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new(name) };
+    let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new(name) };
     client.create_node(&params).await.unwrap()
 }
 
@@ -195,7 +196,7 @@ async fn standalone_server_ends_with_the_last_client_clone() {
         let node = copy.create_node(&params).await.unwrap();
         drop(copy);
         assert_eq!(echo(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
-        let pid = node.info().await.unwrap().metadata["pid"].as_str().unwrap().parse().unwrap();
+        let pid = node.info().await.unwrap().metadata["pid"].parse().unwrap();
         pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     };
     // Becomes readable when the process has ended.

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use nerve_api::reply::RunEnded;
+use nerve_api::value::Delivery;
+pub use nerve_api::value::ErrorKind;
 use serde_json::{Map, Value};
-use strum::{EnumString, IntoStaticStr};
 
 use crate::budget::Exceeded;
 
@@ -21,8 +22,8 @@ pub struct EngineError {
     pub screen: Option<String>,
     /// Choices of a blocking dialog.
     pub choices: Box<[String]>,
-    /// Delivery state of the prompt: `typed`, `submitted`, `started` or `unknown`.
-    pub delivery: Option<&'static str>,
+    /// Delivery of the prompt.
+    pub delivery: Option<Delivery>,
     /// Details of a failed run.
     pub details: Option<Box<RunDetails>>,
 }
@@ -49,72 +50,6 @@ impl fmt::Display for EngineError {
             Some(hint) => write!(f, " ({hint})"),
             None => Ok(()),
         }
-    }
-}
-
-/// Kinds of errors. Each has an `error_type` on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
-pub enum ErrorKind {
-    /// A parameter is invalid.
-    #[strum(serialize = "invalid_request_error")]
-    InvalidRequest,
-    /// The object does not exist.
-    #[strum(serialize = "not_found_error")]
-    NotFound,
-    /// The object already exists.
-    #[strum(serialize = "already_exists_error")]
-    AlreadyExists,
-    /// A program failed to start, or ended unexpectedly.
-    #[strum(serialize = "process_error")]
-    Process,
-    /// The node has stopped or is stopping.
-    NodeStopped,
-    /// A dialog of the agent blocks the node.
-    Blocked,
-    /// Another turn is running, or the queue is full.
-    Busy,
-    /// The operation timed out.
-    Timeout,
-    /// The turn was interrupted.
-    Interrupted,
-    /// The delivery of the prompt could not be confirmed.
-    #[strum(serialize = "delivery_error")]
-    Delivery,
-    /// The run was cancelled.
-    Cancelled,
-    /// A budget was exceeded.
-    #[strum(serialize = "budget_exceeded")]
-    Budget,
-    /// A model API, or an agent, returned an error.
-    #[strum(serialize = "api_error")]
-    Api,
-    /// A model API rejected the key.
-    #[strum(serialize = "authentication_error")]
-    Authentication,
-    /// The key of a model API lacks permission.
-    #[strum(serialize = "permission_error")]
-    Permission,
-    /// A model API limits the rate of requests.
-    #[strum(serialize = "rate_limit_error")]
-    RateLimit,
-    /// The connection to a model API failed.
-    #[strum(serialize = "network_error")]
-    Network,
-    /// A bug, or a failure of the machine.
-    #[strum(serialize = "internal_error")]
-    Internal,
-}
-
-impl ErrorKind {
-    /// Returns the `error_type` on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns the kind of an `error_type`; [`ErrorKind::Process`] for unknown ones.
-    pub fn parse(error_type: &str) -> ErrorKind {
-        error_type.parse().unwrap_or(ErrorKind::Process)
     }
 }
 

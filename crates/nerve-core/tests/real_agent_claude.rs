@@ -5,6 +5,7 @@
 mod forks;
 mod talks;
 
+use nerve_api::value::Delivery;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -89,7 +90,7 @@ impl Harness {
     async fn wait(&self, state: StateName) {
         let request = WaitNode {
             node_id: self.node.node.clone(),
-            until: States(vec![state.as_str().to_string()]),
+            until: States(vec![state]),
             timeout: Some(TURN.into()),
             ..WaitNode::default()
         };
@@ -146,7 +147,7 @@ impl Harness {
             states.extend(match event.kind {
                 EventKind::NodeReady { .. } => Some("ready"),
                 EventKind::NodeBusy { .. } => Some("busy"),
-                EventKind::NodeBlocked { kind, .. } => Some(kind),
+                EventKind::NodeBlocked { kind, .. } => Some(kind.as_str()),
                 EventKind::NodeStopped { .. } => Some("stopped"),
                 _ => None,
             });
@@ -191,9 +192,9 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
 
     let hello = harness.ask("hello there").await;
     assert_eq!(hello.text, "You said: hello there");
-    assert_eq!(hello.delivery, "started");
+    assert_eq!(hello.delivery, Delivery::Started);
     assert!(hello.is_complete && hello.is_ready, "{hello:?}");
-    assert_eq!(hello.source, "transcript");
+    assert_eq!(hello.source.as_str(), "transcript");
     assert!(harness.request_texts().contains("hello there"));
     let states = harness.states();
     assert!(states.contains(&"busy") && states.last() == Some(&"ready"), "{states:?}");

@@ -1,6 +1,7 @@
 //! Answers to requests: the outcome of a request as a result message.
 
 use nerve_api::reply::{Authenticated, ErrorDetails, RunEnded, Stopped, Subscribed};
+use nerve_api::value::ErrorKind;
 use nerve_api::{Message, RequestId, RequestName, ResultMessage, framing};
 use nerve_core::engine::{RequestContext, Warnings};
 use nerve_core::error::EngineError;
@@ -149,7 +150,7 @@ fn json(value: &impl Serialize) -> Value {
 pub(crate) fn too_large(request_id: Option<RequestId>, error: &framing::TooLarge) -> ResultMessage {
     let details = ErrorDetails {
         hint: Some("request fewer entries or lines".to_string()),
-        ..ErrorDetails::of("too_large")
+        ..ErrorDetails::of(ErrorKind::TooLarge)
     };
     ResultMessage::failed(request_id, error.to_string(), &details)
 }
@@ -157,7 +158,7 @@ pub(crate) fn too_large(request_id: Option<RequestId>, error: &framing::TooLarge
 /// The failure of a run that succeeded and whose results are too large.
 fn results_too_large(run: &RunEnded) -> (String, ErrorDetails) {
     let hint = run.journal.as_ref().map(|journal| format!("its journal contains the results: {journal}"));
-    let details = ErrorDetails { hint, ..ErrorDetails::of("too_large") };
+    let details = ErrorDetails { hint, ..ErrorDetails::of(ErrorKind::TooLarge) };
     (format!("run '{}' is {}, but its results are too large for a reply", run.run_id, run.status), details)
 }
 

@@ -1,13 +1,17 @@
-//! Values that all crates share: time, sizes, terminal events, answers, and the rule for names.
+//! Values that all crates share: time, sizes, terminal events, answers, signals of agents, and the rule for names.
 //!
 //! Nothing here does I/O or reads a clock.
 #![warn(missing_docs)]
+
+#[macro_use]
+mod text_value;
 
 mod answer;
 mod event;
 mod exit_status;
 mod foreground;
 pub mod name;
+mod signal;
 mod size;
 mod time;
 
@@ -15,5 +19,6 @@ pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
 pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
 pub use foreground::Foreground;
+pub use signal::{BlockKind, Delivery, SignalSource};
 pub use size::Size;
 pub use time::TsNs;

@@ -7,6 +7,7 @@ mod agent_sessions;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
+use nerve_api::value::ResponseSource;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -123,7 +124,7 @@ async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) 
             wrong += 1;
             eprintln!("{what}: turn {turn} was answered {:?} ({})", response.text, response.source);
         }
-        screened += usize::from(response.source == "screen");
+        screened += usize::from(response.source == ResponseSource::Screen);
     }
     node.stop("measured").await;
     model.shutdown().await?;

@@ -82,7 +82,7 @@ impl fmt::Display for Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
         Failure {
-            code: code_of(error.kind.as_str()),
+            code: code_of(error.kind),
             message: error.message,
             hint: error.hint,
             screen: error.screen,
@@ -95,7 +95,7 @@ impl From<&ClientError> for Failure {
     fn from(error: &ClientError) -> Failure {
         match error {
             ClientError::Server(error) => Failure {
-                code: code_of(&error.error_type),
+                code: code_of(error.error_type),
                 message: error.message.clone(),
                 hint: error.hint.clone(),
                 screen: error.screen.clone(),
@@ -109,19 +109,14 @@ impl From<&ClientError> for Failure {
     }
 }
 
-/// Returns the exit code of an `error_type` (see [`ErrorKind::as_str`]).
-pub(crate) fn code_of(error_type: &str) -> u8 {
-    let is = |kind: ErrorKind| kind.as_str() == error_type;
-    if is(ErrorKind::NotFound) {
-        NOT_FOUND
-    } else if is(ErrorKind::Timeout) {
-        TIMED_OUT
-    } else if is(ErrorKind::Blocked) {
-        BLOCKED
-    } else if is(ErrorKind::InvalidRequest) {
-        USAGE
-    } else {
-        FAILED
+/// Returns the exit code of an error.
+pub(crate) fn code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::Timeout => TIMED_OUT,
+        ErrorKind::Blocked => BLOCKED,
+        ErrorKind::InvalidRequest => USAGE,
+        _ => FAILED,
     }
 }
 

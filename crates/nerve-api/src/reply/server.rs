@@ -4,14 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::run::RunEnded;
+use crate::value::{Delivery, ErrorKind};
 
 /// Details of an error: the `data` of a failed result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorDetails {
-    /// Kind of error: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
+    /// Kind of error.
     #[serde(default)]
-    pub error_type: String,
+    pub error_type: ErrorKind,
     /// Hint on how to solve the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -21,9 +22,9 @@ pub struct ErrorDetails {
     /// Choices of the dialog that blocks the node, if there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// Delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
+    /// Delivery of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<String>,
+    pub delivery: Option<Delivery>,
     /// The budget that stopped a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<BudgetExceeded>,
@@ -47,12 +48,9 @@ pub struct BudgetExceeded {
 }
 
 impl ErrorDetails {
-    /// The `error_type` of an invalid request.
-    pub const INVALID_REQUEST: &'static str = "invalid_request_error";
-
     /// Creates an error of a kind, without further details.
-    pub fn of(error_type: impl Into<String>) -> ErrorDetails {
-        ErrorDetails { error_type: error_type.into(), ..ErrorDetails::default() }
+    pub fn of(error_type: ErrorKind) -> ErrorDetails {
+        ErrorDetails { error_type, ..ErrorDetails::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reconnecting: resent requests, and continuity of event streams.
 
+use nerve_api::value::NodeState;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -385,7 +386,7 @@ async fn closed_client_ends_pending_connects() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let copy = client.clone();
-    let pending = tokio::spawn(async move { copy.node("a", None).wait(&["ready"], None).await });
+    let pending = tokio::spawn(async move { copy.node("a", None).wait(&[NodeState::Ready], None).await });
     peer.request().await;
     client.close();
     let error = unanswered(pending.await.unwrap().unwrap_err());

@@ -1,5 +1,6 @@
 //! A conversation with a model as a node.
 
+use nerve_api::reply::NodeMetadata;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -328,11 +329,10 @@ impl ChatNode {
         }
         NodeInfo {
             id: inner.node.node.clone(),
-            session: inner.node.session.clone().unwrap_or_default(),
-            kind: "chat",
+            kind: "chat".to_string(),
             state: self.state(),
             persistent: true,
-            metadata,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }
 

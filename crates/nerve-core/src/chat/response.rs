@@ -1,5 +1,6 @@
 //! Builds the response of a finished turn of a conversation.
 
+use nerve_api::value::{Delivery, ResponseSource};
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::{Section, SectionKind, Tokens};
@@ -51,8 +52,8 @@ pub(super) fn response(
         usage: None,
         is_complete: done.finish != LENGTH,
         is_ready: true,
-        source: "api",
-        delivery: "started",
+        source: ResponseSource::Api,
+        delivery: Delivery::Started,
         ended_by: format!("api: {}", done.finish),
         bytes: (0, done.bytes),
         time,

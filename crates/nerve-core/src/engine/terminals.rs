@@ -129,16 +129,15 @@ impl Engine {
         request: ExplainNode,
         _: RequestContext,
     ) -> Result<NodeExplanation, EngineError> {
-        let explanation = self.terminal(&node_ref(request.node_id, request.session_id))?.explain().await?;
-        Ok(explanation.into())
+        self.terminal(&node_ref(request.node_id, request.session_id))?.explain().await
     }
 
     /// Waits until a node is in one of the states. Returns at once if it is.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (unknown state), Timeout, NodeStopped.
+    /// NotFound, Timeout, NodeStopped.
     pub async fn wait_node(&self, request: WaitNode, _: RequestContext) -> Result<ReachedState, EngineError> {
-        let until = specs::states(&request.until.0)?;
+        let until = request.until.0;
         let timeout = request.timeout.map(Seconds::duration);
         let node = self.node(&node_ref(request.node_id, request.session_id))?;
         let state = if let Some(node) = node.as_terminal() {
@@ -150,7 +149,7 @@ impl Engine {
         } else {
             node.info().state
         };
-        Ok(ReachedState { state: state.as_str().to_string() })
+        Ok(ReachedState { state })
     }
 
     /// Answers the dialog of a blocked node. With `wait`, returns the turn that the dialog had interrupted, if there is one.

@@ -5,6 +5,8 @@
 mod chunks;
 mod tail;
 
+use nerve_api::reply::NodeMetadata;
+use nerve_api::value::{Delivery, ResponseSource};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
@@ -343,8 +345,13 @@ impl BashNode {
         if let Some(cwd) = &inner.cwd {
             metadata.insert("cwd".into(), cwd.display().to_string());
         }
-        let (id, session) = (inner.node.node.clone(), inner.node.session.clone().unwrap_or_default());
-        NodeInfo { id, session, kind: "bash", state: self.state(), persistent: false, metadata }
+        NodeInfo {
+            id: inner.node.node.clone(),
+            kind: "bash".to_string(),
+            state: self.state(),
+            persistent: false,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
+        }
     }
 
     fn state(&self) -> StateName {
@@ -505,8 +512,8 @@ impl BashNode {
             usage: None,
             is_complete: true,
             is_ready: true,
-            source: "process",
-            delivery: "started",
+            source: ResponseSource::Process,
+            delivery: Delivery::Started,
             ended_by: READY_EVIDENCE.into(),
             bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,

@@ -68,8 +68,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     fn info(&self) -> NodeInfo {
         NodeInfo {
             id: self.id().to_string(),
-            session: String::new(),
-            kind: self.kind(),
+            kind: self.kind().to_string(),
             state: StateName::Ready,
             persistent: self.is_persistent(),
             metadata: Default::default(),

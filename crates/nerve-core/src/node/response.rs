@@ -1,5 +1,6 @@
 //! Builds the response of a finished turn.
 
+use nerve_api::value::ResponseSource;
 use std::collections::BTreeMap;
 
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
@@ -142,8 +143,8 @@ pub(super) fn response_from_screen(
         usage: None,
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready: ready,
-        source: "screen",
-        delivery: end.delivery.max(Delivery::Typed).as_str(),
+        source: ResponseSource::Screen,
+        delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),
         bytes: end.span.bytes,
         time: end.time,

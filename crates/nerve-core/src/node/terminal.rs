@@ -1,5 +1,6 @@
 //! The handle of a terminal node: the operations on a program on a terminal.
 
+use nerve_api::reply::{NodeExplanation, NodeMetadata};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +20,7 @@ use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture};
 use crate::cancellation::{CancellationToken, cancelled};
-use crate::command::{
-    BackendKind, Choice, CommandLine, Explanation, NodeInfo, NodeRef, NodeSpec, Response, StateName,
-};
+use crate::command::{BackendKind, Choice, CommandLine, NodeInfo, NodeRef, NodeSpec, Response, StateName};
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -536,10 +535,10 @@ impl TerminalNode {
     ///
     /// # Errors
     /// NodeStopped.
-    pub async fn explain(&self) -> Result<Explanation, EngineError> {
-        let mut explanation = self.request(|reply| Request::Explain { reply }).await?;
-        explanation.info = self.info();
-        Ok(explanation)
+    pub async fn explain(&self) -> Result<NodeExplanation, EngineError> {
+        let explanation = self.request(|reply| Request::Explain { reply }).await?;
+        let NodeInfo { state, metadata, .. } = self.info();
+        Ok(NodeExplanation { state, metadata, ..explanation })
     }
 
     /// Focuses the node's pane in its multiplexer.
@@ -662,11 +661,10 @@ impl TerminalNode {
         }
         NodeInfo {
             id: inner.node.node.clone(),
-            session: inner.node.session.clone().unwrap_or_default(),
-            kind: inner.kind,
+            kind: inner.kind.to_string(),
             state: status.name(),
             persistent: true,
-            metadata,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }
 

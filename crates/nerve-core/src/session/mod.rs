@@ -20,7 +20,7 @@ use crate::node::{NodeHandle, state_of};
 use nerve_host::clock::Clock;
 
 /// The session that always exists.
-pub const DEFAULT: &str = "default";
+pub use nerve_api::DEFAULT_SESSION as DEFAULT;
 /// Maximum time for all nodes of a session together to start or to stop.
 pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -227,15 +227,17 @@ impl Session {
             .nodes()
             .iter()
             .map(|(name, node)| {
-                let mut dict = node.info().to_dict();
-                dict["name"] = Value::from(name.as_str());
-                dict
+                let NodeInfo { id, kind, state, persistent, metadata } = node.info();
+                json!({
+                    "id": id, "type": kind, "state": state, "persistent": persistent, "metadata": *metadata,
+                    "name": name,
+                })
             })
             .collect();
-        let SessionInfo { name, description, tags, created, .. } = self.info();
+        let SessionInfo { name, description, tags, created_at, .. } = self.info();
         json!({
             "id": name, "name": name, "description": description, "tags": tags,
-            "created_at": created.0 as f64 / 1e9, "nodes": nodes,
+            "created_at": created_at, "nodes": nodes,
         })
     }
 
@@ -256,7 +258,7 @@ impl Session {
             tags: state.tags.clone(),
             nodes,
             graphs,
-            created: self.inner.created,
+            created_at: self.inner.created.seconds(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Event streams of runs.
 
+use nerve_core::error::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ async fn steps_have_start_and_end_events() {
     );
     assert_eq!(
         (collected[7].kind, &collected[7].data),
-        (StepEventKind::Error { error_type: "process_error" }, &json!("no"))
+        (StepEventKind::Error { error_type: ErrorKind::Process }, &json!("no"))
     );
     assert!(collected.is_sorted_by_key(|event| event.at));
     assert!(events.next().await.is_none());

@@ -1,5 +1,6 @@
 //! Terminal nodes with shells and REPLs.
 
+use nerve_api::value::Delivery;
 use std::time::{Duration, Instant};
 
 use nerve_api::request::CreateSession;
@@ -19,7 +20,7 @@ async fn each_of_many_fast_turns_has_its_own_answer() {
         assert_eq!(response.text, n.to_string());
         assert_eq!(response.attributes["exit_code"], "0");
         assert!(response.is_complete && response.is_ready);
-        assert_eq!(response.delivery, "started");
+        assert_eq!(response.delivery, Delivery::Started);
     }
     harness.stop("sh").await;
 }
@@ -527,6 +528,6 @@ async fn slow_shell_is_not_ready_before_its_prompt() {
     std::fs::write(&rc, "sleep 1.2; echo welcome; sleep 0.6; PS1='late> '\n").unwrap();
     harness.start("sh", &["bash", "--rcfile", &rc.display().to_string()]).await;
     let first = harness.ask("sh", "echo first").await;
-    assert_eq!((first.text.as_str(), first.delivery), ("first", "started"), "{first:?}");
+    assert_eq!((first.text.as_str(), first.delivery), ("first", Delivery::Started), "{first:?}");
     harness.stop("sh").await;
 }

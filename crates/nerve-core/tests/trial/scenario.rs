@@ -1,5 +1,6 @@
 //! The scenario, one function per behaviour.
 
+use nerve_api::value::Delivery;
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
@@ -87,7 +88,7 @@ fn expect(holds: bool, what: &str, response: &impl Debug) -> Result<(), String> 
 /// Runs a turn and checks that it started and ended properly.
 async fn ask(harness: &Harness, prompt: &str) -> Result<Response, String> {
     let response = harness.ask(prompt).await.map_err(describe)?;
-    expect(response.delivery == "started", "no start was detected", &response)?;
+    expect(response.delivery == Delivery::Started, "no start was detected", &response)?;
     expect(response.is_ready && response.is_complete, "no end was detected", &response)?;
     Ok(response)
 }

@@ -1,5 +1,6 @@
 //! Tools that wait for an agent.
 
+use nerve_api::value::ErrorKind;
 use std::time::Duration;
 
 use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted, TurnResponse};
@@ -143,7 +144,7 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
     let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
-    let error_type = error_type.unwrap_or_else(|| "internal_error".to_string());
+    let error_type = error_type.unwrap_or(ErrorKind::Internal).to_string();
     let screen = screen.map(Into::into);
     Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
 }

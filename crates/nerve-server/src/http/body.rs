@@ -1,5 +1,6 @@
 //! Reads request bodies with limits of size and time.
 
+use nerve_api::value::ErrorKind;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -30,7 +31,7 @@ pub(crate) struct ReceivedBody {
 pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody, Problem> {
     let too_long = || {
         let detail = format!("a body holds at most {MAX_LINE_BYTES} bytes");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::TooLarge, detail)
     };
     let announced = hyper::body::Body::size_hint(&body).lower();
     if announced > MAX_LINE_BYTES as u64 {
@@ -42,7 +43,8 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody
         Some(_) => (budget.body(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?, MAX_LINE_BYTES),
         None => (budget.body(SMALL).await?, SMALL),
     };
-    let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time");
+    let late =
+        || Problem::new(StatusCode::REQUEST_TIMEOUT, ErrorKind::Timeout, "the body did not come in time");
     let deadline = Instant::now() + BODY_TIMEOUT;
     // Grows with the received data, not with the announced length.
     let mut bytes = Vec::new();

@@ -4,6 +4,7 @@
 //! reservation from another pool. A large body therefore never waits for more memory while it holds some, and
 //! small bodies never wait for large ones.
 
+use nerve_api::value::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +89,7 @@ fn kib(bytes: usize) -> Option<u32> {
 async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
     let busy = || {
         let detail = "server busy: no memory left for request and response bodies";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("retry in a few seconds")
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, detail).hint("retry in a few seconds")
     };
     let count = kib(bytes).ok_or_else(busy)?;
     let permit = tokio::time::timeout(MEMORY_TIMEOUT, from.clone().acquire_many_owned(count)).await;

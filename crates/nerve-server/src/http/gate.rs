@@ -1,5 +1,6 @@
 //! The middleware in front of all routes: checks Host, Origin and token before the body is read.
 
+use nerve_api::value::ErrorKind;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -103,7 +104,8 @@ impl ConnectionAuth {
         match &mut *auth_state {
             AuthState::Authenticated(_, shown) => *shown = credential,
             AuthState::Unauthenticated(_) => {
-                let too_many = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.reject());
+                let too_many =
+                    || Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, clients.reject());
                 *auth_state =
                     AuthState::Authenticated(clients.try_acquire().ok_or_else(too_many)?, credential);
             }
@@ -182,11 +184,11 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
         > MAX_HEAD_BYTES
     {
         let detail = format!("path and headers hold at most {MAX_HEAD_BYTES} bytes");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
     if request.headers.len() > MAX_HEADERS {
         let detail = format!("a request has at most {MAX_HEADERS} headers");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ErrorKind::TooLarge, detail));
     }
     let host = host(request)?;
     if !gate.hosts.allows(&host) {
@@ -289,13 +291,13 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
 /// Handles an unknown path.
 pub(crate) async fn not_found(request: Request) -> Problem {
     let path = super::query::short(request.uri().path());
-    Problem::new(StatusCode::NOT_FOUND, "not_found_error", format!("there is no {path}")).hint("see /docs")
+    Problem::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, format!("there is no {path}")).hint("see /docs")
 }
 
 /// Handles a known path with the wrong method.
 pub(crate) async fn wrong_method(request: Request) -> Problem {
     let detail = format!("{} is not for this path", request.method());
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", detail).hint("see /docs")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, ErrorKind::InvalidRequest, detail).hint("see /docs")
 }
 
 #[cfg(test)]

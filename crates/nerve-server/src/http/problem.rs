@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use nerve_api::ResultMessage;
+use nerve_api::value::ErrorKind;
 use nerve_core::error::EngineError;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use super::request_id::RequestId;
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
-    error_type: String,
+    error_type: ErrorKind,
     pub(crate) detail: String,
     pub(crate) hint: Option<String>,
     /// Further details: screen, choices, delivery, a run …
@@ -22,10 +23,10 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, error_type: &str, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, error_type: ErrorKind, detail: impl Into<String>) -> Problem {
         Problem {
             status,
-            error_type: error_type.to_string(),
+            error_type,
             detail: detail.into(),
             hint: None,
             data: Box::default(),
@@ -35,28 +36,27 @@ impl Problem {
 
     /// The request is invalid.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::BAD_REQUEST, "invalid_request_error", detail)
+        Problem::new(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, detail)
     }
 
     /// A bug in nerve.
     pub(crate) fn internal(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Internal, detail)
     }
 
     /// The client lacks permission.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::FORBIDDEN, "permission_error", detail)
+        Problem::new(StatusCode::FORBIDDEN, ErrorKind::Permission, detail)
     }
 
     /// The client could not be authenticated.
     pub(crate) fn not_let_in(error: &EngineError) -> Problem {
-        let error_type = error.kind.as_str();
-        let status = match error_type {
-            "authentication_error" => StatusCode::UNAUTHORIZED,
-            "rate_limit_error" => StatusCode::TOO_MANY_REQUESTS,
+        let status = match error.kind {
+            ErrorKind::Authentication => StatusCode::UNAUTHORIZED,
+            ErrorKind::RateLimit => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let problem = Problem::new(status, error_type, error.message.clone());
+        let problem = Problem::new(status, error.kind, error.message.clone());
         Problem { hint: error.hint.clone(), ..problem }
     }
 
@@ -70,8 +70,9 @@ impl Problem {
             _ => None,
         };
         let (error_type, hint) = (text("error_type").unwrap_or_default(), text("hint"));
+        let error_type = error_type.parse().unwrap_or_default();
         let detail = result.error.unwrap_or_default();
-        let problem = Problem::new(status_of(&error_type), &error_type, detail);
+        let problem = Problem::new(status_of(error_type), error_type, detail);
         Problem { hint, data: Box::new(data), warnings: result.warnings, ..problem }
     }
 
@@ -128,60 +129,40 @@ impl IntoResponse for Problem {
 
 /// Returns the status of a request that failed. Errors of a program or a model's API are gateway errors: 401 is for nerve's own
 /// token.
-fn status_of(error_type: &str) -> StatusCode {
-    match error_type {
-        "invalid_request_error" => StatusCode::BAD_REQUEST,
-        "not_found_error" => StatusCode::NOT_FOUND,
-        "already_exists_error"
-        | "node_stopped"
-        | "blocked"
-        | "busy"
-        | "interrupted"
-        | "cancelled"
-        | "budget_exceeded" => StatusCode::CONFLICT,
-        "process_error" | "too_large" => StatusCode::UNPROCESSABLE_ENTITY,
-        "timeout" => StatusCode::GATEWAY_TIMEOUT,
-        "delivery_error"
-        | "api_error"
-        | "authentication_error"
-        | "permission_error"
-        | "rate_limit_error"
-        | "network_error" => StatusCode::BAD_GATEWAY,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+fn status_of(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::InvalidRequest => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::AlreadyExists
+        | ErrorKind::NodeStopped
+        | ErrorKind::Blocked
+        | ErrorKind::Busy
+        | ErrorKind::Interrupted
+        | ErrorKind::Cancelled
+        | ErrorKind::Budget => StatusCode::CONFLICT,
+        ErrorKind::Process | ErrorKind::TooLarge => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ErrorKind::Delivery
+        | ErrorKind::Api
+        | ErrorKind::Authentication
+        | ErrorKind::Permission
+        | ErrorKind::RateLimit
+        | ErrorKind::Network => StatusCode::BAD_GATEWAY,
+        ErrorKind::Lost | ErrorKind::Internal | ErrorKind::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::error::ErrorKind;
-
     use super::*;
 
     #[test]
     fn only_bugs_are_internal_errors() {
-        for kind in [
-            ErrorKind::InvalidRequest,
-            ErrorKind::NotFound,
-            ErrorKind::AlreadyExists,
-            ErrorKind::Process,
-            ErrorKind::NodeStopped,
-            ErrorKind::Blocked,
-            ErrorKind::Busy,
-            ErrorKind::Timeout,
-            ErrorKind::Interrupted,
-            ErrorKind::Delivery,
-            ErrorKind::Cancelled,
-            ErrorKind::Budget,
-            ErrorKind::Api,
-            ErrorKind::Authentication,
-            ErrorKind::Permission,
-            ErrorKind::RateLimit,
-            ErrorKind::Network,
-        ] {
-            let status = status_of(kind.as_str());
-            assert!(status.is_client_error() || status.as_u16() > 500, "{kind:?}: {status}");
+        for kind in ErrorKind::names().map(|name| name.parse().unwrap()) {
+            let status = status_of(kind);
+            let is_bug = matches!(kind, ErrorKind::Internal | ErrorKind::Lost);
+            assert_eq!(status == StatusCode::INTERNAL_SERVER_ERROR, is_bug, "{kind:?}: {status}");
             assert_ne!(status, StatusCode::UNAUTHORIZED);
         }
-        assert_eq!(status_of(ErrorKind::Internal.as_str()), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

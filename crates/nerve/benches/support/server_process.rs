@@ -1,6 +1,7 @@
 //! The release binary as a server in the foreground, with its own home.
 #![allow(dead_code, reason = "shared by benchmarks, none uses all of it")]
 
+use nerve_api::value::NodeState;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -101,6 +102,8 @@ pub(crate) async fn bash_in(
     params.env.insert("PS1".to_string(), prompt.to_string());
     configure(&mut params);
     let node = client.create_node(&params).await?;
-    node.wait(&["ready"], Some(PATIENCE)).await.with_context(|| format!("{id} does not become ready"))?;
+    node.wait(&[NodeState::Ready], Some(PATIENCE))
+        .await
+        .with_context(|| format!("{id} does not become ready"))?;
     Ok(node)
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use nerve_api::request::CreateSession;
+use nerve_api::value::ErrorKind;
 use nerve_client::{ClientError, ExecuteOptions, StreamItem};
 use nerve_core::session::DEFAULT;
 
@@ -187,7 +188,7 @@ impl Shell {
         let found = self.wait_briefly(async { Ok(client.session(Some(&name)).await) }).await?;
         match found {
             Ok(_) => {}
-            Err(ClientError::Server(error)) if error.error_type == "not_found_error" => {
+            Err(ClientError::Server(error)) if error.error_type == ErrorKind::NotFound => {
                 let params = CreateSession { name: name.clone(), ..CreateSession::default() };
                 self.wait_briefly(async { Ok(client.create_session(&params).await?) }).await?;
                 out::line(format_args!("session '{name}' created"))?;

@@ -1,5 +1,6 @@
 //! The task of a terminal node. It serialises output, requests, timers and the child's exit.
 
+use nerve_api::reply::NodeExplanation;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use self::shutdown::Stopping;
 use super::hooks::{HookSocket, Message};
 use super::queue::{ActiveTurn, PromptQueue};
 use super::terminal::{Prompt, Status, TerminalSpec};
-use crate::command::{Choice, EventKind, Explanation, Response};
+use crate::command::{Choice, EventKind, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
 use crate::executions::ExecutionLog;
@@ -75,7 +76,7 @@ pub(super) enum Request {
         reply: AnswerReply,
     },
     Explain {
-        reply: oneshot::Sender<Explanation>,
+        reply: oneshot::Sender<NodeExplanation>,
     },
     Focus {
         reply: oneshot::Sender<Result<(), EngineError>>,
@@ -621,7 +622,7 @@ impl<B: Backend> Actor<B> {
             AgentState::Busy => EventKind::NodeBusy { evidence },
             AgentState::Blocked { kind, choices } => {
                 self.fail_blocked_turn();
-                EventKind::NodeBlocked { kind: kind.as_str(), choices, evidence }
+                EventKind::NodeBlocked { kind, choices, evidence }
             }
             AgentState::Suspended { until } => {
                 self.fail_blocked_turn();

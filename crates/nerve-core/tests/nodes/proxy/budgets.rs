@@ -1,5 +1,6 @@
 //! Budgets: that of a graph stops a running turn, that of a proxy rejects requests.
 
+use nerve_api::value::RunStatus;
 use std::time::{Duration, Instant};
 
 use nerve_api::reply::{RunEnded, RunReply};
@@ -18,7 +19,7 @@ async fn run(harness: &ProxyHarness, graph: Value) -> RunEnded {
         Err(error) => {
             let message = error.to_string();
             let ended = *error.details.unwrap().ended.unwrap();
-            assert!(!message.is_empty() && ended.status != "completed", "{ended:?}");
+            assert!(!message.is_empty() && ended.status != RunStatus::Completed, "{ended:?}");
             ended
         }
         other => panic!("{other:?}"),
@@ -49,7 +50,7 @@ async fn exhausted_graph_budget_stops_the_turn() {
     ] {
         let started = Instant::now();
         let ended = run(&harness, graph(&harness, &budget, &steps)).await;
-        assert_eq!(ended.status, "failed", "{ended:?}");
+        assert_eq!(ended.status.as_str(), "failed", "{ended:?}");
         let run = GetRun { run_id: ended.run_id.clone(), last: None };
         let error = harness.nodes.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
         assert!(error.contains(expected), "{error}");
@@ -64,7 +65,7 @@ async fn usage_of_a_step_is_traced_and_counted_once() {
     let script = harness.script();
     let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; {script} two") }]);
     let ended = run(&harness, graph(&harness, &json!({ "max_tokens": 1_000_000 }), &steps)).await;
-    assert_eq!(ended.status, "completed", "{ended:?}");
+    assert_eq!(ended.status.as_str(), "completed", "{ended:?}");
     let trace = ended.trace.unwrap();
     let step = &trace["steps"][0];
     let usage = &step["output"]["usage"];

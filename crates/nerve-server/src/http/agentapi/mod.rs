@@ -6,6 +6,7 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
+use nerve_api::value::ErrorKind;
 use nerve_api::{RequestName, ResultMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -150,7 +151,7 @@ impl Agent {
         let state = self.ask(RequestName::GetNode, Value::Null).await?["state"].take();
         if state != "ready" {
             let detail = format!("the agent is {}, not ready", state.as_str().unwrap_or("unknown"));
-            return Err(Problem::new(StatusCode::CONFLICT, "busy", detail)
+            return Err(Problem::new(StatusCode::CONFLICT, ErrorKind::Busy, detail)
                 .hint("wait until its status is stable; answer a dialog with a message of type raw"));
         }
         let node = self.node.get("node_id").and_then(Value::as_str).map(str::to_string);
@@ -161,8 +162,9 @@ impl Agent {
             self.ask(RequestName::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
         let result = begun.await?["result_id"].take();
         let deadline = Instant::now() + START_TIMEOUT;
-        let late =
-            |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent did not start in time");
+        let late = |_| {
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Timeout, "the agent did not start in time")
+        };
         loop {
             for (_, line) in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
                 let event: Value = serde_json::from_slice(&line).unwrap_or_default();
@@ -187,7 +189,7 @@ impl Agent {
         );
         let (ResultMessage { data, .. }, _share) = ended.await?;
         match data.get("response").is_none_or(Value::is_null).then(|| data["error"].as_str()).flatten() {
-            Some(error) => Err(Problem::new(StatusCode::CONFLICT, "delivery_error", error)),
+            Some(error) => Err(Problem::new(StatusCode::CONFLICT, ErrorKind::Delivery, error)),
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Environment and proxy that a branch inherits from the recorded node. The recording stores only names; the values
 //! come from the server that created the recorded node, as long as it still knows that node.
 
+use nerve_api::value::NodeState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -129,14 +130,14 @@ impl RecordedNode {
             Some(path) => is_same(Path::new(&path), &self.recording),
             None => {
                 let cwd = fact(node, "cwd").map(PathBuf::from);
-                node.state == "created" && cwd.is_some() && cwd == self.cwd
+                node.state == NodeState::Created && cwd.is_some() && cwd == self.cwd
             }
         }
     }
 }
 
 fn fact(node: &NodeInfo, name: &str) -> Option<String> {
-    node.metadata.get(name).and_then(|value| value.as_str()).map(str::to_string)
+    node.metadata.get(name).cloned()
 }
 
 impl InheritedSettings {

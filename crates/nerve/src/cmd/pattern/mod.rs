@@ -22,7 +22,7 @@ use self::turn_display::TurnDisplay;
 use super::prompt;
 use super::server::connect;
 use crate::cli::local::Prompt;
-use crate::cli::node::{Seconds, name_of};
+use crate::cli::node::Seconds;
 use crate::cli::pattern::{PatternArgs, PatternCommand};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: PatternArgs) -> Result<()> {
     let display = Arc::new(TurnDisplay::new());
     let mut execution =
         ExecutionContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
-    execution.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
+    execution.parser = args.parser;
     if display.streams() {
         let display = Arc::clone(&display);
         execution = execution.with_chunks(Arc::new(move |chunk| display.chunk(chunk)));
