@@ -14,6 +14,7 @@
 //! use nerve_client::{ExecuteOptions, NerveClient};
 //! use nerve_compose::{create_standalone, engine_config};
 //! # use nerve_api::request::{CommandLine, CreateNode};
+//! # use nerve_api::value::BackendKind;
 //! # use nerve_server::paths::ServerPaths;
 //!
 //! # let home = tempfile::tempdir()?;

@@ -47,6 +47,7 @@ impl Standalone {
 /// use nerve_client::{ExecuteOptions, NerveClient};
 /// use nerve_compose::{StandaloneClient, engine_config};
 /// # use nerve_api::request::CreateNode;
+/// # use nerve_api::value::BackendKind;
 /// # use nerve_server::paths::ServerPaths;
 ///
 /// # let home = tempfile::tempdir()?;
