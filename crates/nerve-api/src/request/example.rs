@@ -173,7 +173,7 @@ fn result(with_response: bool) -> Value {
 
 fn graph() -> Value {
     json!({
-        "id": "review",
+        "graph": "review",
         "steps": [
             { "id": "read", "node": "me", "input": "Review {{ input }}" },
             { "id": "ok", "gate": { "question": "Ship it?", "choices": ["yes", "no"] }, "depends_on": ["read"] },
