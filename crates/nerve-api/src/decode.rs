@@ -5,9 +5,8 @@ use serde_json::{Map, Value};
 use crate::framing::MAX_LINE_BYTES;
 use crate::message::{ErrorMessage, Message, RequestId, RequestMessage, ResultMessage};
 use crate::name::RequestName;
-use crate::{ErrorKind, legacy};
-
 use crate::reply::ErrorDetails;
+use crate::{ErrorKind, legacy};
 
 /// Maximum length of a request id in bytes. Each reply repeats the id.
 pub const MAX_REQUEST_ID_BYTES: usize = 1024;

@@ -13,6 +13,7 @@
 //! | [`request`] | a struct per request, and the list of all requests |
 //! | [`reply`] | a struct per reply; errors |
 //! | [`message`] | the objects on the wire: request, result, error, event |
+//! | [`value`] | closed sets of values: states, kinds, sources |
 //! | [`event`] | names of events |
 //! | [`name`] | names of requests: parsing and suggestions |
 //! | [`legacy`] | names that the first nerve used |
@@ -30,6 +31,7 @@ pub mod message;
 pub mod name;
 pub mod reply;
 pub mod request;
+pub mod value;
 
 pub use decode::{DecodeError, decode_request};
 pub use event::EventType;
@@ -39,6 +41,9 @@ pub use message::{
 pub use nerve_types::ErrorKind;
 pub use reply::Reply;
 pub use request::{Request, RequestName};
+
+/// Name of the session that every server has.
+pub const DEFAULT_SESSION: &str = "default";
 
 /// A type that has a JSON Schema if the feature `schema` is enabled.
 #[cfg(feature = "schema")]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use nerve_api::ErrorKind;
 use nerve_api::reply::{BudgetExceeded, ErrorDetails, RunEnded};
+use nerve_api::value::Delivery;
 
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +71,7 @@ impl ClientError {
             ClientError::Io { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
             }
-            ClientError::Server(error) => {
-                matches!(error.kind(), Some(ErrorKind::Busy | ErrorKind::RateLimit))
-            }
+            ClientError::Server(error) => matches!(error.error_type, ErrorKind::Busy | ErrorKind::RateLimit),
             ClientError::Protocol(_) => false,
         }
     }
@@ -133,16 +132,16 @@ impl fmt::Display for UnansweredRequest {
 pub struct ServerError {
     /// Error message.
     pub message: String,
-    /// Error type: `not_found_error`, `timeout`, `blocked` …; empty if unknown.
-    pub error_type: String,
+    /// Kind of error.
+    pub error_type: ErrorKind,
     /// Hint on how to solve the problem.
     pub hint: Option<String>,
     /// The terminal's screen, if it explains the error.
     pub screen: Option<String>,
     /// The choices of the dialog that blocks the node.
     pub choices: Vec<String>,
-    /// Delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
-    pub delivery: Option<String>,
+    /// Delivery of the prompt.
+    pub delivery: Option<Delivery>,
     /// The budget that stopped a run.
     pub exceeded: Option<BudgetExceeded>,
     /// The graph run that failed or was cancelled, with its partial results.
@@ -152,11 +151,6 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// Returns the kind of error; `None` if it is not known to this version.
-    pub fn kind(&self) -> Option<ErrorKind> {
-        self.error_type.parse().ok()
-    }
-
     pub(crate) fn new(message: Option<String>, data: ErrorDetails) -> ServerError {
         let ErrorDetails { error_type, hint, screen, choices, delivery, exceeded, run } = data;
         let message = message.unwrap_or_else(|| "the server gave no reason".to_string());

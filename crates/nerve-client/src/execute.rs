@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nerve_api::reply::Turn;
 use nerve_api::request::ConversationOptions;
+use nerve_api::value::ParserKind;
 use tokio::sync::mpsc;
 
 use crate::chunks::Chunk;
@@ -16,7 +17,7 @@ use crate::pending::{PendingReply, Reply};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecuteOptions {
     /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the node's.
-    pub parser: Option<String>,
+    pub parser: Option<ParserKind>,
     /// Time limit of the whole turn, including the time in the queue. Default: the node's.
     pub timeout: Option<Duration>,
     /// Fails at once if another turn is running, instead of queueing.

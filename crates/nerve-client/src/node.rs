@@ -8,6 +8,7 @@ use nerve_api::request::{
     ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, States, StopNode,
     WaitNode, WebhookTarget, WriteData,
 };
+use nerve_api::value::NodeState;
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
@@ -163,9 +164,13 @@ impl RemoteNode {
     ///
     /// # Errors
     /// Any [`ClientError`]; a [`crate::ServerError`] of type `timeout` if no such state is reached in time.
-    pub async fn wait(&self, until: &[&str], timeout: Option<Duration>) -> Result<String, ClientError> {
+    pub async fn wait(
+        &self,
+        until: &[NodeState],
+        timeout: Option<Duration>,
+    ) -> Result<NodeState, ClientError> {
         let (node_id, session_id) = self.ids();
-        let until = States(until.iter().map(|state| state.to_string()).collect());
+        let until = States(until.to_vec());
         let params = WaitNode { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
         Ok(self.client.request(&params).await?.state)
     }
@@ -280,7 +285,7 @@ impl RemoteNode {
     fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInput {
         ExecuteInput {
             session_id: self.session_id.clone(),
-            parser: options.parser.clone(),
+            parser: options.parser,
             stream,
             timeout: options.timeout.map(Seconds::from),
             fail_if_busy: options.fail_if_busy,

@@ -14,12 +14,13 @@
 //! use nerve_client::{ExecuteOptions, NerveClient};
 //! use nerve_compose::{create_standalone, engine_config};
 //! # use nerve_api::request::{CommandLine, CreateNode};
+//! # use nerve_api::value::BackendKind;
 //! # use nerve_server::paths::ServerPaths;
 //!
 //! # let home = tempfile::tempdir()?;
 //! let paths = ServerPaths::under(home.path());
 //! let nerve = create_standalone(engine_config("mine", &paths, None))?;
-//! let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
+//! let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
 //! let node = nerve.client().create_node(&params).await?;
 //! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
 //! assert_eq!(answer.response.text, "hello");

@@ -47,11 +47,12 @@ impl Standalone {
 /// use nerve_client::{ExecuteOptions, NerveClient};
 /// use nerve_compose::{StandaloneClient, engine_config};
 /// # use nerve_api::request::CreateNode;
+/// # use nerve_api::value::BackendKind;
 /// # use nerve_server::paths::ServerPaths;
 ///
 /// # let home = tempfile::tempdir()?;
 /// let client = NerveClient::standalone(engine_config("mine", &ServerPaths::under(home.path()), None))?;
-/// let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
+/// let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
 /// let node = client.create_node(&params).await?;
 /// let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
 /// assert_eq!(answer.response.text, "hello");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nerve_api::request::CreateNode;
+use nerve_api::value::BackendKind;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
 use nerve_compose::{create_http_server, create_socket_server, create_standalone, engine_config};
 use nerve_server::error::ServerError;
@@ -14,7 +15,7 @@ use tokio::net::TcpStream;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 async fn hello(client: &NerveClient) -> Result<String, ClientError> {
-    let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
+    let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
     let node = client.create_node(&params).await?;
     Ok(node.execute("echo hello", &ExecuteOptions::default()).await?.response.text)
 }

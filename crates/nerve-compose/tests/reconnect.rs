@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nerve_api::EventType;
 use nerve_api::request::{CommandLine, CreateNode, Subscribe};
+use nerve_api::value::BackendKind;
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode, Tls};
 use nerve_compose::{RunningServer, StandaloneClient, create_socket_server, engine_config};
 use nerve_server::paths::ServerPaths;
@@ -77,7 +78,7 @@ impl Relay {
 }
 
 async fn shell(client: &NerveClient, name: &str) -> RemoteNode {
-    let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new(name) };
+    let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new(name) };
     client.create_node(&params).await.unwrap()
 }
 
@@ -195,7 +196,7 @@ async fn standalone_server_ends_with_the_last_client_clone() {
         let node = copy.create_node(&params).await.unwrap();
         drop(copy);
         assert_eq!(echo(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
-        let pid = node.info().await.unwrap().metadata["pid"].as_str().unwrap().parse().unwrap();
+        let pid = node.info().await.unwrap().metadata["pid"].parse().unwrap();
         pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     };
     // Becomes readable when the process has ended.

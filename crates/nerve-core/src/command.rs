@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, Tokens};
+use nerve_api::ErrorKind;
+pub use nerve_api::reply::{GateInfo, NodeInfo, SessionInfo};
 pub use nerve_api::request::CommandLine;
+pub use nerve_api::value::{BackendKind, NodeState as StateName, RunStatus};
+use nerve_api::value::{BlockKind, Delivery, ResponseSource, ResultStatus, StepState};
 use nerve_record::activity::Activity;
 use nerve_types::{Size, TsNs};
-use serde_json::{Value, json};
-use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::chat::ChatSpec;
 use crate::node::conversation_id::ConversationId;
@@ -107,52 +109,13 @@ impl NodeSpec {
     pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1800);
 }
 
-/// Kinds of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "kebab-case")]
-pub enum BackendKind {
-    /// A program on a terminal of the server or a host.
-    Pty,
-    /// Claude Code on a terminal of the server or a host.
-    Claude,
-    /// A program in a pane of tmux.
-    Tmux,
-    /// Claude Code in a pane of tmux.
-    ClaudeTmux,
-    /// A program in a pane of WezTerm.
-    Wezterm,
-    /// Claude Code in a pane of WezTerm.
-    ClaudeWezterm,
-    /// One-shot `bash -c`, no terminal.
-    Bash,
-    /// A conversation with a model's API, no terminal.
-    Chat,
-}
-
-impl BackendKind {
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns the kind with this name.
-    pub fn parse(name: &str) -> Option<BackendKind> {
-        name.parse().ok()
-    }
-
-    /// Returns the owner of the kind's terminal; `None` for kinds without a terminal.
-    pub fn terminal(self) -> Option<TerminalKind> {
-        match self {
-            BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
-            BackendKind::Tmux | BackendKind::ClaudeTmux => Some(TerminalKind::Tmux),
-            BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(TerminalKind::Wezterm),
-            BackendKind::Bash | BackendKind::Chat => None,
-        }
-    }
-
-    /// Returns true if the program must be Claude Code.
-    pub fn is_claude(self) -> bool {
-        matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
+/// Returns the owner of the terminal of nodes of this kind; `None` for kinds without a terminal.
+pub fn terminal_of(kind: BackendKind) -> Option<TerminalKind> {
+    match kind {
+        BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
+        BackendKind::Tmux | BackendKind::ClaudeTmux => Some(TerminalKind::Tmux),
+        BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(TerminalKind::Wezterm),
+        BackendKind::Bash | BackendKind::Chat => None,
     }
 }
 
@@ -165,107 +128,6 @@ pub enum Choice {
     Label(String),
     /// Closes the dialog without an answer (Escape).
     Cancel,
-}
-
-/// States of a node, without their details.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "lowercase")]
-pub enum StateName {
-    /// Defined but not started.
-    Created,
-    /// Started, but not ready yet.
-    Starting,
-    /// Ready for a prompt.
-    Ready,
-    /// Working.
-    Busy,
-    /// Waiting for the answer to a dialog.
-    Blocked,
-    /// Waiting until a usage limit is reset.
-    Suspended,
-    /// Being stopped.
-    Stopping,
-    /// Stopped.
-    Stopped,
-}
-
-impl StateName {
-    /// Returns the name on the wire, in lower case.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// Status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum RunStatus {
-    /// Steps are running.
-    Running,
-    /// All progress waits for the answer to a gate.
-    Waiting,
-    /// All steps have completed.
-    Completed,
-    /// A step failed, or a budget is exhausted.
-    Failed,
-    /// Cancelled by a request.
-    Cancelled,
-    /// The run's server ended. The run can be resumed.
-    Interrupted,
-}
-
-impl RunStatus {
-    /// Returns the name on the wire and in journals.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns true if the status is final.
-    pub fn is_end(self) -> bool {
-        matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
-    }
-}
-
-/// A gate that waits for an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GateInfo {
-    /// Path of the step.
-    pub step: String,
-    /// Question to the user.
-    pub question: String,
-    /// Accepted answers; any text if empty.
-    pub choices: Vec<String>,
-    /// Answer that is used after the deadline.
-    pub default: Option<String>,
-    /// Deadline for the answer.
-    pub deadline: Option<TsNs>,
-}
-
-/// Description of a node.
-#[derive(Debug, Clone)]
-pub struct NodeInfo {
-    /// Id of the node.
-    pub id: String,
-    /// Session of the node.
-    pub session: String,
-    /// Kind of node: `pty`, `bash` …
-    pub kind: &'static str,
-    /// State of the node.
-    pub state: StateName,
-    /// True if the node keeps its state between executions.
-    pub persistent: bool,
-    /// Details for display: command, cwd, pid, profile, size, title, exit, blocked kind …
-    pub metadata: BTreeMap<String, String>,
-}
-
-impl NodeInfo {
-    /// Converts the description to an object: id, type, state, persistent, metadata.
-    pub fn to_dict(&self) -> Value {
-        json!({
-            "id": self.id, "type": self.kind, "state": self.state.as_str(), "persistent": self.persistent,
-            "metadata": self.metadata,
-        })
-    }
 }
 
 /// A finished turn.
@@ -289,10 +151,10 @@ pub struct Response {
     pub is_complete: bool,
     /// True if the node is ready for the next prompt.
     pub is_ready: bool,
-    /// Source of sections and text: `transcript`, `screen`, `process` or `api`.
-    pub source: &'static str,
+    /// Source of sections and text.
+    pub source: ResponseSource,
     /// Confirmed delivery of the prompt.
-    pub delivery: &'static str,
+    pub delivery: Delivery,
     /// Evidence that ended the turn.
     pub ended_by: String,
     /// Output range of the turn in bytes: first, and one past the last.
@@ -307,42 +169,6 @@ pub struct Response {
 impl Response {
     /// Attribute for problems that do not affect the turn, one sentence per line.
     pub const WARNINGS: &'static str = "warnings";
-}
-
-/// A node's state and the evidence for it.
-#[derive(Debug, Clone)]
-pub struct Explanation {
-    /// Description of the node.
-    pub info: NodeInfo,
-    /// Description of the evidence for the state.
-    pub evidence: String,
-    /// Kind of the signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet` or `exit`.
-    pub source: &'static str,
-    /// Offset of the signal in the node's output, in bytes.
-    pub offset: u64,
-    /// Choices of the dialog, if the node is blocked.
-    pub choices: Vec<String>,
-    /// Text on the terminal's screen.
-    pub screen: String,
-    /// Number of the running turn, if there is one, and the delivery of its prompt.
-    pub turn: Option<(u64, &'static str)>,
-}
-
-/// Description of a session.
-#[derive(Debug, Clone)]
-pub struct SessionInfo {
-    /// Name of the session, unique on the server.
-    pub name: String,
-    /// Description for users.
-    pub description: String,
-    /// Labels of the session.
-    pub tags: Vec<String>,
-    /// Ids of its nodes, including those that are only defined.
-    pub nodes: Vec<String>,
-    /// Ids of its graphs.
-    pub graphs: Vec<String>,
-    /// Time of creation.
-    pub created: TsNs,
 }
 
 /// An event for subscribers.
@@ -364,13 +190,13 @@ pub struct EngineEvent {
 #[derive(Debug, Clone)]
 pub enum EventKind {
     /// The node was created.
-    NodeCreated { kind: &'static str, forked_from: Option<String> },
+    NodeCreated { kind: String, forked_from: Option<String> },
     /// The node is ready for a prompt.
     NodeReady { evidence: String },
     /// The node is working.
     NodeBusy { evidence: String },
     /// The node shows a dialog and waits for its answer.
-    NodeBlocked { kind: &'static str, choices: Vec<String>, evidence: String },
+    NodeBlocked { kind: BlockKind, choices: Vec<String>, evidence: String },
     /// The node waits until a usage limit is reset, at `until` if the time is known.
     NodeSuspended { until: Option<TsNs>, evidence: String },
     /// The node has stopped.
@@ -383,8 +209,8 @@ pub enum EventKind {
     Activity(Box<Activity>),
     /// An event of a run.
     Graph(Box<GraphEvent>),
-    /// An asynchronous execution has ended. `status` is `done`, `failed` or `lost`.
-    ResultReady { result: String, success: bool, status: &'static str },
+    /// An asynchronous execution has ended.
+    ResultReady { result: String, success: bool, status: ResultStatus },
     /// An error that could not be reported to any caller.
     Error { message: String },
     /// The server is shutting down.
@@ -409,14 +235,14 @@ pub enum GraphEventKind {
     Started { steps: usize, resumed: bool },
     /// A step has started. `queued`: its node is still busy with something else.
     StepStarted { step: String, node: String, attempt: u32, queued: bool },
-    /// A step has completed. `how` is `completed`, `skipped` or `reused`.
-    StepCompleted { step: String, node: String, how: &'static str, ms: u64, tokens: u64 },
+    /// A step has completed. `how` is completed, skipped or reused.
+    StepCompleted { step: String, node: String, how: StepState, ms: u64, tokens: u64 },
     /// A step has failed for good, or an attempt has failed and another one follows after `retry_in`.
     StepFailed {
         step: String,
         node: String,
         error: String,
-        error_type: &'static str,
+        error_type: ErrorKind,
         retry_in: Option<Duration>,
     },
     /// A gate waits for an answer.

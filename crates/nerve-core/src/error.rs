@@ -3,6 +3,7 @@
 use std::fmt;
 
 use nerve_api::reply::RunEnded;
+use nerve_api::value::Delivery;
 pub use nerve_types::ErrorKind;
 use serde_json::{Map, Value};
 
@@ -21,8 +22,8 @@ pub struct EngineError {
     pub screen: Option<String>,
     /// Choices of a blocking dialog.
     pub choices: Box<[String]>,
-    /// Delivery state of the prompt: `typed`, `submitted`, `started` or `unknown`.
-    pub delivery: Option<&'static str>,
+    /// Delivery of the prompt.
+    pub delivery: Option<Delivery>,
     /// Details of a failed run.
     pub details: Option<Box<RunDetails>>,
 }

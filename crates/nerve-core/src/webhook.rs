@@ -9,8 +9,8 @@ use http::uri::{Scheme, Uri};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
+use nerve_api::reply::WebhookAttempt;
 use ring::hmac;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::TraceContext;
@@ -35,19 +35,6 @@ const MAX_SECRET: usize = 4096;
 pub struct Webhook {
     url: Uri,
     secret: Option<String>,
-}
-
-/// An attempt to deliver.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Attempt {
-    /// Start of the attempt, in seconds since the Unix epoch.
-    pub at: f64,
-    /// Status of the response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// Error, if there is no response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
 }
 
 /// A message to deliver.
@@ -118,29 +105,32 @@ impl Webhook {
         &self,
         delivery: &Delivery,
         first_pause: Duration,
-        mut tried: impl FnMut(Attempt),
+        mut tried: impl FnMut(WebhookAttempt),
     ) -> bool {
         let clock = Clock::start();
         let mut pause = first_pause;
         for left in (0..=MAX_RETRIES).rev() {
-            let at = clock.now().0;
-            let outcome =
-                match tokio::time::timeout(ATTEMPT_TIMEOUT, self.post(delivery, at / 1_000_000_000)).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
-                };
-            // Precise to less than a microsecond until the year 2100.
-            let at = at as f64 / 1e9;
+            let at = clock.now();
+            let outcome = match tokio::time::timeout(
+                ATTEMPT_TIMEOUT,
+                self.post(delivery, at.0 / 1_000_000_000),
+            )
+            .await
+            {
+                Ok(outcome) => outcome,
+                Err(_) => Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
+            };
+            let at = at.seconds();
             let should_retry = match outcome {
                 Ok(status) => {
-                    tried(Attempt { at, status: Some(status.as_u16()), error: None });
+                    tried(WebhookAttempt { at, status: Some(status.as_u16()), error: None });
                     if status.is_success() {
                         return true;
                     }
                     is_retryable(status)
                 }
                 Err(error) => {
-                    tried(Attempt { at, status: None, error: Some(error) });
+                    tried(WebhookAttempt { at, status: None, error: Some(error) });
                     true
                 }
             };
@@ -244,7 +234,7 @@ mod tests {
         Delivery { event: "RESULT_READY", id: "1".to_string(), body: "{}".into(), trace: None }
     }
 
-    async fn attempts(url: &str) -> (bool, Vec<Attempt>) {
+    async fn attempts(url: &str) -> (bool, Vec<WebhookAttempt>) {
         let mut all = Vec::new();
         let hook = Webhook::new(url, None).unwrap();
         let delivered = hook.deliver(&delivery(), FIRST_PAUSE, |attempt| all.push(attempt)).await;

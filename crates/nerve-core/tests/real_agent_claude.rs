@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nerve_api::reply::{AnswerReply, TurnResponse};
 use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice, States, WaitNode};
+use nerve_api::value::Delivery;
 use nerve_core::command::{
     BackendKind, Choice, CommandLine, EngineEvent, EventKind, NodeRef, NodeSpec, PanePlace, Response,
     StateName,
@@ -77,7 +78,7 @@ impl Harness {
     async fn wait(&self, state: StateName) {
         let request = WaitNode {
             node_id: self.node.node.clone(),
-            until: States(vec![state.as_str().to_string()]),
+            until: States(vec![state]),
             timeout: Some(TURN.into()),
             ..WaitNode::default()
         };
@@ -134,7 +135,7 @@ impl Harness {
             states.extend(match event.kind {
                 EventKind::NodeReady { .. } => Some("ready"),
                 EventKind::NodeBusy { .. } => Some("busy"),
-                EventKind::NodeBlocked { kind, .. } => Some(kind),
+                EventKind::NodeBlocked { kind, .. } => Some(kind.as_str()),
                 EventKind::NodeStopped { .. } => Some("stopped"),
                 _ => None,
             });
@@ -179,9 +180,9 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
 
     let hello = harness.ask("hello there").await;
     assert_eq!(hello.text, "You said: hello there");
-    assert_eq!(hello.delivery, "started");
+    assert_eq!(hello.delivery, Delivery::Started);
     assert!(hello.is_complete && hello.is_ready, "{hello:?}");
-    assert_eq!(hello.source, "transcript");
+    assert_eq!(hello.source.as_str(), "transcript");
     assert!(harness.request_texts().contains("hello there"));
     let states = harness.states();
     assert!(states.contains(&"busy") && states.last() == Some(&"ready"), "{states:?}");

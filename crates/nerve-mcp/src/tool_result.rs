@@ -159,7 +159,7 @@ impl From<ClientError> for Failure {
         }
         Failure {
             message: error.message.clone(),
-            error_type: error.error_type.clone(),
+            error_type: error.error_type.to_string(),
             hint: error.hint.clone(),
             screen: error.screen.as_deref().map(Into::into),
             choices: error.choices.clone(),

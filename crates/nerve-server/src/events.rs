@@ -374,7 +374,7 @@ mod tests {
         for _ in 0..QUEUE_EVENTS * 2 {
             engine.ready("a");
         }
-        engine.publish("b", EventKind::NodeCreated { kind: "pty", forked_from: None });
+        engine.publish("b", EventKind::NodeCreated { kind: "pty".to_string(), forked_from: None });
         hub.forward();
         assert_eq!(drain(&queue), [("NODE_READY".to_string(), 1)]);
     }

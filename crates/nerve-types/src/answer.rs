@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strum::{Display, EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Section {
 }
 
 /// Kinds of sections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum SectionKind {
     /// Text of the answer.
@@ -44,14 +44,12 @@ pub enum SectionKind {
     Error,
     /// The turn was interrupted here.
     Interrupted,
+    /// A kind that this version does not know.
+    #[default]
+    Unknown,
 }
 
-impl SectionKind {
-    /// Returns the name on the wire and in the history.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+text_value!(open SectionKind);
 
 /// Token counts; unknown ones are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,7 +63,7 @@ pub struct Tokens {
 }
 
 /// The available parsers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Display, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnknownParser, parse_err_fn = unknown)]
 pub enum ParserKind {
     /// Claude Code.
@@ -81,12 +79,7 @@ pub enum ParserKind {
     None,
 }
 
-impl ParserKind {
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+text_value!(closed ParserKind: "parser");
 
 fn unknown(name: &str) -> UnknownParser {
     UnknownParser(name.to_string())

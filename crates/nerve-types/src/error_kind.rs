@@ -1,9 +1,9 @@
 //! Kinds of errors.
 
-use strum::{EnumString, IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
-/// Kinds of errors. Each has an `error_type` on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
+/// Kinds of errors: the `error_type` of a failed request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
     /// A parameter is invalid.
@@ -41,10 +41,10 @@ pub enum ErrorKind {
     /// A model API, or an agent, returned an error.
     #[strum(serialize = "api_error")]
     Api,
-    /// A model API rejected the key.
+    /// A model API rejected the key, or the server rejected the token.
     #[strum(serialize = "authentication_error")]
     Authentication,
-    /// The key of a model API lacks permission.
+    /// The key of a model API, or the token, lacks permission.
     #[strum(serialize = "permission_error")]
     Permission,
     /// A model API limits the rate of requests.
@@ -53,19 +53,28 @@ pub enum ErrorKind {
     /// The connection to a model API failed.
     #[strum(serialize = "network_error")]
     Network,
+    /// The server ended before an asynchronous execution.
+    Lost,
     /// A bug, or a failure of the machine.
     #[strum(serialize = "internal_error")]
     Internal,
+    /// A kind that this version does not know.
+    #[default]
+    Unknown,
 }
 
-impl ErrorKind {
-    /// Returns the `error_type` on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+text_value!(open ErrorKind);
 
-    /// Returns the kind of an `error_type`; [`ErrorKind::Process`] for unknown ones. To recognise those, use [`str::parse`].
-    pub fn parse(error_type: &str) -> ErrorKind {
-        error_type.parse().unwrap_or(ErrorKind::Process)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_on_the_wire() {
+        let names = "invalid_request_error not_found_error already_exists_error process_error node_stopped blocked busy \
+                     too_large timeout interrupted delivery_error cancelled budget_exceeded api_error \
+                     authentication_error permission_error rate_limit_error network_error lost internal_error";
+        assert_eq!(ErrorKind::names().collect::<Vec<_>>().join(" "), names);
+        assert!(ErrorKind::names().all(|name| name.parse().map(ErrorKind::as_str) == Ok(name)));
     }
 }

@@ -1,7 +1,10 @@
-//! Values that all crates share: time, sizes, terminal events, answers, kinds of errors, and the rule for names.
+//! Values that all crates share: time, sizes, terminal events, answers, signals of agents, kinds of errors, and the rule for names.
 //!
 //! Nothing here does I/O or reads a clock.
 #![warn(missing_docs)]
+
+#[macro_use]
+mod text_value;
 
 mod answer;
 mod error_kind;
@@ -9,6 +12,7 @@ mod event;
 mod exit_status;
 mod foreground;
 pub mod name;
+mod signal;
 mod size;
 mod time;
 
@@ -17,5 +21,6 @@ pub use error_kind::ErrorKind;
 pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
 pub use foreground::Foreground;
+pub use signal::{BlockKind, Delivery, SignalSource};
 pub use size::Size;
 pub use time::TsNs;

@@ -8,6 +8,11 @@ use std::time::Duration;
 pub struct TsNs(pub u64);
 
 impl TsNs {
+    /// Returns seconds since the Unix epoch, exact to well under a microsecond until the year 2100.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
     /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: TsNs) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

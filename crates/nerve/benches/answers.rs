@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profiles;
+use nerve_api::value::ResponseSource;
 use nerve_core::command::{EventKind as Happened, NodeRef, StateName};
 use nerve_core::events::Publisher;
 use nerve_core::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
@@ -123,7 +124,7 @@ async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) 
             wrong += 1;
             eprintln!("{what}: turn {turn} was answered {:?} ({})", response.text, response.source);
         }
-        screened += usize::from(response.source == "screen");
+        screened += usize::from(response.source == ResponseSource::Screen);
     }
     node.stop("measured").await;
     model.shutdown().await?;

@@ -115,7 +115,7 @@ async fn kill(
     params.history = false;
     let node = client.create_node(&params).await?;
     let info = node.info().await?;
-    let fact = |name: &str| info.metadata.get(name).and_then(|value| value.as_str());
+    let fact = |name: &str| info.metadata.get(name).map(String::as_str);
     let child = fact("pid").context("the node has no process")?;
     let host = process::parent(child)?;
     ensure!(host != server.process.id().to_string(), "the node has no host");

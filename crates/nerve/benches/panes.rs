@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use nerve_api::request::{CommandLine, ConversationOptions, CreateNode};
+use nerve_api::value::{BackendKind, NodeState};
 use nerve_client::{ExecuteOptions, RemoteNode};
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{Renderer, find_agent, wait_until};
@@ -84,7 +85,7 @@ async fn forks(report: &mut Report) -> Result<()> {
     params.env = recipe.env.into_iter().collect();
     let start = Instant::now();
     let node = client.create_node(&params).await?;
-    node.wait(&["ready"], Some(PATIENCE)).await?;
+    node.wait(&[NodeState::Ready], Some(PATIENCE)).await?;
     let fresh = start.elapsed().as_secs_f64() * 1e3;
     node.execute("hello", &limit()).await?;
     let (mut answered, mut ready) = (Vec::new(), Vec::new());
@@ -92,7 +93,7 @@ async fn forks(report: &mut Report) -> Result<()> {
         let start = Instant::now();
         let fork = node.fork(&format!("fork-{number}")).await?;
         answered.push(start.elapsed().as_secs_f64() * 1e3);
-        fork.wait(&["ready"], Some(PATIENCE)).await?;
+        fork.wait(&[NodeState::Ready], Some(PATIENCE)).await?;
         ready.push(start.elapsed().as_secs_f64() * 1e3);
         fork.stop().await?;
     }
@@ -111,7 +112,7 @@ async fn conversations(report: &mut Report) -> Result<()> {
     let chat: Vec<serde_json::Value> = (0..100).map(long).collect();
     fs::write(folder.join("long.json"), serde_json::to_vec(&chat)?)?;
     let mut params = CreateNode::new("b");
-    params.backend = "bash".to_string();
+    params.backend = BackendKind::Bash;
     let node = client.create_node(&params).await?;
     let conversation = ConversationOptions {
         workspace: Some("bench".to_string()),
@@ -210,7 +211,7 @@ struct Tmux(PathBuf);
 
 impl Tmux {
     fn place(&self, params: &mut CreateNode) {
-        params.backend = "tmux".to_string();
+        params.backend = BackendKind::Tmux;
         params.socket = Some(self.0.display().to_string());
     }
 }
@@ -247,7 +248,7 @@ impl Mux {
     }
 
     fn place(&self, params: &mut CreateNode) {
-        params.backend = "wezterm".to_string();
+        params.backend = BackendKind::Wezterm;
         params.socket = Some(self.socket.display().to_string());
     }
 }

@@ -95,7 +95,7 @@ impl From<&ClientError> for Failure {
     fn from(error: &ClientError) -> Failure {
         match error {
             ClientError::Server(error) => Failure {
-                code: error.kind().map_or(FAILED, code_of),
+                code: code_of(error.error_type),
                 message: error.message.clone(),
                 hint: error.hint.clone(),
                 screen: error.screen.clone(),

@@ -1,6 +1,7 @@
 //! The states of an agent and their evidence.
 
 use crate::profile::BlockKind;
+pub use nerve_types::{Delivery, SignalSource as Source};
 use nerve_types::{ExitStatus, TsNs};
 
 /// The state of an agent.
@@ -37,35 +38,6 @@ impl AgentState {
     }
 }
 
-/// Kinds of signals, strongest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum Source {
-    /// The exit of the program.
-    Exit,
-    /// A hook of the agent.
-    Hook,
-    /// Shell integration marks (OSC 133).
-    Mark,
-    /// The window title.
-    Title,
-    /// The terminal's foreground process group.
-    Foreground,
-    /// The live region of the screen.
-    Screen,
-    /// Silence.
-    Quiet,
-    /// The driver's own input: a prompt was just sent.
-    Input,
-}
-
-impl Source {
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// The evidence for a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
@@ -77,23 +49,4 @@ pub struct Evidence {
     pub offset: u64,
     /// Time of the signal.
     pub at: TsNs,
-}
-
-/// Confirmed delivery of a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum Delivery {
-    /// Written to the terminal.
-    Typed,
-    /// Left the composer; without a composer, sent together with Enter.
-    Submitted,
-    /// The agent was seen working on it.
-    Started,
-}
-
-impl Delivery {
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }

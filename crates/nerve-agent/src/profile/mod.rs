@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use self::session::SessionArgs;
 use crate::parse::ParserKind;
+pub use nerve_types::BlockKind;
 
 /// The profile of an agent program.
 #[derive(Debug, Clone, Deserialize)]
@@ -238,33 +239,6 @@ pub enum RuleState {
     Ready,
     /// Waiting for the end of a usage limit.
     Suspended,
-}
-
-/// Kinds of dialogs that block an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, strum::IntoStaticStr)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum BlockKind {
-    /// A question about trusting a folder.
-    Trust,
-    /// Login.
-    Login,
-    /// Choice of a theme.
-    Theme,
-    /// Permission to use a tool.
-    Permission,
-    /// A usage limit.
-    Limit,
-    /// Something else.
-    #[default]
-    Other,
-}
-
-impl BlockKind {
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// Regions of the screen.

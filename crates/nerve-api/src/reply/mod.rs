@@ -19,7 +19,7 @@ pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
 pub use node::{
     CommandTyped, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo, NodeList,
-    NodeText, ReachedState, RunningTurn, Stopped, Written,
+    NodeMetadata, NodeText, ReachedState, RunningTurn, Stopped, Written,
 };
 pub use response::{ModelUsage, ResponseSection, TokenCounts, Turn, TurnResponse};
 pub use result::{ResultInfo, ResultList, TurnAccepted, WebhookAttempt, WebhookStatus};

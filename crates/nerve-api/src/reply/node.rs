@@ -1,7 +1,11 @@
 //! Replies of the commands for nodes.
 
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+
+use crate::DEFAULT_SESSION;
+use crate::value::{Delivery, NodeState, SignalSource};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 /// Description of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,14 +16,62 @@ pub struct NodeInfo {
     /// Kind of node: `pty`, `bash` …
     #[serde(rename = "type")]
     pub kind: String,
-    /// State: `created` (defined but not started), `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping` or `stopped`.
-    pub state: String,
+    /// State of the node.
+    pub state: NodeState,
     /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
-    /// Details for display: command, cwd, pid, profile, size …
+    /// Details for display.
     #[serde(default)]
-    pub metadata: Map<String, Value>,
+    pub metadata: NodeMetadata,
+}
+
+/// Details of a node for display: a map of texts with the node's session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeMetadata {
+    /// Command, cwd, pid, profile, size, title, exit, blocked kind …
+    #[serde(flatten)]
+    details: BTreeMap<String, String>,
+    /// Session of the node.
+    #[serde(default = "default_session")]
+    pub session: String,
+}
+
+fn default_session() -> String {
+    DEFAULT_SESSION.to_string()
+}
+
+impl Default for NodeMetadata {
+    fn default() -> NodeMetadata {
+        NodeMetadata { details: BTreeMap::new(), session: default_session() }
+    }
+}
+
+impl NodeMetadata {
+    /// Creates metadata. `session`: `None` for the default session.
+    pub fn new(session: Option<String>, details: BTreeMap<String, String>) -> NodeMetadata {
+        NodeMetadata { details, session: session.unwrap_or_else(default_session) }
+    }
+
+    /// Returns a detail; empty if it is absent.
+    pub fn text(&self, name: &str) -> &str {
+        self.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Deref for NodeMetadata {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &BTreeMap<String, String> {
+        &self.details
+    }
+}
+
+impl DerefMut for NodeMetadata {
+    fn deref_mut(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.details
+    }
 }
 
 /// Reply to GET_NODE: a [`NodeInfo`] with `node_id` instead of `id`.
@@ -31,14 +83,14 @@ pub struct NodeDetails {
     /// Kind of node: `pty`, `bash` …
     #[serde(rename = "type")]
     pub kind: String,
-    /// State, as in [`NodeInfo`].
-    pub state: String,
+    /// State of the node.
+    pub state: NodeState,
     /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
-    /// Details for display: command, cwd, pid, profile, size …
+    /// Details for display.
     #[serde(default)]
-    pub metadata: Map<String, Value>,
+    pub metadata: NodeMetadata,
 }
 
 impl From<NodeInfo> for NodeDetails {
@@ -129,7 +181,7 @@ pub struct NodeText {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReachedState {
     /// State that ended the wait.
-    pub state: String,
+    pub state: NodeState,
 }
 
 /// A node's state and the evidence for it. Reply to EXPLAIN_NODE.
@@ -138,12 +190,12 @@ pub struct ReachedState {
 pub struct NodeExplanation {
     /// Id of the node.
     pub node_id: String,
-    /// State, as in [`NodeInfo`].
-    pub state: String,
+    /// State of the node.
+    pub state: NodeState,
     /// Description of the evidence for the state.
     pub evidence: String,
-    /// Kind of the signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet` or `exit`.
-    pub source: String,
+    /// Kind of the signal.
+    pub source: SignalSource,
     /// Offset of the signal in the node's output, in bytes.
     pub offset: u64,
     /// Choices of the dialog, if the node is blocked.
@@ -155,9 +207,9 @@ pub struct NodeExplanation {
     /// The running turn, if there is one.
     #[serde(default)]
     pub turn: Option<RunningTurn>,
-    /// Details for display: command, cwd, pid, profile, size …
+    /// Details for display.
     #[serde(default)]
-    pub metadata: Map<String, Value>,
+    pub metadata: NodeMetadata,
 }
 
 /// A running turn.
@@ -166,6 +218,6 @@ pub struct NodeExplanation {
 pub struct RunningTurn {
     /// Number of the turn on the node, from 1.
     pub turn: u64,
-    /// Delivery of the prompt so far: `typed`, `submitted`, `started` or `unknown`.
-    pub delivery: String,
+    /// Delivery of the prompt so far.
+    pub delivery: Delivery,
 }

@@ -4,6 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::ErrorKind;
+use crate::value::{Delivery, ResponseSource, SectionKind};
+
 /// A finished turn. Reply to EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -38,16 +41,16 @@ pub struct TurnResponse {
     pub is_complete: bool,
     /// True if the node is ready for the next prompt.
     pub is_ready: bool,
-    /// Source of text and sections: `transcript`, `screen` or `process`.
-    pub source: String,
-    /// Confirmed delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
-    pub delivery: String,
+    /// Source of text and sections.
+    pub source: ResponseSource,
+    /// Confirmed delivery of the prompt.
+    pub delivery: Delivery,
     /// True if the node did the task. For a one-shot command: exit code 0.
     pub success: bool,
     /// Error message.
     pub error: Option<String>,
     /// Kind of error.
-    pub error_type: Option<String>,
+    pub error_type: Option<ErrorKind>,
     /// Older name of `text`.
     pub output: String,
     /// Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
@@ -58,9 +61,9 @@ pub struct TurnResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResponseSection {
-    /// Kind of section: `text`, `thinking`, `tool_call`, `error` or `interrupted`.
+    /// Kind of section.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: SectionKind,
     /// Text of the section.
     #[serde(default)]
     pub content: String,

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::response::TurnResponse;
+use crate::ErrorKind;
+use crate::value::{Delivery, ResultStatus};
 
 /// Reply to EXECUTE_INPUT with `async`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,8 +27,8 @@ pub struct ResultInfo {
     pub node_id: String,
     /// Session of the node.
     pub session_id: String,
-    /// Status: `queued`, `running`, `done`, `failed`, or `lost` if the server ended before the execution.
-    pub status: String,
+    /// Status of the execution.
+    pub status: ResultStatus,
     /// Beginning of the prompt.
     pub prompt: String,
     /// Time of the request.
@@ -44,9 +46,9 @@ pub struct ResultInfo {
     /// Error message, if the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Kind of error: `lost`, or one of the `error_type` values of failed requests.
+    /// Kind of error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_type: Option<String>,
+    pub error_type: Option<ErrorKind>,
     /// Hint on how to solve the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -58,7 +60,7 @@ pub struct ResultInfo {
     pub choices: Vec<String>,
     /// Delivery of the prompt, if the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<String>,
+    pub delivery: Option<Delivery>,
     /// Delivery of the webhook, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookStatus>,

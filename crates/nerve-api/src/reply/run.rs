@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::value::{RunStatus, StepState};
+
 /// Current state of a run. Reply to GET_RUN and ANSWER_GATE, and to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN with `detach`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -15,9 +17,8 @@ pub struct RunInfo {
     /// Session that provides the nodes not defined by the graph.
     #[serde(default)]
     pub session_id: String,
-    /// Status: `running`, `waiting` (for the answer to a gate), `completed`, `failed`, `cancelled`, or `interrupted` (its server ended; it
-    /// can be resumed).
-    pub status: String,
+    /// Status of the run.
+    pub status: RunStatus,
     /// Start time.
     #[serde(default)]
     pub started_at: f64,
@@ -59,8 +60,8 @@ pub struct RunStep {
     /// Id of its node; empty if it has none.
     #[serde(default)]
     pub node_id: String,
-    /// State: `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
-    pub state: String,
+    /// State of the step.
+    pub state: StepState,
     /// Start time.
     #[serde(default)]
     pub started_at: f64,
@@ -115,7 +116,7 @@ pub struct RunEnded {
     /// Id of the run.
     pub run_id: String,
     /// Status: `completed`, `failed` or `cancelled`.
-    pub status: String,
+    pub status: RunStatus,
     /// Results of the steps by id, nested like the graphs. A run that failed contains partial results.
     #[serde(default)]
     pub results: Map<String, Value>,

@@ -1,18 +1,19 @@
 //! Replies of the commands for server, sessions and connection; details of errors.
 
-use nerve_types::ErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::run::RunEnded;
+use crate::ErrorKind;
+use crate::value::Delivery;
 
 /// Details of an error: the `data` of a failed result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorDetails {
-    /// Kind of error: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
+    /// Kind of error.
     #[serde(default)]
-    pub error_type: String,
+    pub error_type: ErrorKind,
     /// Hint on how to solve the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -22,9 +23,9 @@ pub struct ErrorDetails {
     /// Choices of the dialog that blocks the node, if there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// Delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
+    /// Delivery of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<String>,
+    pub delivery: Option<Delivery>,
     /// The budget that stopped a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<BudgetExceeded>,
@@ -49,8 +50,8 @@ pub struct BudgetExceeded {
 
 impl ErrorDetails {
     /// Creates an error of a kind, without further details.
-    pub fn of(kind: ErrorKind) -> ErrorDetails {
-        ErrorDetails { error_type: kind.as_str().to_string(), ..ErrorDetails::default() }
+    pub fn of(error_type: ErrorKind) -> ErrorDetails {
+        ErrorDetails { error_type, ..ErrorDetails::default() }
     }
 }
 

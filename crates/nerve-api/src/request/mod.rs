@@ -5,6 +5,7 @@
 
 mod chat;
 mod conversation;
+mod example;
 mod graph;
 mod history;
 mod node;
@@ -29,6 +30,7 @@ use crate::reply::{
 
 pub use chat::ChatSettings;
 pub use conversation::{ConversationMessage, ConversationOptions};
+pub use example::Example;
 pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph};
 pub use history::GetHistory;
 pub use node::{
@@ -103,6 +105,20 @@ macro_rules! requests {
             pub const fn is_idempotent(self) -> bool {
                 match self {
                     $(RequestName::$request => <$request as Request>::IDEMPOTENT,)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl RequestName {
+            /// Decodes an example and encodes it again.
+            fn round_trip(self, params: &serde_json::Value, reply: &serde_json::Value) -> [serde_json::Value; 2] {
+                match self {
+                    $(RequestName::$request => {
+                        let request: $request = serde_json::from_value(params.clone()).unwrap();
+                        let reply: $reply = serde_json::from_value(reply.clone()).unwrap();
+                        [serde_json::to_value(request).unwrap(), serde_json::to_value(reply).unwrap()]
+                    })*
                 }
             }
         }

@@ -10,6 +10,7 @@ use super::id_requests;
 use super::proxy::ProxyOption;
 use super::result::WebhookTarget;
 use super::value::{CommandLine, NodeChoice, Seconds, States};
+use crate::value::{BackendKind, ParserKind};
 
 /// CREATE_NODE: creates and starts a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,9 +24,9 @@ pub struct CreateNode {
     /// Command to run. Default: the user's shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
-    /// Kind of node: `pty` (default), `claude`, `tmux`, `claude-tmux`, `wezterm`, `claude-wezterm`, `bash` or `chat`.
-    #[serde(default = "default_backend")]
-    pub backend: String,
+    /// Kind of node. Default: `pty`.
+    #[serde(default)]
+    pub backend: BackendKind,
     /// Working directory. Default: the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -51,9 +52,9 @@ pub struct CreateNode {
     /// Name of the agent profile. Default: detected from the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the profile's.
+    /// Parser of answers. Default: the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parser: Option<String>,
+    pub parser: Option<ParserKind>,
     /// Writes an audit log. Default: true.
     #[serde(default = "enabled")]
     pub history: bool,
@@ -97,10 +98,6 @@ pub struct InheritedNode {
     pub proxy: bool,
 }
 
-fn default_backend() -> String {
-    "pty".to_string()
-}
-
 fn enabled() -> bool {
     true
 }
@@ -120,7 +117,7 @@ impl CreateNode {
             node_id: node_id.into(),
             session_id: None,
             command: None,
-            backend: default_backend(),
+            backend: BackendKind::default(),
             cwd: None,
             env: BTreeMap::new(),
             pane_id: None,
@@ -205,9 +202,9 @@ pub struct ExecuteInput {
     pub session_id: Option<String>,
     /// Text of the prompt.
     pub text: String,
-    /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the node's.
+    /// Parser of the answer. Default: the node's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parser: Option<String>,
+    pub parser: Option<ParserKind>,
     /// Sends OUTPUT_CHUNK events while the answer grows.
     #[serde(default)]
     pub stream: bool,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::value::NodeState;
+
 /// A command: a string, which is split like in a shell but not run by one, or a list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -26,26 +28,36 @@ impl<'de> Deserialize<'de> for CommandLine {
     }
 }
 
-/// States to wait for: `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping` or `stopped`. A single state need not be
-/// a list.
+/// States to wait for, at least one. A single state need not be a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
-pub struct States(pub Vec<String>);
+pub struct States(pub Vec<NodeState>);
 
 impl Default for States {
     /// Returns `ready`.
     fn default() -> States {
-        States(vec!["ready".to_string()])
+        States(vec![NodeState::Ready])
     }
 }
 
 impl<'de> Deserialize<'de> for States {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<States, D::Error> {
-        match deserializer.deserialize_any(TextOrList("a state or a list of states"))? {
-            OneOrMany::One(state) => Ok(States(vec![state])),
-            OneOrMany::Many(states) => Ok(States(states)),
-        }
+        let names = match deserializer.deserialize_any(TextOrList("a state or a list of states"))? {
+            OneOrMany::One(name) => vec![name],
+            OneOrMany::Many(names) if names.is_empty() => {
+                return Err(de::Error::custom("name at least one state"));
+            }
+            OneOrMany::Many(names) => names,
+        };
+        let parse = |name: String| {
+            let state = name.parse().ok().filter(|state| *state != NodeState::Unknown);
+            state.ok_or_else(|| {
+                let known = NodeState::names().collect::<Vec<_>>().join(", ");
+                de::Error::custom(format!("unknown state {name:?}: there are {known}"))
+            })
+        };
+        names.into_iter().map(parse).collect::<Result<_, _>>().map(States)
     }
 }
 

@@ -6,6 +6,7 @@ use nerve_api::request::{
     AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun, RunGraph,
     Subscribe,
 };
+use nerve_api::value::{RunStatus, StepState};
 use nerve_api::{ErrorKind, EventMessage, EventType, RequestMessage, RequestName, decode_request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -200,7 +201,7 @@ fn failed_run_error_carries_results() {
     let run = RunEnded {
         graph_id: "g".into(),
         run_id: "r".into(),
-        status: "failed".into(),
+        status: RunStatus::Failed,
         results: json!({"a": {"text": "done"}}).as_object().unwrap().clone(),
         tokens_used: 12,
         ..RunEnded::default()
@@ -234,7 +235,7 @@ fn run_results_serialize_as_documented() {
     let ended = RunEnded {
         graph_id: "g".into(),
         run_id: "r".into(),
-        status: "completed".into(),
+        status: RunStatus::Completed,
         trace: Some(json!({"steps": []})),
         ..RunEnded::default()
     };
@@ -246,10 +247,10 @@ fn run_results_serialize_as_documented() {
     let info = RunInfo {
         run_id: "r".into(),
         graph_id: "g".into(),
-        status: "waiting".into(),
+        status: RunStatus::Waiting,
         steps: vec![RunStep {
             step_id: "outer/each[3]".into(),
-            state: "running".into(),
+            state: StepState::Running,
             ..RunStep::default()
         }],
         gates: vec![GateInfo { step_id: "ok".into(), question: "Ship?".into(), ..GateInfo::default() }],

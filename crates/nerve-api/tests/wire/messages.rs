@@ -1,6 +1,8 @@
+use nerve_api::reply::NodeMetadata;
 use nerve_api::reply::{
     ErrorDetails, NodeDetails, NodeHistory, NodeInfo, ResponseSection, TokenCounts, Turn, TurnResponse,
 };
+use nerve_api::value::{NodeState, SectionKind};
 use nerve_api::{ErrorKind, EventMessage, EventType, Message, RequestId, ResultMessage};
 use serde_json::{Value, json};
 
@@ -66,7 +68,7 @@ fn event_without_seq_is_accepted() {
 fn response_serializes_every_documented_field() {
     let response = TurnResponse {
         sections: vec![ResponseSection {
-            kind: "text".into(),
+            kind: SectionKind::Text,
             content: "Hi".into(),
             ..ResponseSection::default()
         }],
@@ -126,13 +128,13 @@ fn node_info_survives_conversion_to_details() {
     let info = NodeInfo {
         id: "a".into(),
         kind: "pty".into(),
-        state: "ready".into(),
+        state: NodeState::Ready,
         persistent: true,
-        metadata: json!({"pid": "1"}).as_object().unwrap().clone(),
+        metadata: NodeMetadata::new(None, [("pid".into(), "1".into())].into()),
     };
     assert_eq!(
         serde_json::to_string(&info).unwrap(),
-        r#"{"id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1"}}"#
+        r#"{"id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1","session":"default"}}"#
     );
     assert_eq!(NodeInfo::from(NodeDetails::from(info.clone())), info);
 }

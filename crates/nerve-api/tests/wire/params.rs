@@ -2,6 +2,7 @@ use nerve_api::request::{
     AnswerNode, CommandLine, CreateNode, CreateSession, ExecuteInput, GetHistory, GetSession, NodeChoice,
     ResizeNode, Seconds, StopNode, Subscribe, WaitNode,
 };
+use nerve_api::value::NodeState;
 use nerve_api::{RequestId, RequestMessage, RequestName};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -140,11 +141,11 @@ fn session_is_read_from_either_name() {
 #[test]
 fn wait_and_answer_params() {
     let wait: WaitNode = read(json!({"node_id": "a"}));
-    assert_eq!(wait.until.0, ["ready"]);
+    assert_eq!(wait.until.0, [NodeState::Ready]);
     let wait: WaitNode = read(json!({"node_id": "a", "until": "blocked"}));
-    assert_eq!(wait.until.0, ["blocked"]);
+    assert_eq!(wait.until.0, [NodeState::Blocked]);
     let wait: WaitNode = read(json!({"node_id": "a", "until": ["ready", "stopped"]}));
-    assert_eq!(wait.until.0, ["ready", "stopped"]);
+    assert_eq!(wait.until.0, [NodeState::Ready, NodeState::Stopped]);
     let answer = |choice: Value| read::<AnswerNode>(json!({"node_id": "a", "choice": choice})).choice;
     assert_eq!(answer(json!(2)), Some(NodeChoice::Number(2)));
     assert_eq!(answer(json!("Yes")), Some(NodeChoice::Label("Yes".into())));

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use nerve_api::RequestName;
 use nerve_api::framing::MAX_LINE_BYTES;
+use nerve_api::value::NodeState;
 use nerve_client::{ClientError, NerveClient};
 use serde_json::json;
 use tokio::net::UnixListener;
@@ -106,7 +107,7 @@ async fn error_without_request_id_fails_all_pending_requests() {
     let client_side = async {
         let (a, b) = tokio::join!(client.ping(), client.ping());
         assert!(a.unwrap_err().to_string().contains("refused"));
-        assert_eq!(b.unwrap_err().server().unwrap().error_type, "invalid_request_error");
+        assert_eq!(b.unwrap_err().server().unwrap().error_type.as_str(), "invalid_request_error");
         assert!(client.ping().await.unwrap().pong);
     };
     tokio::join!(server, client_side);
@@ -184,11 +185,11 @@ async fn dropped_client_closes_its_connection() {
     let copy = client.clone();
     let node = client.node("a", None);
     drop((client, copy));
-    let (state, ()) = tokio::join!(node.wait(&["ready"], None), async {
+    let (state, ()) = tokio::join!(node.wait(&[NodeState::Ready], None), async {
         peer.expect("WAIT_NODE", json!({"node_id": "a", "until": ["ready"]}), json!({"state": "ready"}))
             .await;
     });
-    assert_eq!(state.unwrap(), "ready");
+    assert_eq!(state.unwrap(), NodeState::Ready);
     drop(node);
     let frame = peer.lines.next().await.unwrap();
     assert_eq!(frame, nerve_api::framing::Frame::Eof { partial: vec![] });

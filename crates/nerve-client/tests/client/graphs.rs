@@ -81,7 +81,7 @@ async fn graph_helpers_send_expected_commands() {
         };
         let run = client.execute_graph(definition(), &options).await.unwrap();
         assert_eq!((run.status.as_str(), &run.results["a"]["text"]), ("completed", &json!("done")));
-        assert_eq!(client.start_graph(definition(), &options).await.unwrap().status, "running");
+        assert_eq!(client.start_graph(definition(), &options).await.unwrap().status.as_str(), "running");
         let none = RunOptions::default();
         assert_eq!(client.run_graph("g", &none).await.unwrap().run_id, "r");
         assert_eq!(client.start_registered_graph("g", &none).await.unwrap().run_id, "r");
@@ -92,9 +92,12 @@ async fn graph_helpers_send_expected_commands() {
         assert_eq!(client.cancel_graph("g").await.unwrap(), ["r", "s"]);
         assert_eq!(client.cancel_run("r").await.unwrap(), ["r"]);
         assert_eq!(client.runs().await.unwrap()[0].run_id, "r");
-        assert_eq!(client.run_status("r", Some(5)).await.unwrap().status, "running");
-        assert_eq!(client.resume_run("r", Some(definition()), true).await.unwrap().status, "completed");
-        assert_eq!(client.restart_run("r", None).await.unwrap().status, "running");
+        assert_eq!(client.run_status("r", Some(5)).await.unwrap().status.as_str(), "running");
+        assert_eq!(
+            client.resume_run("r", Some(definition()), true).await.unwrap().status.as_str(),
+            "completed"
+        );
+        assert_eq!(client.restart_run("r", None).await.unwrap().status.as_str(), "running");
         assert_eq!(client.answer_gate("r", Some("ok"), "yes").await.unwrap().run_id, "r");
         client.answer_gate("r", None, "no").await.unwrap();
         assert_eq!(client.start_node("a", Some("work")).await.unwrap().id(), "a");
@@ -123,7 +126,7 @@ async fn failed_run_carries_partial_results() {
         let error = client.execute_graph(definition(), &RunOptions::default()).await.unwrap_err();
         assert_eq!(error.to_string(), "Token limit exceeded: 12/10");
         let server = error.server().unwrap();
-        assert_eq!(server.error_type, "budget_exceeded");
+        assert_eq!(server.error_type.as_str(), "budget_exceeded");
         assert_eq!(server.exceeded.as_ref().unwrap().usage["tokens_used"], 12);
         let run = server.run.as_ref().unwrap();
         assert_eq!((run.run_id.as_str(), run.status.as_str(), run.tokens_used), ("r", "failed", 12));

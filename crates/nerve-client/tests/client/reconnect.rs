@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nerve_api::EventType;
 use nerve_api::framing::{Frame, LineReader};
 use nerve_api::request::Subscribe;
+use nerve_api::value::NodeState;
 use nerve_client::{
     ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, UnansweredRequest,
 };
@@ -385,7 +386,7 @@ async fn closed_client_ends_pending_connects() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let copy = client.clone();
-    let pending = tokio::spawn(async move { copy.node("a", None).wait(&["ready"], None).await });
+    let pending = tokio::spawn(async move { copy.node("a", None).wait(&[NodeState::Ready], None).await });
     peer.request().await;
     client.close();
     let error = unanswered(pending.await.unwrap().unwrap_err());

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use nerve_api::RequestName;
 use nerve_api::request::{CreateNode, CreateSession, GetHistory, NodeChoice};
+use nerve_api::value::{Delivery, NodeState, ParserKind};
 use nerve_client::{ClientError, ExecuteOptions};
 use serde_json::{Value, json};
 
@@ -66,7 +67,7 @@ async fn failure_carries_all_details() {
         assert_eq!(error.to_string(), "node 'a' asks something first (nerve server node answer)");
         let server = error.server().unwrap();
         assert_eq!((server.error_type.as_str(), server.screen.as_deref()), ("blocked", Some("1. Yes")));
-        assert_eq!((server.choices.len(), server.delivery.as_deref()), (2, Some("unknown")));
+        assert_eq!((server.choices.len(), server.delivery), (2, Some(Delivery::Unknown)));
         assert_eq!((error.request_id(), server.request_id.as_deref()), (Some("1"), Some("1")));
         let error = client.ping().await.unwrap_err();
         assert_eq!(error.to_string(), "the server gave no reason");
@@ -152,7 +153,7 @@ async fn helpers_send_expected_commands() {
         assert_eq!(node.info().await.unwrap().metadata["pid"], "7");
         assert_eq!(client.list_nodes(None).await.unwrap()[0].id, "a");
         let options = ExecuteOptions {
-            parser: Some("none".into()),
+            parser: Some(ParserKind::None),
             timeout: Some(Duration::from_millis(2_500)),
             fail_if_busy: true,
             detach_on_timeout: true,
@@ -167,11 +168,12 @@ async fn helpers_send_expected_commands() {
         node.clear_buffer().await.unwrap();
         node.interrupt().await.unwrap();
         node.resize(80, 24).await.unwrap();
-        let state = node.wait(&["ready", "blocked"], Some(Duration::from_secs(1))).await.unwrap();
-        assert_eq!(state, "blocked");
+        let state =
+            node.wait(&[NodeState::Ready, NodeState::Blocked], Some(Duration::from_secs(1))).await.unwrap();
+        assert_eq!(state, NodeState::Blocked);
         let filter = GetHistory { node_id: "not looked at".into(), last: Some(1), ..GetHistory::default() };
         assert_eq!(node.history(&filter).await.unwrap().total, 1);
-        assert_eq!(node.why().await.unwrap().turn.unwrap().delivery, "started");
+        assert_eq!(node.why().await.unwrap().turn.unwrap().delivery, Delivery::Started);
         node.answer(NodeChoice::Number(2)).await.unwrap();
         node.cancel_dialog().await.unwrap();
         node.stop().await.unwrap();
@@ -194,7 +196,7 @@ async fn missing_node_is_an_error() {
             .await;
     };
     let (error, ()) = tokio::join!(client.get_node("x", None), server);
-    assert_eq!(error.unwrap_err().server().unwrap().error_type, "not_found_error");
+    assert_eq!(error.unwrap_err().server().unwrap().error_type.as_str(), "not_found_error");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nerve_api::reply::NodeMetadata;
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
@@ -336,11 +337,10 @@ impl ChatNode {
         }
         NodeInfo {
             id: inner.node.node.clone(),
-            session: inner.node.session.clone().unwrap_or_default(),
-            kind: "chat",
+            kind: "chat".to_string(),
             state: self.state(),
             persistent: true,
-            metadata,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }
 

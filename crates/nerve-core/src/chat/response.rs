@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::{Section, SectionKind, Tokens};
+use nerve_api::value::{Delivery, ResponseSource};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
@@ -51,8 +52,8 @@ pub(super) fn response(
         usage: None,
         is_complete: done.finish != LENGTH,
         is_ready: true,
-        source: "api",
-        delivery: "started",
+        source: ResponseSource::Api,
+        delivery: Delivery::Started,
         ended_by: format!("api: {}", done.finish),
         bytes: (0, done.bytes),
         time,

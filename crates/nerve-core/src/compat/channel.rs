@@ -178,8 +178,7 @@ impl Node for ChannelNode {
         };
         NodeInfo {
             id: self.id().to_string(),
-            session: String::new(),
-            kind: self.kind(),
+            kind: self.kind().to_string(),
             state,
             persistent: true,
             metadata: Default::default(),

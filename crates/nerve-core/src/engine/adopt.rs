@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nerve_types::Size;
 
 use super::Engine;
-use crate::command::{BackendKind, EventKind, NodeRef, TerminalKind};
+use crate::command::{BackendKind, EventKind, NodeRef, TerminalKind, terminal_of};
 use crate::error::EngineError;
 use crate::node::factory::with_session;
 use crate::node::launch::{adopt_host, adopt_pane};
@@ -64,7 +64,7 @@ impl Engine {
         };
         match adopted() {
             Ok(kind) => {
-                let created = EventKind::NodeCreated { kind, forked_from: None };
+                let created = EventKind::NodeCreated { kind: kind.clone(), forked_from: None };
                 self.inner.events.publish(Some(&with_session(&at)), created);
                 tracing::info!(%node, kind, "adopted");
             }
@@ -100,7 +100,7 @@ impl Engine {
             agent_session: memory.agent_session.clone(),
             proxy,
             adopted: Some(memory),
-            answers: kind.terminal() == Some(TerminalKind::Pty),
+            answers: terminal_of(kind) == Some(TerminalKind::Pty),
             events: self.inner.events.clone(),
             kind: kind.as_str(),
             log_start: false,

@@ -13,7 +13,7 @@ use nerve_types::Size;
 use super::Engine;
 use super::context::RequestContext;
 use super::specs::node_ref;
-use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateName};
+use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateName, terminal_of};
 use crate::error::{EngineError, ErrorKind};
 use crate::fork::session_files::{SessionFiles, read_transcript, write_sibling};
 use crate::fork::{new_id, words_of};
@@ -66,7 +66,7 @@ impl Engine {
             None => None,
         };
         let definition = definition.or_else(|| terminal.as_ref()?.to_spec());
-        let Some(definition) = definition.filter(|spec| spec.backend.terminal().is_some()) else {
+        let Some(definition) = definition.filter(|spec| terminal_of(spec.backend).is_some()) else {
             return Err(no_fork(source, "a node that does not run and has no terminal"));
         };
         if definition.proxy.is_none() && terminal.as_ref().is_some_and(|node| node.has_unknown_proxy()) {
@@ -106,7 +106,7 @@ impl Engine {
         if !session.fill(&at.node, reservation, fork) {
             return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
         }
-        self.register_node(session, &at, spec, info.kind, Some(source.node.clone()));
+        self.register_node(session, &at, spec, info.kind.clone(), Some(source.node.clone()));
         Ok(info)
     }
 
@@ -407,7 +407,7 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     let (kind, reason, hint) = match state {
         StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),
         StateName::Busy => (ErrorKind::Busy, "it is busy", "wait until it is ready: `node wait` does that"),
-        StateName::Starting => {
+        StateName::Starting | StateName::Unknown => {
             (ErrorKind::Busy, "it is starting", "wait until it is ready: `node wait` does that")
         }
         StateName::Blocked => (ErrorKind::Blocked, "it asks something", "answer it first: `node answer`"),

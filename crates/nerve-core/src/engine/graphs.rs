@@ -15,7 +15,7 @@ use super::context::RequestContext;
 use super::runs::{Run, RunEnd, not_found};
 use super::{Engine, subgraphs};
 use crate::command::{
-    BackendKind, CommandLine, EventKind, GraphEventKind, NodeRef, NodeSpec, PanePlace, RunStatus,
+    BackendKind, CommandLine, EventKind, GraphEventKind, NodeRef, NodeSpec, PanePlace, RunStatus, terminal_of,
 };
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::context::RunContext;
@@ -468,7 +468,7 @@ impl Engine {
         let mut starts = Vec::new();
         for (name, definition) in nodes {
             let Some(mut spec) = spec(session.name(), name, definition) else { continue };
-            if let Some(trace) = trace.filter(|_| spec.backend.terminal().is_some()) {
+            if let Some(trace) = trace.filter(|_| terminal_of(spec.backend).is_some()) {
                 for (name, value) in trace.variables() {
                     spec.env.entry(name.to_string()).or_insert(value);
                 }
@@ -514,7 +514,7 @@ impl Engine {
             _ => self.inner.factory.create(spec).await,
         };
         let node = created.inspect_err(|_| session.release(name, reservation))?;
-        let kind = node.kind();
+        let kind = node.kind().to_string();
         if !session.fill(name, reservation, Arc::clone(&node)) {
             node.stop("the server was shut down").await;
             return Err(EngineError::new(ErrorKind::Cancelled, "the server is shutting down"));

@@ -28,7 +28,6 @@ use tokio_util::task::TaskTracker;
 
 pub use self::context::{RequestContext, Warnings};
 use self::conversations::Programs;
-pub use self::replies::seconds;
 use self::runs::Runs;
 use self::session_persister::SessionPersister;
 use crate::command::{EngineEvent, EventKind, NodeRef};

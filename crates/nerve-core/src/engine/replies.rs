@@ -1,75 +1,15 @@
 //! Domain types as replies. This is the only place that converts them.
 
-use nerve_api::reply::{
-    BudgetExceeded, ErrorDetails, GateInfo, NodeDetails, NodeExplanation, NodeInfo, ResultInfo, RunningTurn,
-    SessionInfo, Turn, TurnResponse, WebhookAttempt, WebhookStatus,
-};
-use nerve_types::TsNs;
+use nerve_api::reply::{BudgetExceeded, ErrorDetails, ResultInfo, Turn, TurnResponse};
 use serde_json::{Map, Value, json};
 
 use crate::budget::Exceeded;
 use crate::command;
 use crate::error::EngineError;
-use crate::results::{RecordedError, ResultRecord, WebhookRecord};
-use crate::session::DEFAULT;
+use crate::results::{RecordedError, ResultRecord};
 
 /// Limit of an error message in bytes. It may repeat a name that is megabytes long.
 const LONGEST_MESSAGE: usize = 16 * 1024;
-
-/// Returns a time in seconds since the Unix epoch, exact to well under a microsecond until the year 2100.
-pub fn seconds(time: TsNs) -> f64 {
-    time.0 as f64 / 1e9
-}
-
-impl From<command::NodeInfo> for NodeInfo {
-    fn from(info: command::NodeInfo) -> NodeInfo {
-        let command::NodeInfo { id, session, kind, state, persistent, metadata } = info;
-        let mut metadata: Map<String, Value> =
-            metadata.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
-        // The default session has no name in the engine's references.
-        let session = if session.is_empty() { DEFAULT.to_string() } else { session };
-        metadata.insert("session".to_string(), Value::from(session));
-        NodeInfo { id, kind: kind.to_string(), state: state.as_str().to_string(), persistent, metadata }
-    }
-}
-
-impl From<command::NodeInfo> for NodeDetails {
-    fn from(info: command::NodeInfo) -> NodeDetails {
-        NodeInfo::from(info).into()
-    }
-}
-
-impl From<command::Explanation> for NodeExplanation {
-    fn from(explanation: command::Explanation) -> NodeExplanation {
-        let command::Explanation { info, evidence, source, offset, choices, screen, turn } = explanation;
-        let info = NodeInfo::from(info);
-        NodeExplanation {
-            node_id: info.id,
-            state: info.state,
-            evidence,
-            source: source.to_string(),
-            offset,
-            choices,
-            screen,
-            turn: turn.map(|(turn, delivery)| RunningTurn { turn, delivery: delivery.to_string() }),
-            metadata: info.metadata,
-        }
-    }
-}
-
-impl From<command::SessionInfo> for SessionInfo {
-    fn from(info: command::SessionInfo) -> SessionInfo {
-        let command::SessionInfo { name, description, tags, nodes, graphs, created } = info;
-        SessionInfo { name, description, tags, nodes, graphs, created_at: seconds(created) }
-    }
-}
-
-impl From<command::GateInfo> for GateInfo {
-    fn from(gate: command::GateInfo) -> GateInfo {
-        let command::GateInfo { step, question, choices, default, deadline } = gate;
-        GateInfo { step_id: step, question, choices, default, deadline: deadline.map(seconds) }
-    }
-}
 
 /// Converts a finished turn into the object that a step of a graph returns too.
 impl From<command::Response> for Turn {
@@ -86,39 +26,30 @@ impl From<command::Response> for Turn {
 
 impl From<ResultRecord> for ResultInfo {
     fn from(record: ResultRecord) -> ResultInfo {
-        let error = record.error.unwrap_or_default();
-        let RecordedError { message, error_type, hint, screen, choices, delivery } = error;
+        let (message, error_type) =
+            record.error.as_ref().map(|error| (error.message.clone(), error.error_type)).unzip();
+        let RecordedError { hint, screen, choices, delivery, .. } = record.error.unwrap_or_default();
         let turn = record.response.as_ref().and_then(|response| response.get("turn")).and_then(Value::as_u64);
         ResultInfo {
             result_id: record.result_id,
             node_id: record.node_id,
             session_id: record.session_id,
-            status: record.status.as_str().to_string(),
+            status: record.status,
             prompt: record.prompt,
             created_at: record.created_at,
             started_at: record.started_at,
             ended_at: record.ended_at,
             turn,
             response: record.response.and_then(|response| serde_json::from_value(response).ok()),
-            error: Some(message).filter(|message| !message.is_empty()),
-            error_type: Some(error_type).filter(|error_type| !error_type.is_empty()),
+            error: message,
+            error_type,
             hint,
             screen,
             choices,
             delivery,
-            webhook: record.webhook.map(webhook),
+            webhook: record.webhook,
         }
     }
-}
-
-fn webhook(record: WebhookRecord) -> WebhookStatus {
-    let WebhookRecord { origin, signed, delivered, attempts, gave_up } = record;
-    let attempts = attempts.into_iter().map(|attempt| WebhookAttempt {
-        at: attempt.at,
-        status: attempt.status,
-        error: attempt.error,
-    });
-    WebhookStatus { origin, signed, delivered, attempts: attempts.collect(), gave_up }
 }
 
 impl EngineError {
@@ -132,11 +63,11 @@ impl EngineError {
         }
         let (exceeded, run) = details.map_or((None, None), |run| (run.exceeded, run.ended));
         let details = ErrorDetails {
-            error_type: kind.as_str().to_string(),
+            error_type: kind,
             hint,
             screen,
             choices: choices.into(),
-            delivery: delivery.map(str::to_string),
+            delivery,
             exceeded: exceeded.map(BudgetExceeded::from),
             run,
         };
@@ -159,7 +90,7 @@ impl From<Exceeded> for BudgetExceeded {
         let usage = json!({
             "tokens_used": usage.tokens_used(), "steps_executed": usage.steps_executed(),
             "api_calls": usage.api_calls(), "cost_dollars": usage.cost_dollars(),
-            "start_time": seconds(usage.start_time()), "elapsed_seconds": usage.elapsed().as_secs_f64(),
+            "start_time": usage.start_time().seconds(), "elapsed_seconds": usage.elapsed().as_secs_f64(),
         });
         let usage = match usage {
             Value::Object(usage) => usage,

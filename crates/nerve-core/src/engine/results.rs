@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_api::reply::{ResultInfo, ResultList};
+use nerve_api::reply::{ResultInfo, ResultList, WebhookAttempt};
 use nerve_api::request::{CancelResult, GetResult, ListResults, Seconds};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -16,9 +16,9 @@ use crate::cancellation::cancelled;
 use crate::command::{EventKind, NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::takes_no_prompts;
-use crate::results::{ActiveResult, ResultRecord, ResultStatus};
+use crate::results::{ActiveResult, ResultRecord, ResultStatus, webhook_status};
 use crate::telemetry::{ActiveSpan, TraceContext};
-use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
+use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
 use nerve_host::clock::MAX_TIMEOUT;
 
 /// Name of the event, on the wire and in webhooks.
@@ -54,7 +54,7 @@ impl Engine {
         } else {
             None
         };
-        let live = results.accept(&at, &execute.prompt.text, webhook.as_ref().map(Into::into)).await?;
+        let live = results.accept(&at, &execute.prompt.text, webhook.as_ref().map(webhook_status)).await?;
         let result = live.current().result_id.clone();
         let caller = execute.trace.take().map(Arc::new);
         let mut span = self.inner.telemetry.begin_result(caller.as_ref(), &at, &result);
@@ -143,16 +143,12 @@ impl Engine {
         span.describe(|span| {
             span.attributes.set("nerve.status", record.status.as_str());
             if let Some(error) = &record.error {
-                span.fail(ErrorKind::parse(&error.error_type).as_str(), "the turn failed");
+                span.fail(error.error_type.as_str(), "the turn failed");
             }
         });
         self.inner.events.publish(
             Some(&at),
-            EventKind::ResultReady {
-                result: record.result_id.clone(),
-                success,
-                status: record.status.as_str(),
-            },
+            EventKind::ResultReady { result: record.result_id.clone(), success, status: record.status },
         );
         if let Some(webhook) = webhook.filter(|_| !is_shutdown) {
             self.deliver(live, &webhook, &record, span).await;
@@ -197,10 +193,12 @@ impl Engine {
             Some(false) => {
                 let last = record.webhook.as_ref().and_then(|webhook| webhook.attempts.last());
                 let reason = match last {
-                    Some(Attempt { status: Some(status), .. }) => {
+                    Some(WebhookAttempt { status: Some(status), .. }) => {
                         format!("the receiver answered with HTTP status {status}")
                     }
-                    Some(Attempt { error: Some(error), .. }) => format!("the last attempt failed: {error}"),
+                    Some(WebhookAttempt { error: Some(error), .. }) => {
+                        format!("the last attempt failed: {error}")
+                    }
                     _ => "the last attempt failed".to_string(),
                 };
                 record.give_up_webhook(&reason);

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_api::reply::{self, RunEnded, RunInfo, RunStep};
+use nerve_api::reply::{RunEnded, RunInfo, RunStep};
+use nerve_api::value::StepState;
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::seconds;
 use crate::cancellation::CancellationToken;
 use crate::command::{EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
 use crate::error::{EngineError, ErrorKind};
@@ -97,7 +97,7 @@ impl Runs {
             run_id: id.to_string(),
             graph_id: graph.to_string(),
             session_id: session.unwrap_or(DEFAULT).to_string(),
-            started_at: seconds(started),
+            started_at: started.seconds(),
             total_steps: total,
             ..RunInfo::default()
         };
@@ -286,15 +286,15 @@ impl Run {
             let state = self.lock();
             (state.info.clone(), state.status)
         };
-        info.gates = self.gates.waiting().into_iter().map(reply::GateInfo::from).collect();
+        info.gates = self.gates.waiting();
         let is_running = |step: &RunStep| {
-            matches!(step.state.as_str(), "running" | "queued")
+            matches!(step.state, StepState::Running | StepState::Queued)
                 && !info.gates.iter().any(|gate| is_in(&gate.step_id, &step.step_id))
         };
         if status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(is_running) {
             status = RunStatus::Waiting;
         }
-        info.status = status.as_str().to_string();
+        info.status = status;
         info.faults.extend(
             self.journal().as_ref().and_then(Journal::fault).map(|fault| format!("journal: {fault}")),
         );
@@ -330,7 +330,8 @@ impl Run {
             match event.kind {
                 StepEventKind::Chunk => return,
                 StepEventKind::Asked => {
-                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step == step) else {
+                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step_id == step)
+                    else {
                         return;
                     };
                     GraphEventKind::GateAsked(gate)
@@ -342,7 +343,7 @@ impl Run {
                     GraphEventKind::StepStarted { step, node, attempt: 1, queued }
                 }
                 StepEventKind::Complete { how, ms, tokens } => {
-                    GraphEventKind::StepCompleted { step, node, how: how.as_str(), ms, tokens }
+                    GraphEventKind::StepCompleted { step, node, how: how.into(), ms, tokens }
                 }
                 StepEventKind::Error { error_type } => GraphEventKind::StepFailed {
                     step,
@@ -376,13 +377,13 @@ impl Run {
             state.status = status;
             let started = state.started;
             let info = &mut state.info;
-            info.ended_at = Some(seconds(now));
+            info.ended_at = Some(now.seconds());
             info.tokens_used = tokens;
             info.error.clone_from(&message);
             for step in &mut info.steps {
-                if matches!(step.state.as_str(), "running" | "queued" | "waiting") {
-                    step.state = "cancelled".to_string();
-                    step.ended_at = Some(seconds(now));
+                if matches!(step.state, StepState::Running | StepState::Queued | StepState::Waiting) {
+                    step.state = StepState::Cancelled;
+                    step.ended_at = Some(now.seconds());
                 }
             }
             now.0.saturating_sub(started.0) / 1_000_000
@@ -437,15 +438,15 @@ impl State {
         let step = &mut info.steps[place];
         match event.kind {
             StepEventKind::Chunk => {}
-            StepEventKind::Asked => step.state = "waiting".to_string(),
-            StepEventKind::Answered { .. } => step.state = "running".to_string(),
+            StepEventKind::Asked => step.state = StepState::Waiting,
+            StepEventKind::Answered { .. } => step.state = StepState::Running,
             StepEventKind::Start { queued } => {
-                step.state = if queued { "queued" } else { "running" }.to_string();
-                step.started_at = seconds(event.at);
+                step.state = if queued { StepState::Queued } else { StepState::Running };
+                step.started_at = event.at.seconds();
             }
             StepEventKind::Complete { how, tokens, .. } => {
-                step.state = how.as_str().to_string();
-                step.ended_at = Some(seconds(event.at));
+                step.state = how.into();
+                step.ended_at = Some(event.at.seconds());
                 step.tokens_used = tokens;
                 // Items and rounds of a step are not steps of the graph.
                 if !step.step_id.contains(['/', '[', '#']) {
@@ -454,9 +455,9 @@ impl State {
                 }
             }
             StepEventKind::Error { error_type } => {
-                let cancelled = error_type == ErrorKind::Cancelled.as_str();
-                step.state = if cancelled { "cancelled" } else { "failed" }.to_string();
-                step.ended_at = Some(seconds(event.at));
+                let cancelled = error_type == ErrorKind::Cancelled;
+                step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
+                step.ended_at = Some(event.at.seconds());
                 step.error = Some(words(&event.data));
             }
             StepEventKind::Retry { attempt, .. } => {
@@ -470,9 +471,12 @@ impl State {
     fn forget(&mut self) {
         let steps = &mut self.info.steps;
         let mut spare = steps.len() - STEPS;
-        for states in [&["completed", "reused", "skipped"][..], &["failed", "cancelled"]] {
+        for states in [
+            &[StepState::Completed, StepState::Reused, StepState::Skipped][..],
+            &[StepState::Failed, StepState::Cancelled],
+        ] {
             steps.retain(|step| {
-                let is_dropped = spare > 0 && states.contains(&step.state.as_str());
+                let is_dropped = spare > 0 && states.contains(&step.state);
                 spare -= usize::from(is_dropped);
                 !is_dropped
             });
@@ -490,8 +494,8 @@ impl State {
         self.info.steps.push(RunStep {
             step_id: event.step.to_string(),
             node_id: event.node.to_string(),
-            state: "running".to_string(),
-            started_at: seconds(event.at),
+            state: StepState::Running,
+            started_at: event.at.seconds(),
             attempt: 1,
             ..RunStep::default()
         });
@@ -513,33 +517,30 @@ fn words(data: &Value) -> String {
 fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
     let (status, ended, error) = match summary.ending {
         Some(ending) => {
-            let status = match ending.status.as_str() {
-                "completed" => RunStatus::Completed,
-                "cancelled" => RunStatus::Cancelled,
-                _ => RunStatus::Failed,
-            };
+            let status = ending.status.parse().ok().filter(|status: &RunStatus| status.is_end());
+            let status = status.unwrap_or(RunStatus::Failed);
             (status, Some(ending.at), ending.error)
         }
         None => (RunStatus::Interrupted, None, None),
     };
     let gate = |gate: Question| GateInfo {
-        step: gate.step,
+        step_id: gate.step,
         question: gate.text,
         choices: gate.choices,
         default: gate.default,
-        deadline: gate.deadline,
+        deadline: gate.deadline.map(TsNs::seconds),
     };
     RunInfo {
         run_id: summary.run,
         graph_id: summary.graph,
         session_id: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
-        status: status.as_str().to_string(),
-        started_at: seconds(summary.started),
-        ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(seconds),
+        status,
+        started_at: summary.started.seconds(),
+        ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(TsNs::seconds),
         steps: Vec::new(),
         total_steps: summary.total,
         done_steps: summary.done,
-        gates: summary.open_gates.into_iter().map(gate).map(reply::GateInfo::from).collect(),
+        gates: summary.open_gates.into_iter().map(gate).collect(),
         tokens_used: summary.tokens,
         error,
         journal: Some(journal.display().to_string()),
@@ -556,8 +557,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Run, Runs, STEPS};
+    use crate::error::ErrorKind;
     use crate::events::Publisher;
     use crate::graph::event::{Completion, StepEvent, StepEventKind};
+    use nerve_api::value::StepState;
     use nerve_host::clock::Clock;
     use nerve_types::TsNs;
     use serde_json::Value;
@@ -612,11 +615,11 @@ mod tests {
         for step in 0..10 * STEPS {
             let step = format!("s{step}");
             run.observe(&event(&step, StepEventKind::Start { queued: false }));
-            run.observe(&event(&step, StepEventKind::Error { error_type: "process_error" }));
+            run.observe(&event(&step, StepEventKind::Error { error_type: ErrorKind::Process }));
         }
         let info = run.info();
         assert!(info.steps.len() <= 2 * STEPS, "{}", info.steps.len());
-        assert_eq!((info.steps[0].step_id.as_str(), info.steps[0].state.as_str()), ("first", "running"));
+        assert_eq!((info.steps[0].step_id.as_str(), info.steps[0].state), ("first", StepState::Running));
     }
 
     #[tokio::test]

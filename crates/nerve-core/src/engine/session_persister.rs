@@ -161,7 +161,7 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
         server: server.to_string(),
         description: info.description,
         tags: info.tags,
-        created_at: info.created,
+        created_at: session.created(),
         updated_at: nerve_host::clock::Clock::start().now(),
         nodes: session.definitions().into_iter().map(|(name, spec)| record(name, spec)).collect(),
         graphs: graphs.collect(),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nerve_api::reply::{
-    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
+    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodeMetadata, NodesChanged, SessionInfo,
+    SessionList, Stopped,
 };
 use nerve_api::request::{
     CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StartNode,
@@ -69,7 +70,7 @@ impl Engine {
                 "its session was deleted meanwhile, or the server is shutting down",
             ));
         }
-        self.register_node(session, &at, Some(spec), info.kind, forked_from);
+        self.register_node(session, &at, Some(spec), info.kind.clone(), forked_from);
         Ok(info)
     }
 
@@ -79,7 +80,7 @@ impl Engine {
         session: &Session,
         at: &NodeRef,
         spec: Option<NodeSpec>,
-        kind: &'static str,
+        kind: String,
         forked_from: Option<String>,
     ) {
         session.define(&at.node, spec);
@@ -145,10 +146,7 @@ impl Engine {
     /// NotFound (session).
     pub async fn list_nodes(&self, request: ListNodes, _: RequestContext) -> Result<NodeList, EngineError> {
         let nodes = self.nodes(request.session_id.as_deref())?;
-        Ok(NodeList {
-            nodes: nodes.iter().map(|node| node.id.clone()).collect(),
-            nodes_info: nodes.into_iter().map(Into::into).collect(),
-        })
+        Ok(NodeList { nodes: nodes.iter().map(|node| node.id.clone()).collect(), nodes_info: nodes })
     }
 
     /// Describes a node.
@@ -210,7 +208,7 @@ impl Engine {
         let CreateSession { name, description, tags } = request;
         let session = self.inner.sessions.create(&name, description, tags)?;
         self.inner.persister.save(&self.inner.sessions);
-        Ok(session.info().into())
+        Ok(session.info())
     }
 
     /// Describes a session.
@@ -223,7 +221,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<SessionInfo, EngineError> {
         let name = request.session().unwrap_or(DEFAULT);
-        Ok(self.inner.sessions.get(Some(name))?.info().into())
+        Ok(self.inner.sessions.get(Some(name))?.info())
     }
 
     /// Lists all sessions.
@@ -236,7 +234,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<SessionList, EngineError> {
         let sessions = self.inner.sessions.list();
-        Ok(SessionList { sessions: sessions.iter().map(|session| session.info().into()).collect() })
+        Ok(SessionList { sessions: sessions.iter().map(|session| session.info()).collect() })
     }
 
     /// Stops the nodes of a session and deletes it.
@@ -336,10 +334,9 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     metadata.extend(known_of(spec));
     NodeInfo {
         id: name.to_string(),
-        session: session.name().to_string(),
-        kind: spec.backend.as_str(),
+        kind: spec.backend.to_string(),
         state: StateName::Created,
         persistent: spec.backend != BackendKind::Bash,
-        metadata,
+        metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
     }
 }

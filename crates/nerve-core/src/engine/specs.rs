@@ -1,8 +1,5 @@
 //! Converts parameters of requests to domain types. Errors name the parameter.
 
-use std::str::FromStr;
-
-use nerve_agent::parse::ParserKind;
 use nerve_api::request::{
     ChatSettings, ClearBuffer, ConversationMessage, ConversationOptions, CreateNode, ExplainNode, GetNode,
     NodeChoice, ProxyOption, ProxySettings, SendInterrupt, StartNode, StopNode, WebhookTarget,
@@ -11,9 +8,7 @@ use nerve_types::Size;
 use strum::VariantNames as _;
 
 use crate::chat::{ChatSpec, Provider, ToolChoice};
-use crate::command::{
-    BackendKind, Choice, CommandLine, InheritedNode, NodeRef, NodeSpec, PanePlace, StateName,
-};
+use crate::command::{BackendKind, Choice, CommandLine, InheritedNode, NodeRef, NodeSpec, PanePlace};
 use crate::conversation::{Conversation, ConversationId, Message, Role, UseContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
@@ -38,11 +33,7 @@ pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
 
 /// Returns the definition of the node that a CREATE_NODE creates.
 pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
-    let backend = BackendKind::parse(&request.backend).ok_or_else(|| {
-        let known = BackendKind::VARIANTS.join(", ");
-        invalid(format!("params.backend: unknown backend {:?}", request.backend))
-            .hint(format!("there are {known}"))
-    })?;
+    let backend = request.backend;
     if request.chat.is_some() && backend != BackendKind::Chat {
         return Err(invalid(format!("params.chat is for backend chat, not {}", backend.as_str())));
     }
@@ -56,7 +47,7 @@ pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
         env: request.env,
         size: size(request.cols.unwrap_or(default.cols), request.rows.unwrap_or(default.rows))?,
         profile: request.profile,
-        parser: parser(request.parser)?,
+        parser: request.parser,
         history: request.history,
         record: request.record,
         ready_timeout: request.ready_timeout.duration(),
@@ -79,26 +70,6 @@ pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
     }
     Err(invalid(format!("invalid terminal size: {cols} columns, {rows} rows"))
         .hint("2-4096 columns, 1-4096 rows"))
-}
-
-/// Returns a parser by its name.
-pub(super) fn parser(name: Option<String>) -> Result<Option<ParserKind>, EngineError> {
-    let parse = |name: String| ParserKind::from_str(&name).map_err(|error| invalid(error.to_string()));
-    name.map(parse).transpose()
-}
-
-/// Returns the states that a WAIT_NODE names.
-pub(super) fn states(names: &[String]) -> Result<Vec<StateName>, EngineError> {
-    let find = |name: &String| {
-        StateName::from_str(name).map_err(|_| {
-            let known = StateName::VARIANTS.join(", ");
-            invalid(format!("params.until: unknown state {name:?}")).hint(format!("the states are {known}"))
-        })
-    };
-    match names {
-        [] => Err(invalid("params.until: name at least one state")),
-        names => names.iter().map(find).collect(),
-    }
 }
 
 /// Returns the choice of an ANSWER_NODE.
@@ -237,20 +208,7 @@ mod tests {
 
     #[test]
     fn names_on_the_wire() {
-        assert_eq!(
-            BackendKind::VARIANTS.join(" "),
-            "pty claude tmux claude-tmux wezterm claude-wezterm bash chat"
-        );
-        let states = "created starting ready busy blocked suspended stopping stopped";
-        assert_eq!(StateName::VARIANTS.join(" "), states);
         assert_eq!(UseContext::VARIANTS.join(" "), "auto always never");
-        let errors = "invalid_request_error not_found_error already_exists_error process_error node_stopped blocked busy too_large \
-                      timeout interrupted delivery_error cancelled budget_exceeded api_error authentication_error \
-                      permission_error rate_limit_error network_error internal_error";
-        for error in errors.split(' ') {
-            assert_eq!(ErrorKind::parse(error).as_str(), error);
-        }
-        assert_eq!(ErrorKind::parse("unheard_of"), ErrorKind::Process);
     }
 
     fn proxied(proxy: Value) -> Result<NodeSpec, EngineError> {

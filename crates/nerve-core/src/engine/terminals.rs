@@ -122,22 +122,21 @@ impl Engine {
         request: ExplainNode,
         _: RequestContext,
     ) -> Result<NodeExplanation, EngineError> {
-        let explanation = self.node(&node_ref(request.node_id, request.session_id))?.explain().await?;
-        Ok(explanation.into())
+        self.node(&node_ref(request.node_id, request.session_id))?.explain().await
     }
 
     /// Waits until a node is in one of the states. Returns at once if it is.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (unknown state), Timeout, NodeStopped.
+    /// NotFound, Timeout, NodeStopped.
     pub async fn wait_node(&self, request: WaitNode, _: RequestContext) -> Result<ReachedState, EngineError> {
-        let until = specs::states(&request.until.0)?;
+        let until = request.until.0;
         let timeout = request.timeout.map(Seconds::duration);
         let state = match self.executable(&node_ref(request.node_id, request.session_id))? {
             Executable::Node(node) => node.wait(&until, timeout).await?,
             other => other.info().state,
         };
-        Ok(ReachedState { state: state.as_str().to_string() })
+        Ok(ReachedState { state })
     }
 
     /// Answers the dialog of a blocked node. With `wait`, returns the turn that the dialog had interrupted, if there is one.

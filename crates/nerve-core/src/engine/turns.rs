@@ -97,10 +97,10 @@ impl NodePrompt {
     /// Reads a request.
     ///
     /// # Errors
-    /// InvalidRequest: unknown parser, invalid conversation.
+    /// InvalidRequest: invalid conversation.
     pub(super) fn new(request: ExecuteInput, context: &RequestContext) -> Result<NodePrompt, EngineError> {
         let prompt = Prompt {
-            parser: specs::parser(request.parser)?,
+            parser: request.parser,
             text: request.text,
             stream: request.stream,
             tag: context.tag,

@@ -72,7 +72,7 @@ fn reported_failure(value: &Value) -> Option<EngineError> {
         return None;
     }
     let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let kind = text("error_type").map_or(ErrorKind::Process, ErrorKind::parse);
+    let kind = text("error_type").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::Process);
     let mut error = EngineError::new(kind, text("error").unwrap_or("the node reported a failure"));
     let stderr =
         object.get("attributes").and_then(|attributes| attributes.get("stderr")).and_then(Value::as_str);

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use nerve_api::value::StepState;
 use nerve_types::TsNs;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::cancellation::CancellationToken;
+use crate::error::ErrorKind;
 
 /// An event of a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,13 +36,13 @@ pub enum StepEventKind {
     /// The step is done.
     Complete { how: Completion, ms: u64, tokens: u64 },
     /// The step failed; no attempt is left.
-    Error { error_type: &'static str },
+    Error { error_type: ErrorKind },
     /// A gate asks its question.
     Asked,
     /// A gate was answered: by a `person`, or with its `default`.
     Answered { by: &'static str },
     /// An attempt failed; the next one starts in `delay_ms`. `attempt` is the number of the next one, from 2.
-    Retry { attempt: u32, delay_ms: u64, error_type: &'static str },
+    Retry { attempt: u32, delay_ms: u64, error_type: ErrorKind },
 }
 
 /// Manner in which a step was completed.
@@ -74,6 +76,16 @@ impl Completion {
     /// Returns `completed`, `skipped` or `reused`.
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+}
+
+impl From<Completion> for StepState {
+    fn from(how: Completion) -> StepState {
+        match how {
+            Completion::Completed => StepState::Completed,
+            Completion::Skipped => StepState::Skipped,
+            Completion::Reused => StepState::Reused,
+        }
     }
 }
 

@@ -42,7 +42,7 @@ impl StepRun<'_> {
 
     /// Reports why a step, an item or a round was not executed, or why its result does not count.
     pub(super) fn report_error(&self, context: &RunContext, error: EngineError) -> EngineError {
-        let (kind, message) = (StepEventKind::Error { error_type: error.kind.as_str() }, error.to_string());
+        let (kind, message) = (StepEventKind::Error { error_type: error.kind }, error.to_string());
         self.notify(context.step.as_ref(), kind, Value::from(message.as_str()));
         self.trace_unexecuted(context, Some(message), Map::new());
         error
@@ -81,9 +81,7 @@ impl StepRun<'_> {
         let tokens = self.context.turn.pool().usage().tokens_used();
         let (kind, data) = match &outcome {
             Ok(value) => (StepEventKind::Complete { how: Completion::Completed, ms, tokens }, value.clone()),
-            Err(error) => {
-                (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
-            }
+            Err(error) => (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string())),
         };
         self.notify(step, kind, data);
         outcome

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
@@ -100,13 +101,14 @@ impl Gate {
         let recorded_deadline = past.and_then(|past| past.question_deadline(&step, key));
         let deadline = recorded_deadline.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
         let info = GateInfo {
-            step,
+            step_id: step,
             question: self.question(&context.turn.input),
             choices: self.choices.clone(),
             default: self.default.clone(),
-            deadline,
+            deadline: deadline.map(TsNs::seconds),
         };
-        let (choice, by) = ask(context, &self.id, info, key, recorded_deadline.is_some()).await?;
+        let is_recorded = recorded_deadline.is_some();
+        let (choice, by) = ask(context, &self.id, info, deadline, key, is_recorded).await?;
         Ok(json!({ "choice": choice, "by": by }))
     }
 }
@@ -116,11 +118,12 @@ pub(crate) async fn ask(
     context: &RunContext,
     node: &str,
     info: GateInfo,
+    deadline: Option<TsNs>,
     key: u64,
     asked_before: bool,
 ) -> Result<(String, &'static str), EngineError> {
     let run = context.run();
-    let (step, default, deadline) = (info.step.clone(), info.default.clone(), info.deadline);
+    let (step, default) = (info.step_id.clone(), info.default.clone());
     let Some(gates) = &run.gates else {
         return default.map(|choice| (choice, "default")).ok_or_else(|| {
             EngineError::new(
@@ -131,8 +134,8 @@ pub(crate) async fn ask(
         });
     };
     if let Some((journal, _)) = run.journal.as_ref().filter(|_| !asked_before) {
-        let GateInfo { step, question, choices, default, deadline } = &info;
-        let (at, default, deadline) = (run.clock.now(), default.as_deref(), *deadline);
+        let GateInfo { question, choices, .. } = &info;
+        let (at, step, default) = (run.clock.now(), &step, default.as_deref());
         journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
     }
     let question = Value::from(info.question.as_str());
@@ -223,9 +226,9 @@ impl Gates {
     /// choices.
     pub fn answer(&self, step: Option<&str>, choice: &str) -> Result<String, EngineError> {
         let mut open = self.lock();
-        let names = || open.iter().map(|open| open.info.step.as_str()).collect::<Vec<_>>().join(", ");
+        let names = || open.iter().map(|open| open.info.step_id.as_str()).collect::<Vec<_>>().join(", ");
         let at = match step {
-            Some(step) => open.iter().position(|open| open.info.step == step),
+            Some(step) => open.iter().position(|open| open.info.step_id == step),
             None if open.len() > 1 => {
                 let message = format!("{} gates are open: {}", open.len(), names());
                 return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("name the step"));
@@ -245,7 +248,7 @@ impl Gates {
         let choices = &open[at].info.choices;
         let meant = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
         if meant.is_none() && !choices.is_empty() {
-            let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step);
+            let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step_id);
             let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
             error.choices = choices.clone().into();
             return Err(error);
@@ -256,12 +259,12 @@ impl Gates {
         // A send error means that the run was cancelled just now.
         let _ = reply.send(choice);
         self.notify_change();
-        Ok(info.step)
+        Ok(info.step_id)
     }
 
     fn open(&self, info: GateInfo) -> PendingAnswer {
         let (reply, choice) = oneshot::channel();
-        let step = info.step.clone();
+        let step = info.step_id.clone();
         self.lock().push(OpenGate { info, reply });
         self.notify_change();
         PendingAnswer { choice, guard: CloseOnDrop { gates: self.clone(), step } }
@@ -270,7 +273,7 @@ impl Gates {
     fn close(&self, step: &str) {
         let mut open = self.lock();
         let before = open.len();
-        open.retain(|open| open.info.step != step);
+        open.retain(|open| open.info.step_id != step);
         let closed = open.len() < before;
         drop(open);
         if closed {

@@ -319,7 +319,7 @@ impl StepRun<'_> {
         (path, key): (&Arc<str>, u64),
     ) -> Result<Option<Value>, EngineError> {
         let info = GateInfo {
-            step: path.to_string(),
+            step_id: path.to_string(),
             question: format!(
                 "Step '{path}' was running on node '{}' when the run was interrupted. Run it again?",
                 node.id()
@@ -330,7 +330,7 @@ impl StepRun<'_> {
         };
         // Not the step's own key: the answer of a gate is recorded as its result.
         let key = key.rotate_left(1);
-        let (choice, _) = gate::ask(context, &self.step.node, info, key, false).await?;
+        let (choice, _) = gate::ask(context, &self.step.node, info, None, key, false).await?;
         match choice.as_str() {
             "rerun" => Ok(None),
             "skip" => Ok(Some(Value::Null)),
@@ -364,8 +364,7 @@ impl StepRun<'_> {
             }
             let delay = policy.delay(*attempts - 1);
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            let retry =
-                StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind.as_str() };
+            let retry = StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind };
             self.notify(context.step.as_ref(), retry, Value::from(error.to_string()));
             span.add_event("nerve.retry", |attributes| {
                 attributes.set("nerve.attempt", *attempts + 1);
@@ -444,7 +443,7 @@ impl StepRun<'_> {
             let (kind, data) = match &result {
                 Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
                 Err(error) => {
-                    (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
+                    (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string()))
                 }
             };
             self.notify(context.step.as_ref(), kind, data);

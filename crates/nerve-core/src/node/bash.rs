@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
 use nerve_agent::profile::ContextKind;
+use nerve_api::reply::NodeMetadata;
+use nerve_api::value::{Delivery, ResponseSource};
 use nerve_types::TsNs;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
@@ -350,8 +352,13 @@ impl BashNode {
         if let Some(cwd) = &inner.cwd {
             metadata.insert("cwd".into(), cwd.display().to_string());
         }
-        let (id, session) = (inner.node.node.clone(), inner.node.session.clone().unwrap_or_default());
-        NodeInfo { id, session, kind: "bash", state: self.state(), persistent: false, metadata }
+        NodeInfo {
+            id: inner.node.node.clone(),
+            kind: "bash".to_string(),
+            state: self.state(),
+            persistent: false,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
+        }
     }
 
     fn state(&self) -> StateName {
@@ -512,8 +519,8 @@ impl BashNode {
             usage: None,
             is_complete: true,
             is_ready: true,
-            source: "process",
-            delivery: "started",
+            source: ResponseSource::Process,
+            delivery: Delivery::Started,
             ended_by: READY_EVIDENCE.into(),
             bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,

@@ -14,7 +14,9 @@ use super::function::FunctionNode;
 use super::launch::Launch;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
-use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind};
+use crate::command::{
+    BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind, terminal_of,
+};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -138,7 +140,7 @@ impl NodeFactory {
         let node = with_session(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
-        let Some(kind) = spec.backend.terminal() else {
+        let Some(kind) = terminal_of(spec.backend) else {
             let message = format!("a {} node has no terminal", spec.backend.as_str());
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };

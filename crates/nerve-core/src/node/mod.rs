@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::ContextKind;
+use nerve_api::reply::NodeExplanation;
 use nerve_types::Size;
 use serde_json::Value;
 
@@ -35,7 +36,7 @@ use self::terminal::Prompt;
 /// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 
-use crate::command::{Choice, Explanation, NodeRef, NodeSpec, Response, StateName};
+use crate::command::{Choice, NodeRef, NodeSpec, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 
@@ -144,7 +145,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Unsupported, NodeStopped.
-    fn explain(&self) -> NodeFuture<'_, Explanation> {
+    fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
         Box::pin(ready(Err(self.unsupported())))
     }
 
@@ -237,8 +238,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 pub(crate) fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
     NodeInfo {
         id: id.to_string(),
-        session: String::new(),
-        kind,
+        kind: kind.to_string(),
         state: StateName::Ready,
         persistent: false,
         metadata: Default::default(),

@@ -1,11 +1,9 @@
 //! The rule for names of servers, sessions and nodes.
 
+pub use nerve_api::DEFAULT_SESSION;
 use nerve_types::name::check;
 
 use crate::error::{EngineError, ErrorKind};
-
-/// The session that always exists.
-pub const DEFAULT_SESSION: &str = "default";
 
 /// Checks a name and converts the error.
 pub(crate) fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
 use nerve_agent::parse::{ParsedTurn, Section};
+use nerve_api::value::ResponseSource;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use crate::command::Response;
@@ -142,8 +143,8 @@ pub(super) fn response_from_screen(
         usage: None,
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready: ready,
-        source: "screen",
-        delivery: end.delivery.max(Delivery::Typed).as_str(),
+        source: ResponseSource::Screen,
+        delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),
         bytes: end.span.bytes,
         time: end.time,

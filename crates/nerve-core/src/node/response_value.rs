@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::{Section, SectionKind, Tokens};
-use nerve_types::TsNs;
+use nerve_api::value::ResponseSource;
 use serde_json::{Map, Value, json};
 
 use crate::command::Response;
@@ -22,15 +22,15 @@ impl Response {
         if let Some(code) = attributes.get("exit_code").and_then(|code| code.as_str()?.parse::<i64>().ok()) {
             attributes.insert("exit_code".to_string(), Value::from(code));
         }
-        if self.source == "api" {
+        if self.source == ResponseSource::Api {
             parse_structured_attributes(&mut attributes);
         }
         attributes.insert("sections".to_string(), Value::Array(sections.clone()));
         attributes.insert("tokens".to_string(), tokens.clone());
         attributes.insert("ended_by".to_string(), Value::from(self.ended_by));
         attributes.insert("bytes".to_string(), json!([self.bytes.0, self.bytes.1]));
-        attributes.insert("started_at".to_string(), Value::from(seconds(self.time.0)));
-        attributes.insert("ended_at".to_string(), Value::from(seconds(self.time.1)));
+        attributes.insert("started_at".to_string(), Value::from(self.time.0.seconds()));
+        attributes.insert("ended_at".to_string(), Value::from(self.time.1.seconds()));
         let (error, error_type) = failure.unzip();
         let mut value = Map::new();
         let mut add = |key: &str, field: Value| drop(value.insert(key.to_string(), field));
@@ -43,8 +43,8 @@ impl Response {
         }
         add("is_complete", Value::from(self.is_complete));
         add("is_ready", Value::from(self.is_ready));
-        add("source", Value::from(self.source));
-        add("delivery", Value::from(self.delivery));
+        add("source", Value::from(self.source.as_str()));
+        add("delivery", Value::from(self.delivery.as_str()));
         add("success", Value::from(error.is_none()));
         add("error", error.map_or(Value::Null, Value::from));
         add("error_type", error_type.map_or(Value::Null, |kind| Value::from(kind.as_str())));
@@ -98,9 +98,4 @@ fn parse_structured_attributes(attributes: &mut Map<String, Value>) {
             attributes.insert(name.to_string(), parsed);
         }
     }
-}
-
-fn seconds(time: TsNs) -> f64 {
-    // Exact to well under a microsecond until the year 2100.
-    time.0 as f64 / 1e9
 }

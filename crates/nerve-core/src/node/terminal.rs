@@ -10,6 +10,7 @@ use nerve_agent::driver::{AgentState, Evidence};
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
+use nerve_api::reply::{NodeExplanation, NodeMetadata};
 use nerve_types::Size;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,9 +20,7 @@ use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::{CancellationToken, cancelled};
-use crate::command::{
-    BackendKind, Choice, CommandLine, Explanation, NodeInfo, NodeRef, NodeSpec, Response, StateName,
-};
+use crate::command::{BackendKind, Choice, CommandLine, NodeInfo, NodeRef, NodeSpec, Response, StateName};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -285,7 +284,7 @@ impl Node for TerminalNode {
         Box::pin(TerminalNode::answer(self, choice, wait, timeout))
     }
 
-    fn explain(&self) -> NodeFuture<'_, Explanation> {
+    fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
         Box::pin(TerminalNode::explain(self))
     }
 
@@ -595,10 +594,10 @@ impl TerminalNode {
     ///
     /// # Errors
     /// NodeStopped.
-    pub async fn explain(&self) -> Result<Explanation, EngineError> {
-        let mut explanation = self.request(|reply| Request::Explain { reply }).await?;
-        explanation.info = self.info();
-        Ok(explanation)
+    pub async fn explain(&self) -> Result<NodeExplanation, EngineError> {
+        let explanation = self.request(|reply| Request::Explain { reply }).await?;
+        let NodeInfo { state, metadata, .. } = self.info();
+        Ok(NodeExplanation { state, metadata, ..explanation })
     }
 
     /// Focuses the node's pane in its multiplexer.
@@ -716,11 +715,10 @@ impl TerminalNode {
         }
         NodeInfo {
             id: inner.node.node.clone(),
-            session: inner.node.session.clone().unwrap_or_default(),
-            kind: inner.kind,
+            kind: inner.kind.to_string(),
             state: status.name(),
             persistent: true,
-            metadata,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }
 

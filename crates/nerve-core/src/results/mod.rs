@@ -4,5 +4,6 @@ mod record;
 mod registry;
 mod store;
 
-pub use record::{RecordedError, ResultRecord, ResultStatus, WebhookRecord};
+pub(crate) use record::webhook_status;
+pub use record::{RecordedError, ResultRecord, ResultStatus};
 pub(crate) use registry::{ActiveResult, Results};

@@ -1,41 +1,14 @@
 //! The stored record of an execution.
 
+use nerve_api::reply::WebhookStatus;
+use nerve_api::value::Delivery;
+pub use nerve_api::value::ResultStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::command::Response;
-use crate::error::EngineError;
-use crate::webhook::{Attempt, Webhook};
-
-/// The state of an execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, strum::IntoStaticStr)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum ResultStatus {
-    /// Waiting for earlier executions.
-    #[default]
-    Queued,
-    /// The turn is running, or waits for the node.
-    Running,
-    /// The turn ended successfully.
-    Done,
-    /// The turn failed or was cancelled.
-    Failed,
-    /// The server ended before the execution. The outcome of the turn is unknown.
-    Lost,
-}
-
-impl ResultStatus {
-    /// Returns the name in files and on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns true if the state is final.
-    pub fn is_end(self) -> bool {
-        !matches!(self, ResultStatus::Queued | ResultStatus::Running)
-    }
-}
+use crate::error::{EngineError, ErrorKind};
+use crate::webhook::Webhook;
 
 /// The stored record of an execution. Times are seconds since the Unix epoch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -62,7 +35,7 @@ pub struct ResultRecord {
     /// Error, if there is no response.
     pub error: Option<RecordedError>,
     /// The webhook that is called at the end.
-    pub webhook: Option<WebhookRecord>,
+    pub webhook: Option<WebhookStatus>,
 }
 
 /// A stored [`EngineError`].
@@ -71,8 +44,8 @@ pub struct ResultRecord {
 pub struct RecordedError {
     /// Message: what failed, and why.
     pub message: String,
-    /// The kind, as on the wire.
-    pub error_type: String,
+    /// The kind.
+    pub error_type: ErrorKind,
     /// Suggested fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -84,42 +57,23 @@ pub struct RecordedError {
     pub choices: Vec<String>,
     /// Progress of the prompt's delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<String>,
+    pub delivery: Option<Delivery>,
 }
 
-/// The delivery of a webhook. The secret, and the URL's path and query are not stored.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WebhookRecord {
-    /// Scheme, host and port.
-    pub origin: String,
-    /// The webhook is signed with a secret.
-    pub signed: bool,
-    /// The receiver accepted the delivery.
-    pub delivered: bool,
-    /// All attempts so far.
-    pub attempts: Vec<Attempt>,
-    /// Reason for abandoning delivery.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gave_up: Option<String>,
-}
-
-impl From<&Webhook> for WebhookRecord {
-    fn from(webhook: &Webhook) -> WebhookRecord {
-        let (origin, signed) = (webhook.origin(), webhook.is_signed());
-        WebhookRecord { origin, signed, ..WebhookRecord::default() }
-    }
+/// Returns the status of a webhook that was not called yet. It contains neither the secret nor the URL's path and query.
+pub(crate) fn webhook_status(webhook: &Webhook) -> WebhookStatus {
+    WebhookStatus { origin: webhook.origin(), signed: webhook.is_signed(), ..WebhookStatus::default() }
 }
 
 impl From<EngineError> for RecordedError {
     fn from(error: EngineError) -> RecordedError {
         RecordedError {
-            error_type: error.kind.as_str().to_string(),
+            error_type: error.kind,
             message: error.message,
             hint: error.hint,
             screen: error.screen,
             choices: error.choices.into(),
-            delivery: error.delivery.map(str::to_string),
+            delivery: error.delivery,
         }
     }
 }
@@ -158,7 +112,7 @@ impl ResultRecord {
         };
         self.error = Some(RecordedError {
             message,
-            error_type: "lost".to_string(),
+            error_type: ErrorKind::Lost,
             hint: Some(hint),
             ..Default::default()
         });

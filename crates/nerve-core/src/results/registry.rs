@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use nerve_api::reply::WebhookStatus;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken as Closing;
 use tokio_util::task::TaskTracker;
 
-use super::record::{ResultRecord, WebhookRecord};
+use super::record::{ResultRecord, ResultStatus};
 use super::store::{ResultStore, new_id};
 use crate::cancellation::CancellationToken;
 use crate::command::NodeRef;
@@ -76,7 +77,7 @@ impl Results {
         let store = folder.map(|folder| ResultStore::new(folder.join(server)));
         if let Some(store) = &store {
             for id in store.unfinished() {
-                end_unfinished(store, &id, seconds(clock));
+                end_unfinished(store, &id, clock.now().seconds());
             }
             store.prune(clock.now().0 / 1_000_000);
         }
@@ -92,7 +93,7 @@ impl Results {
 
     /// Returns the time in seconds since the Unix epoch.
     pub(crate) fn seconds(&self) -> f64 {
-        seconds(self.clock)
+        self.clock.now().seconds()
     }
 
     /// Registers an execution.
@@ -103,7 +104,7 @@ impl Results {
         &self,
         node: &NodeRef,
         prompt: &str,
-        webhook: Option<WebhookRecord>,
+        webhook: Option<WebhookStatus>,
     ) -> Result<Arc<ActiveResult>, EngineError> {
         if self.closing.is_cancelled() {
             return Err(EngineError::new(ErrorKind::NodeStopped, "the server is shutting down"));
@@ -118,6 +119,7 @@ impl Results {
             session_id: node.session.clone().unwrap_or_else(|| crate::session::DEFAULT.to_string()),
             prompt: prompt.chars().take(MAX_PROMPT_CHARS).collect(),
             created_at: self.seconds(),
+            status: ResultStatus::Queued,
             webhook,
             ..ResultRecord::default()
         });
@@ -283,11 +285,6 @@ fn end_unfinished(store: &ResultStore, id: &str, now: f64) {
         Ok(()) => store.close(id),
         Err(error) => tracing::warn!(result = id, %error, "cannot end a result of the previous server"),
     }
-}
-
-fn seconds(clock: Clock) -> f64 {
-    // Exact to well under a microsecond until the year 2100.
-    clock.now().0 as f64 / 1e9
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {

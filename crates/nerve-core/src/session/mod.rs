@@ -18,11 +18,11 @@ use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::executable::Executable;
 use crate::node::NodeHandle;
-use crate::node::names::{DEFAULT_SESSION, check_name};
+use crate::node::names::check_name;
 use nerve_host::clock::Clock;
 
 /// The session that always exists.
-pub const DEFAULT: &str = DEFAULT_SESSION;
+pub use crate::node::names::DEFAULT_SESSION as DEFAULT;
 /// Maximum time for all nodes of a session together to start or to stop.
 pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -241,15 +241,17 @@ impl Session {
             .nodes()
             .iter()
             .map(|(name, node)| {
-                let mut dict = node.info().to_dict();
-                dict["name"] = Value::from(name.as_str());
-                dict
+                let NodeInfo { id, kind, state, persistent, metadata } = node.info();
+                json!({
+                    "id": id, "type": kind, "state": state, "persistent": persistent, "metadata": *metadata,
+                    "name": name,
+                })
             })
             .collect();
-        let SessionInfo { name, description, tags, created, .. } = self.info();
+        let SessionInfo { name, description, tags, created_at, .. } = self.info();
         json!({
             "id": name, "name": name, "description": description, "tags": tags,
-            "created_at": created.0 as f64 / 1e9, "nodes": nodes,
+            "created_at": created_at, "nodes": nodes,
         })
     }
 
@@ -269,7 +271,7 @@ impl Session {
             tags: state.tags.clone(),
             nodes,
             graphs,
-            created: self.inner.created,
+            created_at: self.inner.created.seconds(),
         }
     }
 

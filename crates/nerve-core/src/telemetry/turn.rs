@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use nerve_api::value::{Delivery, ResponseSource};
 use serde_json::json;
 
 use super::context::TraceContext;
@@ -93,7 +94,7 @@ pub(crate) fn end_turn(
 
 /// Sets the error of a span. Output of an agent is not included.
 pub(crate) fn set_error(span: &mut Span, error: &EngineError) {
-    span.attributes.set_some("nerve.delivery", error.delivery);
+    span.attributes.set_some("nerve.delivery", error.delivery.map(Delivery::as_str));
     let why = match error.kind {
         ErrorKind::Api | ErrorKind::Blocked | ErrorKind::Delivery => {
             format!("{}: see the node's history", error.kind.as_str())
@@ -110,8 +111,8 @@ fn set_response(span: &mut Span, response: &Response, captures: bool) {
     let attributes = &mut span.attributes;
     attributes.set("nerve.turn", response.turn);
     attributes.set("nerve.turn.duration_ms", took / 1_000_000);
-    attributes.set("nerve.delivery", response.delivery);
-    attributes.set("nerve.source", response.source);
+    attributes.set("nerve.delivery", response.delivery.as_str());
+    attributes.set("nerve.source", response.source.as_str());
     if let Some(tokens) = &response.tokens {
         attributes.set_some("gen_ai.usage.input_tokens", tokens.input);
         attributes.set_some("gen_ai.usage.output_tokens", tokens.output);
@@ -137,7 +138,7 @@ fn set_response(span: &mut Span, response: &Response, captures: bool) {
     }
     if let Some((why, kind)) = response.failure() {
         // Messages of a command or an agent are content.
-        let why = if captures || response.source == "process" {
+        let why = if captures || response.source == ResponseSource::Process {
             why
         } else {
             "the node reported a failure".to_string()

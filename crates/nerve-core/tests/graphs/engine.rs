@@ -8,6 +8,8 @@ use nerve_api::request::{
     AnswerGate, CancelGraph, CreateGraph, CreateSession, DeleteGraph, ExecuteGraph, GetRun, ListSessions,
     ResumeRun, RunGraph, StopSession,
 };
+use nerve_api::value::RunStatus;
+use nerve_api::value::StepState;
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::journal::{Summary, journal_path};
@@ -125,7 +127,7 @@ async fn secret_does_not_change_step_keys() {
         ],
     });
     let (run, _) = ended(execute(&engine, graph, "r-1", false).await);
-    assert_eq!(run.status, "failed");
+    assert_eq!(run.status.as_str(), "failed");
     ended(resume(&engine, "r-1").await);
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step was done again");
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
@@ -145,7 +147,7 @@ async fn run_status_is_waiting_at_a_gate() {
     let answer = AnswerGate { run_id: "r-1".into(), step_id: None, choice: "yes".into() };
     engine.answer_gate(answer, Default::default()).await.unwrap();
     let ended = wait_until(&engine, "r-1", has_ended).await;
-    assert_eq!(ended.status, "completed");
+    assert_eq!(ended.status.as_str(), "completed");
 }
 
 #[tokio::test]
@@ -154,10 +156,10 @@ async fn cancelled_step_is_not_failed() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     execute(&engine, graph, "r-1", true).await.unwrap();
-    wait_until(&engine, "r-1", |info| info.steps.iter().any(|step| step.state == "running")).await;
+    wait_until(&engine, "r-1", |info| info.steps.iter().any(|step| step.state == StepState::Running)).await;
     cancel(&engine, "r-1").await.unwrap();
     let ended = wait_until(&engine, "r-1", has_ended).await;
-    assert_eq!(ended.status, "cancelled");
+    assert_eq!(ended.status.as_str(), "cancelled");
     assert_eq!(ended.steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["cancelled"]);
     let path = journal_path(&folder.path().join("runs/test"), "r-1");
     assert_eq!(Summary::read(&path).unwrap().status(), "cancelled");
@@ -228,14 +230,14 @@ async fn orphaned_run_can_be_cancelled() {
     let first = engine(folder.path());
     let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Continue?"}}]});
     execute(&first, gate, "r-1", true).await.unwrap();
-    wait_until(&first, "r-1", |info| info.status == "waiting").await;
+    wait_until(&first, "r-1", |info| info.status == RunStatus::Waiting).await;
     within(first.shut_down(false)).await;
 
     let second = engine(folder.path());
-    assert_eq!(info(&second, "r-1").await.status, "interrupted");
+    assert_eq!(info(&second, "r-1").await.status.as_str(), "interrupted");
     let cancelled = cancel(&second, "r-1").await.unwrap();
     assert_eq!(cancelled, ["r-1"]);
-    assert_eq!(info(&second, "r-1").await.status, "cancelled");
+    assert_eq!(info(&second, "r-1").await.status.as_str(), "cancelled");
     let second_cancel = cancel(&second, "r-1").await.unwrap_err();
     assert_eq!(second_cancel.kind, ErrorKind::NotFound, "{second_cancel}");
 }

@@ -44,7 +44,7 @@ async fn gate_waits_for_its_answer() {
     let gates = Gates::new();
     let run = run_gates(&gates, [("ship", gate())]).await;
     let waiting = gates.waiting();
-    assert_eq!((waiting[0].step.as_str(), waiting[0].question.as_str()), ("ship", "Ship it?"));
+    assert_eq!((waiting[0].step_id.as_str(), waiting[0].question.as_str()), ("ship", "Ship it?"));
     assert_eq!((&waiting[0].choices, waiting[0].deadline), (&vec!["yes".to_string(), "no".into()], None));
     assert_eq!(gates.answer(Some("ship"), "YES").unwrap(), "ship");
     assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "yes", "by": "person"}));

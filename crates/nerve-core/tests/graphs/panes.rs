@@ -94,7 +94,7 @@ async fn new_pane_is_closed_with_its_run() {
             ],
         }))
         .await;
-    assert_eq!(ended.status, "completed");
+    assert_eq!(ended.status.as_str(), "completed");
     assert_eq!(texts(&ended)[1], "the pane");
     assert!(tmux.panes().await.is_empty(), "{:?}", tmux.panes().await);
 }
@@ -114,11 +114,11 @@ async fn existing_pane_is_used_and_kept() {
         "steps": [{"id": "a", "node": "sh", "input": "echo \"in $PWD\""}],
     });
     let ended = tmux.run(graph.clone()).await;
-    assert_eq!(ended.status, "completed");
+    assert_eq!(ended.status.as_str(), "completed");
     assert_eq!(texts(&ended), [format!("in {}", tmux.home.root().display())]);
     assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "the foreign pane was closed");
     // And again.
-    assert_eq!(tmux.run(graph).await.status, "completed");
+    assert_eq!(tmux.run(graph).await.status.as_str(), "completed");
     // One that is not there.
     let missing = json!({
         "graph": "g",
@@ -142,7 +142,7 @@ async fn step_runs_in_fake_wezterm_pane() {
         }),
     )
     .await;
-    assert_eq!(ended.status, "completed");
+    assert_eq!(ended.status.as_str(), "completed");
     assert_eq!(texts(&ended), ["42"]);
 }
 
@@ -164,7 +164,7 @@ async fn model_uses_node_of_its_graph() {
         }),
     )
     .await;
-    assert_eq!(ended.status, "completed");
+    assert_eq!(ended.status.as_str(), "completed");
     assert!(texts(&ended)[0].contains("The tool said: from the tool"), "{:?}", ended.results);
     assert_eq!(model.requests().len(), 2);
 }

@@ -195,7 +195,7 @@ async fn attempts_appear_in_events_and_trace() {
             retries.push((attempt, delay_ms, error_type, event.data.as_str().unwrap().to_string()));
         }
     }
-    let retry = |attempt, delay, message: &str| (attempt, delay, "process_error", message.to_string());
+    let retry = |attempt, delay, message: &str| (attempt, delay, ErrorKind::Process, message.to_string());
     assert_eq!(retries, [retry(2, 1000, "failure 1"), retry(3, 2000, "failure 2")]);
     let trace = tracer.snapshot();
     assert_eq!(trace.steps.len(), 1);

@@ -33,7 +33,7 @@ fn nodes_are_found_by_name() {
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.to_string().contains("loud, upper"), "{error}");
     let info = session.get_node_info("loud").unwrap();
-    assert_eq!((info.id.as_str(), info.kind, info.persistent), ("upper", "function", false));
+    assert_eq!((info.id.as_str(), info.kind.as_str(), info.persistent), ("upper", "function", false));
     assert!(session.get_node_info("missing").is_none());
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_core::error::ErrorKind;
 use nerve_core::graph::event::{Completion, StepEvent, StepEventKind, StepEventStream};
 use nerve_core::graph::executable::Executable;
 use nerve_core::graph::{Graph, step::Step};
@@ -62,7 +63,7 @@ async fn steps_have_start_and_end_events() {
     );
     assert_eq!(
         (collected[7].kind, &collected[7].data),
-        (StepEventKind::Error { error_type: "process_error" }, &json!("no"))
+        (StepEventKind::Error { error_type: ErrorKind::Process }, &json!("no"))
     );
     assert!(collected.is_sorted_by_key(|event| event.at));
     assert!(events.next().await.is_none());

@@ -116,7 +116,7 @@ async fn fork_shares_the_past_and_diverges() {
     let event =
         harness.event(|kind| matches!(kind, EventKind::NodeCreated { forked_from: Some(_), .. })).await;
     let EventKind::NodeCreated { kind, forked_from } = event else { panic!() };
-    assert_eq!((kind, forked_from.as_deref()), ("pty", Some("c")));
+    assert_eq!((kind.as_str(), forked_from.as_deref()), ("pty", Some("c")));
 
     assert_eq!(recall(&harness, "d").await, "one");
     assert_eq!(fs::read(transcript(&harness, &a)).unwrap(), before, "the source's transcript changed");

@@ -33,7 +33,7 @@ pub(crate) fn at(node: &str) -> NodeRef {
 pub(crate) fn wait_for(node: &str, until: &[StateName], timeout: Option<Duration>) -> WaitNode {
     let until = match until {
         [] => States::default(),
-        until => States(until.iter().map(|state| state.as_str().to_string()).collect()),
+        until => States(until.to_vec()),
     };
     WaitNode { node_id: node.into(), until, timeout: timeout.map(Into::into), ..WaitNode::default() }
 }

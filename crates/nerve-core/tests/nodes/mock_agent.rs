@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_agent::parse::SectionKind;
+use nerve_api::value::Delivery;
 use nerve_core::command::{Choice, EventKind, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_testkit::{eventually, within_deadline};
@@ -37,7 +38,7 @@ async fn slow_turn_does_not_end_early() {
     harness.start_mock("m", &[]).await;
     let slow = harness.ask("m", "SLOW answer").await;
     assert!(slow.text.contains("END-OF-SLOW"), "{slow:?}");
-    assert_eq!(harness.ask("m", "STALL 10 first").await.delivery, "started");
+    assert_eq!(harness.ask("m", "STALL 10 first").await.delivery, Delivery::Started);
     harness.stop("m").await;
 }
 
@@ -47,7 +48,7 @@ async fn permission_prompt_blocks_until_answered() {
     harness.start_mock("m", &[]).await;
     let blocked = harness.send("m", "PERMIT this").await.unwrap_err();
     assert_eq!(blocked.kind, ErrorKind::Blocked);
-    assert_eq!(blocked.delivery, Some("started"));
+    assert_eq!(blocked.delivery, Some(Delivery::Started));
     assert!(blocked.choices.len() >= 2, "{blocked:?}");
     let second = harness.send("m", "must not be typed").await.unwrap_err();
     assert_eq!(second.kind, ErrorKind::Blocked);
@@ -131,7 +132,7 @@ async fn hanging_agent_times_out_and_stops() {
     let mut hang = harness.execute("m", "HANG");
     hang.timeout = Some(Duration::from_secs(1).into());
     let error = harness.run(hang).await.unwrap_err();
-    assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Some("started")));
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Some(Delivery::Started)));
     within_deadline("the agent stops", harness.stop("m")).await;
 }
 
@@ -206,7 +207,7 @@ async fn missing_session_file_skips_transcript_wait() {
         }
         let started = Instant::now();
         let response = harness.ask("m", "hello there").await;
-        assert_eq!((response.text.as_str(), response.source), ("You said: hello there", "screen"));
+        assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));
         times.push(started.elapsed());
     }
     assert!(times[0] + Duration::from_millis(150) < times[1], "{times:?}");
@@ -224,7 +225,7 @@ async fn complete_transcript_is_used_immediately() {
     let answer = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**written**"}]}}"#;
     write(&transcript, &format!("{prompt}\n{answer}\n"));
     let response = harness.ask("m", "hello there").await;
-    assert_eq!((response.text.as_str(), response.source), ("**written**", "transcript"));
+    assert_eq!((response.text.as_str(), response.source.as_str()), ("**written**", "transcript"));
     assert!(response.is_complete);
     harness.stop("m").await;
 }
@@ -243,6 +244,6 @@ async fn stop_during_transcript_wait_returns_screen_answer() {
     harness.event(|kind| matches!(kind, EventKind::NodeReady { .. })).await;
     harness.stop("m").await;
     let Ok(response) = turn.await.unwrap() else { panic!("no response") };
-    assert_eq!((response.text.as_str(), response.source), ("You said: hello there", "screen"));
+    assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));
     assert_eq!(ops(&harness.history("m").await).join(" "), "read send read close");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nerve_api::reply::{ExecuteReply, ResultInfo};
 use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, WebhookTarget};
+use nerve_api::value::ResultStatus;
 use nerve_core::command::{EventKind, StateName};
 use nerve_core::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_core::engine::{Engine, EngineConfig};
@@ -101,7 +102,7 @@ async fn asynchronous_execution_uses_the_conversation() {
             } else {
                 let id = harness.submit(execute, None).await.unwrap();
                 let record = harness.finished(&id).await;
-                assert_eq!(record.status, "done", "{record:#?}");
+                assert_eq!(record.status.as_str(), "done", "{record:#?}");
                 response(&record)["text"].as_str().unwrap().to_string()
             });
         }
@@ -129,7 +130,7 @@ async fn executions_are_queued_and_publish_their_end() {
     let first = harness.submit_prompt("b", &prompt).await;
     let second = harness.submit_prompt("b", "echo second").await;
     assert!(first < second);
-    harness.wait_for_result(&first, |record| record.status == "running").await;
+    harness.wait_for_result(&first, |record| record.status == ResultStatus::Running).await;
     let waiting = harness.result(&second).await;
     assert_eq!((waiting.status.as_str(), waiting.started_at), ("queued", None));
     let short_wait =
@@ -140,7 +141,7 @@ async fn executions_are_queued_and_publish_their_end() {
     );
     unblock(pipe, "let go").await;
     let record = harness.finished(&first).await;
-    assert_eq!(record.status, "done");
+    assert_eq!(record.status.as_str(), "done");
     assert_eq!(response(&record)["text"], "let go");
     assert!(record.created_at <= record.started_at.unwrap() && record.started_at <= record.ended_at);
     let record = harness.finished(&second).await;
@@ -160,16 +161,19 @@ async fn failed_results_have_reasons() {
     let harness = Harness::new();
     harness.start_bash("b").await;
     let failed = harness.finished(&harness.submit_prompt("b", "echo no >&2; exit 3").await).await;
-    assert_eq!(failed.status, "failed");
+    assert_eq!(failed.status.as_str(), "failed");
     assert_eq!(response(&failed)["attributes"]["exit_code"], 3);
     harness.start_mock("m", &[]).await;
     let blocked = harness.finished(&harness.submit_prompt("m", "PERMIT this").await).await;
-    assert_eq!((blocked.status.as_str(), blocked.error_type.as_deref()), ("failed", Some("blocked")));
+    assert_eq!(
+        (blocked.status.as_str(), blocked.error_type.map(ErrorKind::as_str)),
+        ("failed", Some("blocked"))
+    );
     assert!(blocked.choices.len() >= 2 && blocked.screen.is_some(), "{blocked:?}");
     harness.stop("m").await;
     harness.start_mock("m", &[]).await;
     let crashed = harness.finished(&harness.submit_prompt("m", "CRASH now").await).await;
-    assert_eq!(crashed.error_type.as_deref(), Some("process_error"), "{crashed:#?}");
+    assert_eq!(crashed.error_type.map(ErrorKind::as_str), Some("process_error"), "{crashed:#?}");
     // Problems that are known immediately are immediate errors.
     let missing = harness.submit(harness.execute("missing", "x"), None).await.unwrap_err();
     assert_eq!(missing.kind, ErrorKind::NotFound);
@@ -185,10 +189,10 @@ async fn queued_and_running_prompts_can_be_cancelled() {
     let (prompt, pipe) = harness.blocked_command("b").await;
     let (first, second) =
         (harness.submit_prompt("b", &prompt).await, harness.submit_prompt("b", "echo second").await);
-    harness.wait_for_result(&first, |record| record.status == "running").await;
+    harness.wait_for_result(&first, |record| record.status == ResultStatus::Running).await;
     for id in [&second, &first] {
         let record = harness.cancel(id).await.unwrap();
-        assert_eq!(record.error_type.as_deref(), Some("cancelled"), "{record:#?}");
+        assert_eq!(record.error_type.map(ErrorKind::as_str), Some("cancelled"), "{record:#?}");
     }
     assert_eq!(harness.cancel(&first).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert!(fs::metadata(&pipe).is_ok());
@@ -199,7 +203,7 @@ async fn queued_and_running_prompts_can_be_cancelled() {
     let slow = harness.submit_prompt("m", "SLOW words").await;
     harness.shows("m", "Slow words").await;
     let record = harness.cancel(&slow).await.unwrap();
-    assert_eq!(record.error_type.as_deref(), Some("cancelled"), "{record:#?}");
+    assert_eq!(record.error_type.map(ErrorKind::as_str), Some("cancelled"), "{record:#?}");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     harness.stop("m").await;
 }
@@ -220,7 +224,7 @@ async fn pending_executions_are_limited() {
         harness.cancel(id).await.unwrap();
     }
     unblock(pipe, "").await;
-    assert_eq!(harness.finished(&ids[1]).await.status, "done");
+    assert_eq!(harness.finished(&ids[1]).await.status.as_str(), "done");
     harness.submit_prompt("b", "true").await;
 }
 
@@ -232,8 +236,8 @@ async fn timeout_includes_time_in_queue() {
     let short =
         ExecuteInput { timeout: Some(Duration::from_millis(100).into()), ..harness.execute("b", "true") };
     let record = harness.finished(&harness.submit(short, None).await.unwrap()).await;
-    assert_eq!(record.error_type.as_deref(), Some("timeout"), "{record:#?}");
-    assert_eq!(harness.result(&first).await.status, "running");
+    assert_eq!(record.error_type.map(ErrorKind::as_str), Some("timeout"), "{record:#?}");
+    assert_eq!(harness.result(&first).await.status.as_str(), "running");
     unblock(pipe, "").await;
 }
 
@@ -255,7 +259,7 @@ async fn unfinished_results_are_lost_at_server_end() {
     let hook = WebhookTarget { url: "http://127.0.0.1:9/".into(), secret: None };
     let running = harness.submit(harness.execute("b", &prompt), Some(hook)).await.unwrap();
     let queued = harness.submit_prompt("b", "true").await;
-    harness.wait_for_result(&running, |record| record.status == "running").await;
+    harness.wait_for_result(&running, |record| record.status == ResultStatus::Running).await;
     // The files as a killed server would leave them.
     let folder = harness.folder.path().join("results/test");
     let open_files: Vec<_> = [&running, &queued]
@@ -275,7 +279,10 @@ async fn unfinished_results_are_lost_at_server_end() {
         let engine = next_server(&harness);
         for (id, when) in [(&running, "before the turn ended"), (&queued, "before the turn began")] {
             let record = get_result(&engine, id, true).await.unwrap();
-            assert_eq!((record.status.as_str(), record.error_type.as_deref()), ("lost", Some("lost")));
+            assert_eq!(
+                (record.status.as_str(), record.error_type.map(ErrorKind::as_str)),
+                ("lost", Some("lost"))
+            );
             let message = record.error.clone().unwrap();
             assert!(message.contains(cause) && message.contains(when), "{message:?}");
             assert!(record.ended_at.is_some() && record.hint.is_some());
@@ -364,7 +371,7 @@ async fn webhook_is_signed_and_retried_after_server_error() {
     let execute = harness.execute("b", "echo hello");
     let id = harness.submit(execute, Some(listener.target(Some("hush-hush")))).await.unwrap();
     // The result does not wait for the webhook.
-    assert_eq!(harness.finished(&id).await.status, "done");
+    assert_eq!(harness.finished(&id).await.status.as_str(), "done");
     let delivered = |record: &ResultInfo| record.webhook.as_ref().is_some_and(|hook| hook.delivered);
     let record = harness.wait_for_result(&id, delivered).await;
     let hook = record.webhook.clone().unwrap();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nerve_api::value::Delivery;
+
 use nerve_api::request::CreateSession;
 use nerve_core::command::{EventKind, StateName};
 use nerve_core::error::ErrorKind;
@@ -20,7 +22,7 @@ async fn each_of_many_fast_turns_has_its_own_answer() {
         assert_eq!(response.text, n.to_string());
         assert_eq!(response.attributes["exit_code"], "0");
         assert!(response.is_complete && response.is_ready);
-        assert_eq!(response.delivery, "started");
+        assert_eq!(response.delivery, Delivery::Started);
     }
     harness.stop("sh").await;
 }
@@ -534,6 +536,6 @@ async fn slow_shell_is_not_ready_before_its_prompt() {
     std::fs::write(&rc, "sleep 1.2; echo welcome; sleep 0.6; PS1='late> '\n").unwrap();
     harness.start("sh", &["bash", "--rcfile", &rc.display().to_string()]).await;
     let first = harness.ask("sh", "echo first").await;
-    assert_eq!((first.text.as_str(), first.delivery), ("first", "started"), "{first:?}");
+    assert_eq!((first.text.as_str(), first.delivery), ("first", Delivery::Started), "{first:?}");
     harness.stop("sh").await;
 }

@@ -194,7 +194,7 @@ async fn spans_nest_run_step_and_turn() {
         ],
     });
     let ended = run(&harness.nodes.engine, graph).await;
-    assert_eq!(ended.status, "completed", "{ended:#?}");
+    assert_eq!(ended.status.as_str(), "completed", "{ended:#?}");
     let spans = harness.finished_spans().await;
     let run = find_span(&spans, "graph.run outer");
     assert_eq!((run.parent, run.parent_is_remote), (Some(caller().span_id()), true));

@@ -29,7 +29,7 @@ async fn history_is_one_prompt(renderer: Renderer) {
     };
     let response =
         harness.engine.run_turn(execute_with("What is my name?", history), Default::default()).await.unwrap();
-    assert!(response.is_complete && response.source == "transcript", "{response:?}");
+    assert!(response.is_complete && response.source.as_str() == "transcript", "{response:?}");
     assert!(
         response.text.contains("User: My name is Alice") && response.text.contains("What is my name?"),
         "{response:?}"

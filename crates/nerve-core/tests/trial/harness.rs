@@ -116,7 +116,7 @@ impl Harness {
     pub(super) async fn wait(&self, state: StateName, limit: Duration) -> Result<(), EngineError> {
         let request = WaitNode {
             node_id: self.node.node.clone(),
-            until: States(vec![state.as_str().to_string()]),
+            until: States(vec![state]),
             timeout: Some(limit.into()),
             ..WaitNode::default()
         };

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use nerve_agent::parse::SectionKind;
 use nerve_api::request::NodeChoice;
+use nerve_api::value::Delivery;
 use nerve_core::command::{Response, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_testkit::mock_model::RecordedRequest;
@@ -87,7 +88,7 @@ fn expect(holds: bool, what: &str, response: &impl Debug) -> Result<(), String> 
 /// Runs a turn and checks that it started and ended properly.
 async fn ask(harness: &Harness, prompt: &str) -> Result<Response, String> {
     let response = harness.ask(prompt).await.map_err(describe)?;
-    expect(response.delivery == "started", "no start was detected", &response)?;
+    expect(response.delivery == Delivery::Started, "no start was detected", &response)?;
     expect(response.is_ready && response.is_complete, "no end was detected", &response)?;
     Ok(response)
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use nerve_api::request::{CommandLine, NodeChoice};
+use nerve_api::value::BackendKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,7 +28,8 @@ pub(super) struct CreateNode {
     pub(super) session: Option<String>,
     /// Where the program runs: 'pty' (a terminal; the default), 'bash' (no terminal: each execute runs one
     /// 'bash -c'), 'tmux' or 'wezterm' (a pane that people can see).
-    pub(super) backend: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub(super) backend: Option<BackendKind>,
     /// Working directory, as an absolute path [default: the server's].
     pub(super) cwd: Option<String>,
     /// Environment variables in addition to the server's.

@@ -2,6 +2,7 @@
 
 use nerve_api::reply::{NodeExplanation, NodeInfo};
 use nerve_api::request::{CreateNode, GetHistory, ProxyOption, Seconds};
+use nerve_api::value::NodeState;
 use serde_json::{Value, json};
 
 use super::args;
@@ -30,7 +31,7 @@ pub(super) async fn list(call: Call) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let nodes = client.list_nodes(given.session.as_deref()).await?;
     let line = |node: &NodeInfo| {
-        let command = metadata_text(node, "command");
+        let command = node.metadata.text("command");
         format!("{}  {}  {}  {}", node.id, node.state, node.kind, command).trim_end().to_string()
     };
     let text = match nodes.len() {
@@ -39,20 +40,12 @@ pub(super) async fn list(call: Call) -> Result<Success, Failure> {
     };
     let rows = nodes.iter().map(|node| {
         json!({
-            "node_id": node.id, "type": node.kind, "state": node.state, "command": metadata_text(node, "command"),
-            "cwd": metadata_text(node, "cwd"), "profile": metadata_text(node, "profile"),
+            "node_id": node.id, "type": node.kind, "state": node.state, "command": node.metadata.text("command"),
+            "cwd": node.metadata.text("cwd"), "profile": node.metadata.text("profile"),
         })
     });
     let rows: Vec<Value> = rows.collect();
     Ok(Success::new(truncate(&text, MAX_TEXT).0, json!({ "nodes": bound_value(json!(rows), MAX_TEXT) })))
-}
-
-fn metadata_text(node: &NodeInfo, name: &str) -> String {
-    match node.metadata.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Null) | None => String::new(),
-        Some(other) => other.to_string(),
-    }
 }
 
 pub(super) async fn create(call: Call) -> Result<Success, Failure> {
@@ -84,18 +77,23 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
     let node = client.create_node(&params).await?;
     if given.wait {
         // A node that is not ready in time is still a node: its state is reported.
-        let _ = node.wait(&["ready", "blocked", "suspended", "stopped"], Some(timeout)).await;
+        let _ = node
+            .wait(
+                &[NodeState::Ready, NodeState::Blocked, NodeState::Suspended, NodeState::Stopped],
+                Some(timeout),
+            )
+            .await;
     }
     let warnings = client.take_warnings();
     let Ok(now) = node.why().await else {
         // Already stopped, or a kind of node without evidence.
-        let state = node.info().await.map(|info| info.state).unwrap_or_else(|_| "stopped".to_string());
+        let state = node.info().await.map(|info| info.state).unwrap_or(NodeState::Stopped);
         let text = format!("Node '{}' was started; its state is {state}.", node.id());
         return Ok(Success::new(text, json!({ "node_id": node.id(), "state": state })).warn(warnings));
     };
     let mut data = json!({ "node_id": node.id(), "state": now.state });
     let mut text = format!("Node '{}' was started; its state is {}.", node.id(), now.state);
-    if now.state != "ready" {
+    if now.state != NodeState::Ready {
         text.push_str(&describe_state(&now));
         data["evidence"] = json!(now.evidence);
         if !now.choices.is_empty() {

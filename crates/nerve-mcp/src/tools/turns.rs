@@ -143,7 +143,7 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
     let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
-    let error_type = error_type.unwrap_or_else(|| ErrorKind::Internal.as_str().to_string());
+    let error_type = error_type.unwrap_or(ErrorKind::Internal).to_string();
     let screen = screen.map(Into::into);
     Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
 }

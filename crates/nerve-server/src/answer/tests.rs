@@ -4,6 +4,7 @@ use nerve_agent::parse::{Section, SectionKind, Tokens};
 use nerve_api::RequestId;
 use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_api::reply::{ExecuteReply, RunEnded, RunReply, Turn};
+use nerve_api::value::{Delivery, ResponseSource};
 use nerve_core::budget::{Budget, Exceeded, ResourceUsage};
 use nerve_core::command::Response;
 use nerve_core::error::{EngineError, ErrorKind};
@@ -37,7 +38,7 @@ fn ended(status: &str, results: Value) -> RunEnded {
     RunEnded {
         graph_id: "g".to_string(),
         run_id: "r1".to_string(),
-        status: status.to_string(),
+        status: status.parse().unwrap(),
         results,
         started_at: 1.0,
         tokens_used: 14,
@@ -122,8 +123,8 @@ fn turns_look_like_results_of_steps() {
         usage: Some(TurnUsage { input: 7, requests: 2, cost_usd: Some(0.5), ..TurnUsage::default() }),
         is_complete: true,
         is_ready: true,
-        source: "screen",
-        delivery: "started",
+        source: ResponseSource::Screen,
+        delivery: Delivery::Started,
         ended_by: "mark".to_string(),
         bytes: (1, 9),
         time: (TsNs(1_000_000_000), TsNs(2_500_000_000)),

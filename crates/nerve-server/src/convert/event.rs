@@ -1,10 +1,9 @@
 //! Converts the engine's events to event messages.
 
-use nerve_api::reply::GateInfo;
 use nerve_api::{EventMessage, EventType, RequestId};
 use nerve_core::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
-use nerve_core::engine::seconds;
 use nerve_core::session::DEFAULT;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::now;
@@ -24,7 +23,7 @@ pub(crate) fn event(event: EngineEvent) -> EventMessage {
         channel_id: None,
         session_id: session,
         data,
-        timestamp: seconds(at),
+        timestamp: at.seconds(),
         seq,
     }
 }
@@ -65,7 +64,7 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
             (EventType::NodeBlocked, json!({ "kind": kind, "choices": choices, "evidence": evidence }))
         }
         EventKind::NodeSuspended { until, evidence } => {
-            (EventType::NodeSuspended, json!({ "until": until.map(seconds), "evidence": evidence }))
+            (EventType::NodeSuspended, json!({ "until": until.map(TsNs::seconds), "evidence": evidence }))
         }
         EventKind::NodeStopped { reason } => (EventType::NodeStopped, json!({ "reason": reason })),
         EventKind::OutputChunk { turn, chunk, .. } => {
@@ -107,7 +106,7 @@ fn graph_event(event: GraphEvent) -> (EventType, Value) {
             }),
         ),
         GraphEventKind::GateAsked(gate) => {
-            (EventType::GateAsked, serde_json::to_value(GateInfo::from(gate)).unwrap_or_default())
+            (EventType::GateAsked, serde_json::to_value(gate).unwrap_or_default())
         }
         GraphEventKind::GateAnswered { step, choice, by } => {
             (EventType::GateAnswered, json!({ "step_id": step, "choice": choice, "by": by }))

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nerve_api::ErrorKind;
+use nerve_api::value::StepState;
 use nerve_core::command::{EngineEvent, EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
 use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
@@ -10,11 +12,11 @@ use super::event;
 
 fn gate() -> GateInfo {
     GateInfo {
-        step: "ok".to_string(),
+        step_id: "ok".to_string(),
         question: "Ship?".to_string(),
         choices: vec!["yes".to_string(), "no".to_string()],
         default: Some("no".to_string()),
-        deadline: Some(TsNs(5_500_000_000)),
+        deadline: Some(5.5),
     }
 }
 
@@ -33,7 +35,13 @@ fn run_events_name_their_run_and_graph() {
             json!({ "step_id": "out/a", "node_id": "me", "attempt": 2, "queued": true }),
         ),
         (
-            GraphEventKind::StepCompleted { step: step(), node: node(), how: "reused", ms: 12, tokens: 5 },
+            GraphEventKind::StepCompleted {
+                step: step(),
+                node: node(),
+                how: StepState::Reused,
+                ms: 12,
+                tokens: 5,
+            },
             "STEP_COMPLETED",
             json!({ "step_id": "out/a", "node_id": "me", "state": "reused", "duration_ms": 12, "tokens_used": 5 }),
         ),
@@ -42,7 +50,7 @@ fn run_events_name_their_run_and_graph() {
                 step: step(),
                 node: node(),
                 error: "no".to_string(),
-                error_type: "timeout",
+                error_type: ErrorKind::Timeout,
                 retry_in: Some(Duration::from_millis(1500)),
             },
             "STEP_FAILED",

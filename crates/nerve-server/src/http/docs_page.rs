@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
+use super::document::body_example;
 use super::operation::{BodyUse, Handler, Operation};
 use super::operations::OPERATIONS;
 
@@ -13,8 +14,8 @@ const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8
 <meta name=\"viewport\" content=\"width=device-width\"><style>\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}\
 code{font-size:.9em}table{border-collapse:collapse;width:100%}td{border-top:1px solid #ddd;padding:.3rem .6rem .3rem 0;vertical-align:top}\
-td:first-child{white-space:nowrap}small{color:#666}\
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}td{border-color:#444}a{color:#8cf}small{color:#aaa}}\
+td:first-child{white-space:nowrap}small,summary{color:#666}pre{overflow-x:auto;font-size:.8em}\
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}td{border-color:#444}a{color:#8cf}small,summary{color:#aaa}}\
 </style></head><body><h1>nerve over HTTP</h1>\
 <p>Every request needs <code>Authorization: Bearer TOKEN</code>, except those marked <em>open</em>; \
 <code>nerve token show</code> prints the token. Errors are <code>application/problem+json</code>. \
@@ -68,5 +69,21 @@ fn row(operation: &Operation, page: &mut String) {
     if !names.is_empty() {
         let _ = write!(page, "<br><small>? {}</small>", names.join(", "));
     }
+    examples(operation, page);
     page.push_str("</td></tr>");
+}
+
+/// Adds an example of the request and its reply, closed at first.
+fn examples(operation: &Operation, page: &mut String) {
+    let (Some(example), Handler::Request(mapped)) = (operation.example(), &operation.handler) else { return };
+    page.push_str("<details><summary>example</summary><pre>");
+    if mapped.body != BodyUse::None {
+        let params = body_example(operation, example.params);
+        let _ = write!(page, "{}\n\n", escape(&format!("{params:#}")));
+    }
+    let _ = write!(page, "{}</pre></details>", escape(&format!("{:#}", example.reply)));
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -2,7 +2,7 @@
 
 use nerve_api::EventMessage;
 use nerve_api::reply::{Pong, Stopped};
-use nerve_api::request::Shutdown;
+use nerve_api::request::{Example, Shutdown};
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -82,8 +82,12 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         Handler::Builtin(..) => None,
     };
     if let Some((schema, required)) = sent {
+        let mut content = json!({ "schema": schema });
+        if let Some(example) = operation.example() {
+            content["example"] = body_example(operation, example.params);
+        }
         described["requestBody"] =
-            json!({ "required": required, "content": { "application/json": { "schema": schema } } });
+            json!({ "required": required, "content": { "application/json": content } });
     }
     described["responses"] = responses(operation, generator);
     described
@@ -101,6 +105,16 @@ fn body(operation: &Operation, schema: Schema) -> Value {
         }
     }
     schema
+}
+
+/// Returns the parameters of an example that are not in the path.
+pub(crate) fn body_example(operation: &Operation, mut params: Value) -> Value {
+    if let Value::Object(fields) = &mut params {
+        for name in operation.placeholders() {
+            fields.shift_remove(name);
+        }
+    }
+    params
 }
 
 fn in_path(name: &str) -> Value {
@@ -163,6 +177,9 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if !content.is_null() {
         good["content"] = content;
     }
+    if let Some(example) = operation.example() {
+        good["content"]["application/json"]["example"] = example.reply;
+    }
     let later = matches!(&operation.handler, Handler::Request(mapped) if mapped.may_be_later);
     let problem =
         json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
@@ -221,6 +238,14 @@ impl Operation {
         }
     }
 
+    /// Returns an example of the request; `None` for built-in handlers.
+    pub(crate) fn example(&self) -> Option<Example> {
+        match &self.handler {
+            Handler::Request(mapped) => Some(mapped.request.example()),
+            Handler::Builtin(..) => None,
+        }
+    }
+
     /// Returns the names of the placeholders in the path.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'))
@@ -254,5 +279,7 @@ mod tests {
         let schema = &body["content"]["application/json"]["schema"];
         assert_eq!(schema["required"], json!(["text"]), "{schema}");
         assert!(schema["properties"]["node_id"].is_null() && !schema["properties"]["timeout"].is_null());
+        let example = &body["content"]["application/json"]["example"];
+        assert!(example["node_id"].is_null() && example["text"].is_string(), "{example}");
     }
 }

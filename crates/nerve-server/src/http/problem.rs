@@ -13,7 +13,7 @@ use super::request_id::RequestId;
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
-    error_type: String,
+    error_type: ErrorKind,
     pub(crate) detail: String,
     pub(crate) hint: Option<String>,
     /// Further details: screen, choices, delivery, a run …
@@ -22,10 +22,10 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, kind: ErrorKind, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, error_type: ErrorKind, detail: impl Into<String>) -> Problem {
         Problem {
             status,
-            error_type: kind.as_str().to_string(),
+            error_type,
             detail: detail.into(),
             hint: None,
             data: Box::default(),
@@ -73,7 +73,7 @@ impl Problem {
         // Without details it is a bug.
         let kind = error_type.parse().unwrap_or(ErrorKind::Internal);
         let problem = Problem::new(status_of(kind), kind, detail);
-        Problem { error_type, hint, data: Box::new(data), warnings: result.warnings, ..problem }
+        Problem { hint, data: Box::new(data), warnings: result.warnings, ..problem }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Problem {
@@ -148,23 +148,21 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         | ErrorKind::Permission
         | ErrorKind::RateLimit
         | ErrorKind::Network => StatusCode::BAD_GATEWAY,
-        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Lost | ErrorKind::Internal | ErrorKind::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use strum::VariantArray;
-
     use super::*;
 
     #[test]
     fn only_bugs_are_internal_errors() {
-        for kind in ErrorKind::VARIANTS.iter().copied().filter(|kind| *kind != ErrorKind::Internal) {
+        for kind in ErrorKind::names().map(|name| name.parse().unwrap()) {
             let status = status_of(kind);
-            assert!(status.is_client_error() || status.as_u16() > 500, "{kind:?}: {status}");
+            let is_bug = matches!(kind, ErrorKind::Internal | ErrorKind::Lost);
+            assert_eq!(status == StatusCode::INTERNAL_SERVER_ERROR, is_bug, "{kind:?}: {status}");
             assert_ne!(status, StatusCode::UNAUTHORIZED);
         }
-        assert_eq!(status_of(ErrorKind::Internal), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

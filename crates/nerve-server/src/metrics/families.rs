@@ -28,7 +28,7 @@ pub(super) fn uptime(started: SystemTime) -> MetricFamily {
 pub(super) fn nodes(nodes: &[NodeInfo]) -> MetricFamily {
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for node in nodes {
-        *counts.entry((node.kind, node.state.as_str())).or_default() += 1;
+        *counts.entry((node.kind.as_str(), node.state.as_str())).or_default() += 1;
     }
     let all = counts.into_iter();
     let all =

@@ -158,7 +158,7 @@ impl Metrics {
         match &graph.kind {
             GraphEventKind::Started { .. } => self.runs_started.inc(),
             GraphEventKind::StepStarted { .. } => self.steps_started.inc(),
-            GraphEventKind::StepCompleted { how, .. } => self.steps.with_label_values(&[*how]).inc(),
+            GraphEventKind::StepCompleted { how, .. } => self.steps.with_label_values(&[how.as_str()]).inc(),
             GraphEventKind::StepFailed { retry_in, .. } => {
                 let how = if retry_in.is_some() { "retried" } else { "failed" };
                 self.steps.with_label_values(&[how]).inc();

@@ -2,6 +2,7 @@
 
 use nerve_api::EventType;
 use nerve_api::request::CreateNode;
+use nerve_api::value::BackendKind;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
 use nerve_server::{InProcess, serve_in_process};
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ fn start_in_process() -> (NerveClient, InProcess, TempDir) {
 }
 
 fn one_shot(node: &str) -> CreateNode {
-    CreateNode { backend: "bash".to_string(), ..CreateNode::new(node) }
+    CreateNode { backend: BackendKind::Bash, ..CreateNode::new(node) }
 }
 
 async fn wait_for_exit(server: InProcess) {

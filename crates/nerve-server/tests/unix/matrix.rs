@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nerve_api::request::{CommandLine, CreateNode};
+use nerve_api::value::ParserKind;
 use nerve_client::{ExecuteOptions, NerveClient, RemoteNode, StreamItem};
 use serde_json::{Value, json};
 
@@ -142,14 +143,14 @@ async fn remote_shell(server: &TestServer) -> RemoteNode {
 async fn test_remote_node_execute() {
     let server = TestServer::start();
     let node = remote_shell(&server).await;
-    let options = ExecuteOptions { parser: Some("none".to_string()), ..ExecuteOptions::default() };
+    let options = ExecuteOptions { parser: Some(ParserKind::None), ..ExecuteOptions::default() };
     node.execute("x=5", &options).await.unwrap();
     let answer = node.execute("echo x is $x", &options).await.unwrap();
     assert_eq!((answer.response.text.as_str(), answer.node_id.as_str(), answer.turn), ("x is 5", "sh", 2));
     assert!(answer.response.success && answer.response.is_complete);
     let short = ExecuteOptions { timeout: Some(Duration::from_millis(200)), ..ExecuteOptions::default() };
     let late = node.execute("sleep 1000", &short).await.unwrap_err();
-    assert_eq!(late.server().unwrap().error_type, "timeout", "{late}");
+    assert_eq!(late.server().unwrap().error_type.as_str(), "timeout", "{late}");
     node.stop().await.unwrap();
     server.stop().await;
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use nerve_api::EventType;
 use nerve_api::request::CreateNode;
+use nerve_api::value::BackendKind;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, Tls};
 use nerve_server::daemon;
 use nerve_server::server::{Server, ServerConfig};
@@ -24,7 +25,7 @@ use tokio::net::TcpStream;
 use crate::harness::{Client, DEADLINE, TcpServer, paths};
 
 fn one_shot(node: &str) -> CreateNode {
-    CreateNode { backend: "bash".to_string(), ..CreateNode::new(node) }
+    CreateNode { backend: BackendKind::Bash, ..CreateNode::new(node) }
 }
 
 #[tokio::test]
@@ -46,7 +47,7 @@ async fn wrong_token_and_missing_server_are_reported() {
     let server = TcpServer::start();
     let address = server.tcp().to_string();
     let error = NerveClient::connect_tcp(&address, "wrong", &Tls::Off).await.unwrap_err();
-    assert_eq!(error.server().unwrap().error_type, "authentication_error");
+    assert_eq!(error.server().unwrap().error_type.as_str(), "authentication_error");
     assert!(!format!("{error} {error:?}").contains(&server.token()));
     let token = server.token();
     server.stop().await;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nerve_api::request::{CommandLine, CreateNode};
+use nerve_api::value::NodeState;
 use nerve_client::{NerveClient, RemoteNode};
 use nerve_record::ahr::{AhrError, Reader};
 use nerve_record::inspect::inspect;
@@ -156,7 +157,7 @@ impl Stage {
             let info = node.info().await?;
             anyhow::Ok((node, info))
         })?;
-        let fact = |name: &str| info.metadata.get(name).and_then(|value| value.as_str());
+        let fact = |name: &str| info.metadata.get(name).map(String::as_str);
         let pid = process::parent(fact("pid").context("the node has no process")?)?;
         ensure!(pid != self.server(), "the node has no host");
         let file = fact("recording").map(PathBuf::from);
@@ -179,7 +180,7 @@ impl Running<'_> {
             }
             Target::Node(node) => {
                 // The node is stopped when all output is modelled; its host ends when all is written.
-                runtime.block_on(node.wait(&["stopped"], Some(LIMIT)))?;
+                runtime.block_on(node.wait(&[NodeState::Stopped], Some(LIMIT)))?;
                 ensure!(wait_until(LIMIT, || !process::is_alive(&self.pid)), "the host does not end");
                 let seconds = self.start.elapsed().as_secs_f64();
                 // Frees its scrollback for the next runs.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nerve_api::request::{CommandLine, CreateNode};
+use nerve_api::value::NodeState;
 use nerve_client::{NerveClient, RemoteNode};
 use nerve_testkit::{Hermetic, wait_until};
 
@@ -101,6 +102,8 @@ pub(crate) async fn bash_in(
     params.env.insert("PS1".to_string(), prompt.to_string());
     configure(&mut params);
     let node = client.create_node(&params).await?;
-    node.wait(&["ready"], Some(PATIENCE)).await.with_context(|| format!("{id} does not become ready"))?;
+    node.wait(&[NodeState::Ready], Some(PATIENCE))
+        .await
+        .with_context(|| format!("{id} does not become ready"))?;
     Ok(node)
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use nerve_api::value::ParserKind;
 
-use super::node::ParserName;
+use super::node::one_of;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -26,8 +27,8 @@ pub(crate) struct ExtractArgs {
     #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
     /// Answer parser [default: detected from the text]
-    #[arg(short, long, value_enum)]
-    pub(crate) parser: Option<ParserName>,
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub(crate) parser: Option<ParserKind>,
     /// Pane to read: '%3' or 'session:window.pane' in tmux, a number in WezTerm
     #[arg(long, value_name = "PANE", conflicts_with_all = ["file", "cols", "rows"])]
     pub(crate) pane: Option<String>,

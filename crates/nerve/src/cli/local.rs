@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use nerve_api::value::ParserKind;
 
-use super::node::{ParserName, Seconds};
+use super::node::{Seconds, one_of};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -38,8 +39,8 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Answer parser [default: from the profile]
-    #[arg(short, long, value_enum)]
-    pub(crate) parser: Option<ParserName>,
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub(crate) parser: Option<ParserKind>,
     /// Working directory of the agent
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,

@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+
+use nerve_api::value::{BackendKind, NodeState, ParserKind};
+use strum::EnumMessage as _;
 
 use super::chat::ChatOptions;
 use super::local::Prompt;
@@ -152,8 +156,8 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,
     /// Backend of the node
-    #[arg(short, long, value_enum, default_value_t = Backend::Pty)]
-    pub(crate) backend: Backend,
+    #[arg(short, long, value_parser = one_of::<BackendKind>(backends()), default_value_t = BackendKind::Pty)]
+    pub(crate) backend: BackendKind,
     #[command(flatten)]
     pub(crate) pane: PaneOptions,
     #[command(flatten)]
@@ -186,8 +190,8 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Answer parser [default: from the profile]
-    #[arg(short, long, value_enum)]
-    pub(crate) parser: Option<ParserName>,
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub(crate) parser: Option<ParserKind>,
     /// Terminal columns, 2-4096
     #[arg(long, default_value = "120", value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub(crate) cols: u16,
@@ -223,8 +227,8 @@ pub(crate) struct ExecuteArgs {
     #[command(flatten)]
     pub(crate) prompt: Prompt,
     /// Answer parser [default: the node's]
-    #[arg(short, long, value_enum)]
-    pub(crate) parser: Option<ParserName>,
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub(crate) parser: Option<ParserKind>,
     /// Time limit in seconds, including the wait for the node [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Seconds>,
@@ -318,8 +322,8 @@ pub(crate) struct WaitArgs {
     /// Node
     pub(crate) node: String,
     /// State to wait for; repeatable
-    #[arg(short, long, value_enum, default_value = "ready")]
-    pub(crate) until: Vec<State>,
+    #[arg(short, long, value_parser = one_of::<NodeState>(waitable_states()), default_value = "ready")]
+    pub(crate) until: Vec<NodeState>,
     /// Time limit in seconds
     #[arg(short, long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
@@ -393,46 +397,28 @@ pub(crate) struct PaneOptions {
     pub(crate) socket: Option<String>,
 }
 
-/// Backends of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    /// A terminal
-    Pty,
-    /// A terminal with Claude Code
-    Claude,
-    /// A tmux pane
-    Tmux,
-    /// A tmux pane with Claude Code
-    ClaudeTmux,
-    /// A WezTerm pane
-    Wezterm,
-    /// A WezTerm pane with Claude Code
-    ClaudeWezterm,
-    /// No terminal: each execute runs 'bash -c'
-    Bash,
-    /// No terminal: a conversation with a model's API
-    Chat,
+/// Returns a parser for values of the protocol. The help lists the values.
+pub(crate) fn one_of<T>(
+    values: impl IntoIterator<Item = impl Into<PossibleValue>>,
+) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<T>())
 }
 
-/// Parsers of answers.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ParserName {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    None,
+/// Returns the kinds of nodes with their descriptions.
+fn backends() -> impl Iterator<Item = PossibleValue> {
+    BackendKind::names().map(|name| {
+        let kind = name.parse::<BackendKind>().unwrap_or_default();
+        let description = kind.get_documentation().unwrap_or_default();
+        PossibleValue::new(name).help(description.trim_end_matches('.'))
+    })
 }
 
-/// States of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum State {
-    Starting,
-    Ready,
-    Busy,
-    Blocked,
-    Suspended,
-    Stopped,
+/// Returns the states that a node can reach by itself.
+pub(crate) fn waitable_states() -> impl Iterator<Item = &'static str> {
+    NodeState::names().filter(|name| !["created", "stopping"].contains(name))
 }
 
 /// Operations in an audit log. `delete` occurs only in logs of older versions.

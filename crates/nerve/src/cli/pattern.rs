@@ -1,8 +1,9 @@
 //! `nerve pattern`: conversations between two nodes of a server.
 
 use clap::{Args, Subcommand};
+use nerve_api::value::ParserKind;
 
-use super::node::{ParserName, Seconds, ServerOption};
+use super::node::{Seconds, ServerOption, one_of};
 
 #[derive(Debug, Args)]
 pub(crate) struct PatternArgs {
@@ -15,8 +16,8 @@ pub(crate) struct PatternArgs {
     #[arg(short, long, global = true, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Seconds>,
     /// Answer parser [default: the node's]
-    #[arg(short, long, global = true, value_enum)]
-    pub(crate) parser: Option<ParserName>,
+    #[arg(short, long, global = true, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub(crate) parser: Option<ParserKind>,
     #[command(subcommand)]
     pub(crate) command: PatternCommand,
 }

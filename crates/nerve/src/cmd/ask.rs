@@ -14,7 +14,6 @@ use super::node::execute;
 use super::prompt;
 use super::record::trace_tools;
 use crate::cli::local::AskArgs;
-use crate::cli::node::name_of;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::telemetry::TraceExport;
 use crate::{out, trace};
@@ -58,7 +57,7 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<Turn> {
     engine.create(spec(args)?).await.map_err(with_doctor_hint)?;
     let span = trace::context();
     let request = ExecuteInput {
-        parser: args.parser.map(|parser| name_of(parser).to_string()),
+        parser: args.parser,
         timeout: Some(args.timeout.0.into()),
         traceparent: span.as_ref().map(TraceContext::traceparent),
         tracestate: span.as_ref().and_then(|span| span.tracestate().map(str::to_string)),

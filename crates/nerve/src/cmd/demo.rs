@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_api::reply::{NodeHistory, Turn};
 use nerve_api::request::{CommandLine, CreateNode, GetHistory, Subscribe};
+use nerve_api::value::NodeState;
 use nerve_api::{ErrorKind, EventMessage};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
@@ -56,7 +57,7 @@ async fn show(args: &DemoArgs, paths: &ServerPaths) -> Result<()> {
     let quiet = args.json;
     let printing = tokio::spawn(async move { print_events(events, quiet).await });
     let node = client.create_node(&node_params(args)?).await?;
-    node.wait(&["ready"], Some(TIMEOUT)).await?;
+    node.wait(&[NodeState::Ready], Some(TIMEOUT)).await?;
     let prompts = if args.command.is_some() { PROMPTS } else { MOCK_PROMPTS };
     let mut turns = Vec::new();
     for prompt in prompts {
@@ -80,7 +81,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     }
     let options = ExecuteOptions { timeout: Some(TIMEOUT), ..ExecuteOptions::default() };
     let data = match node.execute(prompt, &options).await {
-        Err(ClientError::Server(error)) if error.kind() == Some(ErrorKind::Blocked) => {
+        Err(ClientError::Server(error)) if error.error_type == ErrorKind::Blocked => {
             return cancel_dialog(args, node, &error.choices).await;
         }
         answered => answered?,
@@ -114,7 +115,7 @@ async fn cancel_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -
         format_args!("the demo cancels it; outside the demo, answer with `nerve server node answer`"),
     );
     node.cancel_dialog().await?;
-    node.wait(&["ready"], Some(TIMEOUT)).await?;
+    node.wait(&[NodeState::Ready], Some(TIMEOUT)).await?;
     Ok(None)
 }
 

@@ -48,7 +48,7 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
         out::warning(format_args!("the webhook was not delivered: {}", out::sanitize(webhook)));
     }
     let ResultInfo { result_id, node_id, status, turn, response, .. } = &result;
-    if matches!(status.as_str(), "queued" | "running") {
+    if !status.is_end() {
         let message = format!("result '{result_id}' is not available yet: {status}");
         return Err(Failure::new(TIMED_OUT, message).hint("wait for it with --wait").into());
     }
@@ -62,11 +62,11 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
         }
         return execute::check(&data.response);
     }
-    let code = match result.error_type.as_deref().and_then(|error_type| error_type.parse().ok()) {
+    let code = result.error_type.map_or(FAILED, |error_type| match error_type {
         // Not NOT_FOUND or USAGE: the result itself was found.
-        None | Some(ErrorKind::NotFound | ErrorKind::InvalidRequest) => FAILED,
-        Some(kind) => code_of(kind),
-    };
+        ErrorKind::NotFound | ErrorKind::InvalidRequest => FAILED,
+        other => code_of(other),
+    });
     let message = result.error.clone().unwrap_or_else(|| format!("the execution is {status}"));
     let (hint, screen, choices) = (result.hint, result.screen, result.choices);
     Err(Failure { hint, screen, choices, ..Failure::new(code, message) }.into())
@@ -84,7 +84,7 @@ fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
         .map(|result| {
             let error = result.error.as_deref().map(|error| out::preview(error, 60)).unwrap_or_default();
             let (created, prompt) = (local_time(result.created_at), out::preview(&result.prompt, 40));
-            vec![result.result_id, result.node_id, result.status, created, prompt, error]
+            vec![result.result_id, result.node_id, result.status.to_string(), created, prompt, error]
         })
         .collect();
     out::table(&["result", "node", "state", "created", "prompt", "error"], &rows)
@@ -92,12 +92,12 @@ fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
 
 /// Returns the state of a cancelled result.
 fn cancel_state(result: &ResultInfo) -> String {
-    match result.error_type.as_deref() {
-        Some("cancelled") => "cancelled".to_string(),
-        _ if matches!(result.status.as_str(), "queued" | "running") => {
+    match result.error_type {
+        Some(ErrorKind::Cancelled) => "cancelled".to_string(),
+        _ if !result.status.is_end() => {
             format!("{}: cancellation requested", result.status)
         }
-        _ => result.status.clone(),
+        _ => result.status.to_string(),
     }
 }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::cli::graph::Field;
-use crate::cli::node::{ForkArgs, NodeCommand, State};
+use nerve_api::value::NodeState;
+
+use crate::cli::node::{ForkArgs, NodeCommand, one_of, waitable_states};
 
 /// A parsed command line.
 #[derive(Debug, Parser)]
@@ -161,8 +163,8 @@ pub(super) struct WaitArgs {
     /// Node
     pub(super) node: String,
     /// State
-    #[arg(value_enum, default_value = "ready")]
-    pub(super) state: State,
+    #[arg(value_parser = one_of::<NodeState>(waitable_states()), default_value = "ready")]
+    pub(super) state: NodeState,
     /// Time limit in seconds
     #[arg(short, long, default_value = "60", value_name = "SECONDS")]
     pub(super) timeout: crate::cli::node::Seconds,

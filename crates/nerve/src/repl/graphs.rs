@@ -270,7 +270,7 @@ impl Shell {
             let done = format!("{}/{}", run.done_steps, run.total_steps);
             let questions: Vec<&str> = run.gates.iter().map(|gate| gate.question.as_str()).collect();
             let more = run.error.clone().unwrap_or_else(|| questions.join("; "));
-            vec![run.run_id, run.graph_id, run.status, done, out::preview(&more, 60)]
+            vec![run.run_id, run.graph_id, run.status.to_string(), done, out::preview(&more, 60)]
         };
         let rows: Vec<Vec<String>> = runs.into_iter().map(row).collect();
         out::table(&["run", "graph", "status", "steps", ""], &rows)

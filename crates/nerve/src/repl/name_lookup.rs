@@ -94,9 +94,8 @@ async fn find(client: &NerveClient, state: &SharedState, kind: NameKind) -> Resu
         NameKind::NodesAndGraphs => nodes().await?.chain(graphs().await?).collect(),
         NameKind::Sessions => client.sessions().await?.into_iter().map(|session| session.name).collect(),
         NameKind::Runs => {
-            let is_active = |status: &str| status == "running" || status == "waiting";
             let runs = client.runs().await?;
-            runs.into_iter().filter(|run| is_active(&run.status)).map(|run| run.run_id).collect()
+            runs.into_iter().filter(|run| run.status.is_active()).map(|run| run.run_id).collect()
         }
         NameKind::Steps => with_state(state, |state| state.steps.clone()),
     })

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use nerve_api::EventType;
+use nerve_api::value::NodeState;
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, Tls};
 
 use crate::harness::{DEADLINE, Home};
@@ -56,7 +57,7 @@ fn clients_reconnect_to_same_node_after_server_kill() {
             })
             .collect();
         for node in &nodes {
-            node.wait(&["busy"], Some(DEADLINE)).await.unwrap();
+            node.wait(&[NodeState::Busy], Some(DEADLINE)).await.unwrap();
         }
         tokio::task::block_in_place(|| {
             home.kill_server("default");
@@ -71,7 +72,7 @@ fn clients_reconnect_to_same_node_after_server_kill() {
         // The shell still sleeps, for the first of them: nothing was typed again.
         nodes[0].interrupt().await.unwrap();
         for (number, node) in nodes.iter().enumerate() {
-            node.wait(&["ready"], Some(DEADLINE)).await.unwrap();
+            node.wait(&[NodeState::Ready], Some(DEADLINE)).await.unwrap();
             let said = node.execute(&format!("echo after {number}"), &options).await.unwrap();
             assert_eq!(said.response.text, format!("after {number}"));
         }

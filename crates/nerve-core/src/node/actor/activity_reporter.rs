@@ -177,7 +177,7 @@ fn section_activities(now: TsNs, turn: u64, nth: usize, section: &Section) -> Ve
             };
             vec![start, Activity::ToolOutput { name: metadata("tool"), output: text, execution, status, at }]
         }
-        SectionKind::Text | SectionKind::Interrupted => Vec::new(),
+        SectionKind::Text | SectionKind::Interrupted | SectionKind::Unknown => Vec::new(),
     }
 }
 

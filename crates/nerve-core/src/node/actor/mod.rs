@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_api::reply::NodeExplanation;
+
 mod activity_reporter;
 mod requests;
 mod shutdown;
@@ -20,7 +22,7 @@ use self::shutdown::Stopping;
 use super::hooks::{HookSocket, Message};
 use super::queue::{ActiveTurn, PromptQueue};
 use super::terminal::{Prompt, Status, TerminalSpec};
-use crate::command::{Choice, EventKind, Explanation, Response};
+use crate::command::{Choice, EventKind, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
 use crate::executions::ExecutionLog;
@@ -75,7 +77,7 @@ pub(super) enum Request {
         reply: AnswerReply,
     },
     Explain {
-        reply: oneshot::Sender<Explanation>,
+        reply: oneshot::Sender<NodeExplanation>,
     },
     Focus {
         reply: oneshot::Sender<Result<(), EngineError>>,
@@ -621,7 +623,7 @@ impl<B: Backend> Actor<B> {
             AgentState::Busy => EventKind::NodeBusy { evidence },
             AgentState::Blocked { kind, choices } => {
                 self.fail_blocked_turn();
-                EventKind::NodeBlocked { kind: kind.as_str(), choices, evidence }
+                EventKind::NodeBlocked { kind, choices, evidence }
             }
             AgentState::Suspended { until } => {
                 self.fail_blocked_turn();

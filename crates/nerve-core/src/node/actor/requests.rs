@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use nerve_agent::driver::AgentState;
+use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
 use nerve_types::{Origin, TsNs};
 use nerve_vt::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
 use super::{Actor, AnswerReply, Call, Request, tail_of};
 use crate::cancellation::cancelled;
-use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
+use crate::command::{Choice, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::queue::{QueuedPrompt, Reply};
 use crate::node::terminal::Prompt;
@@ -230,28 +231,23 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn explain(&self) -> Explanation {
+    /// Explains the state. The node adds its state and metadata.
+    fn explain(&self) -> NodeExplanation {
         let evidence = self.driver.evidence();
         let choices = match self.driver.state() {
             AgentState::Blocked { choices, .. } => choices.clone(),
             _ => Vec::new(),
         };
-        let info = NodeInfo {
-            id: self.spec.node.node.clone(),
-            session: String::new(),
-            kind: "",
-            state: StateName::Starting,
-            persistent: true,
-            metadata: Default::default(),
-        };
-        Explanation {
-            info,
+        NodeExplanation {
+            node_id: self.spec.node.node.clone(),
+            state: StateName::default(),
             evidence: evidence.text.clone(),
-            source: evidence.source.as_str(),
+            source: evidence.source,
             offset: evidence.offset,
             choices,
             screen: self.terminal.screen().text(),
-            turn: self.driver.turn().map(|(number, delivery)| (number, delivery.as_str())),
+            turn: self.driver.turn().map(|(turn, delivery)| RunningTurn { turn, delivery }),
+            metadata: NodeMetadata::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Timeouts, stopping, and the exit of the child.
 
 use nerve_agent::driver::AgentState;
+use nerve_api::value::Delivery;
 use nerve_types::{ExitStatus, TsNs};
 use tokio::sync::oneshot;
 
@@ -33,7 +34,7 @@ impl<B: Backend> Actor<B> {
         let late = |what: &str| {
             let mut error = EngineError::new(ErrorKind::Timeout, format!("node '{node}': {what}"));
             error.screen = Some(terminal.screen().text());
-            error.delivery = Some("unknown");
+            error.delivery = Some(Delivery::Unknown);
             error.hint("run `nerve server node why` to see the evidence for its state")
         };
         self.queue.expire(now, || late(&format!("timed out before the prompt was sent: {state}")));
@@ -52,7 +53,7 @@ impl<B: Backend> Actor<B> {
             return;
         };
         let detach = active.prompt.detach_on_timeout;
-        let delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
+        let delivery = self.driver.turn().map(|(_, delivery)| delivery);
         let after = if detach { "it continues and will be in the history" } else { "it was interrupted" };
         let message = format!("node '{}': the turn timed out; {after}", self.spec.node.node);
         let mut error = EngineError::new(ErrorKind::Timeout, message);
@@ -149,7 +150,7 @@ impl<B: Backend> Actor<B> {
         let message = format!("node '{}' is blocked ({})", self.spec.node.node, kind.as_str());
         let mut error = EngineError::new(ErrorKind::Blocked, message);
         error.choices = choices.clone().into();
-        error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
+        error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
         let hint = if choices.is_empty() {
             "the dialog has no choices: check the screen and type with `nerve server node write`"
         } else {
@@ -164,7 +165,7 @@ impl<B: Backend> Actor<B> {
         let evidence = &self.driver.evidence().text;
         let message = format!("node '{}' is suspended{until}: {evidence}", self.spec.node.node);
         let mut error = EngineError::new(ErrorKind::Blocked, message);
-        error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
+        error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
         self.with_screen(error.hint("wait until then, or cancel the wait with `nerve server node interrupt`"))
     }
 

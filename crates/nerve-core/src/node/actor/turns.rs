@@ -3,6 +3,7 @@
 use nerve_agent::driver::{AgentState, Outcome, Span, TurnEnd};
 use nerve_agent::parse::{ParserKind, TurnText};
 use nerve_agent::profile::TranscriptKind;
+use nerve_api::value::ResponseSource;
 use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
 
@@ -141,7 +142,7 @@ impl<B: Backend> Actor<B> {
             Outcome::NotDelivered => {
                 let message = format!("node '{node}': the prompt was not delivered: {}", end.evidence);
                 let mut error = EngineError::new(ErrorKind::Delivery, message);
-                error.delivery = Some(end.delivery.as_str());
+                error.delivery = Some(end.delivery);
                 let error =
                     self.with_screen(error.hint("check the screen; the text may still be in the composer"));
                 self.fail_turn(response, error);
@@ -150,7 +151,7 @@ impl<B: Backend> Actor<B> {
                 let how = self.end_reason.clone().unwrap_or_else(|| format!("its program ended with {exit}"));
                 let message = format!("node '{node}': the turn was cut short: {how}");
                 let mut error = EngineError::new(ErrorKind::Process, message);
-                error.delivery = Some(end.delivery.as_str());
+                error.delivery = Some(end.delivery);
                 let error = self.with_screen(error);
                 self.fail_turn(response, error);
             }
@@ -189,7 +190,7 @@ impl<B: Backend> Actor<B> {
                 response.text = parsed.text();
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
-                response.source = "transcript";
+                response.source = ResponseSource::Transcript;
                 response.attributes.remove("truncated");
                 truncate_to_limits(&mut response);
             }

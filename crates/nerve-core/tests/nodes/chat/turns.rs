@@ -20,7 +20,7 @@ async fn each_provider_answers_a_turn() {
         let response = harness.nodes.ask("c", "hello").await;
         assert_eq!((response.text.as_str(), response.turn), ("You said: hello", 1));
         assert_eq!(
-            (response.source, response.delivery, response.ended_by.as_str()),
+            (response.source.as_str(), response.delivery.as_str(), response.ended_by.as_str()),
             ("api", "started", "api: stop")
         );
         assert!(response.is_complete && response.is_ready);

@@ -2,6 +2,7 @@
 
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::{ExecuteGraph, GetRun};
+use nerve_api::value::RunStatus;
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxySpec};
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ async fn run(harness: &ProxyHarness, graph: Value) -> RunEnded {
         Err(error) => {
             let message = error.to_string();
             let ended = *error.details.unwrap().ended.unwrap();
-            assert!(!message.is_empty() && ended.status != "completed", "{ended:?}");
+            assert!(!message.is_empty() && ended.status != RunStatus::Completed, "{ended:?}");
             ended
         }
         other => panic!("{other:?}"),
@@ -48,7 +49,7 @@ async fn exhausted_graph_budget_stops_the_turn() {
     ] {
         let run = run(&harness, graph(&harness, &budget, &steps));
         let ended = within_deadline("the turn is stopped", run).await;
-        assert_eq!(ended.status, "failed", "{ended:?}");
+        assert_eq!(ended.status, RunStatus::Failed, "{ended:?}");
         let run = GetRun { run_id: ended.run_id.clone(), last: None };
         let error = harness.nodes.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
         assert!(error.contains(expected), "{error}");
@@ -62,7 +63,7 @@ async fn usage_of_a_step_is_traced_and_counted_once() {
     let script = harness.script();
     let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; {script} two") }]);
     let ended = run(&harness, graph(&harness, &json!({ "max_tokens": 1_000_000 }), &steps)).await;
-    assert_eq!(ended.status, "completed", "{ended:?}");
+    assert_eq!(ended.status.as_str(), "completed", "{ended:?}");
     let trace = ended.trace.unwrap();
     let step = &trace["steps"][0];
     let usage = &step["output"]["usage"];

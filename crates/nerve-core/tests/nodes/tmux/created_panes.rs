@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nerve_api::request::{ResizeNode, RunCommand};
+use nerve_api::value::Delivery;
 use nerve_core::command::{Choice, NodeSpec, PanePlace, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_record::ahr::Mark;
@@ -65,7 +66,7 @@ async fn agent_answers_blocks_and_accepts_large_pastes() {
     assert_eq!(harness.ask("m", "hello there").await.text, "You said: hello there");
     assert!(harness.ask("m", "LONG answer please").await.text.contains("END-OF-LONG"));
     let blocked = harness.send("m", "PERMIT this").await.unwrap_err();
-    assert_eq!((blocked.kind, blocked.delivery), (ErrorKind::Blocked, Some("started")));
+    assert_eq!((blocked.kind, blocked.delivery), (ErrorKind::Blocked, Some(Delivery::Started)));
     assert!(harness.answer("m", Choice::Number(1)).await.unwrap().unwrap().is_complete);
     let paste: String = (1..=4000).map(|row| format!("row {row} {}\n", "word ".repeat(10))).collect();
     assert!(paste.len() > 200_000);

@@ -21,7 +21,7 @@ async fn each_operation_is_logged_once() {
     let mut spec = harness.spec("c", &[&claude(&harness)]);
     spec.backend = BackendKind::ClaudeWezterm;
     let info = harness.create(spec).await.unwrap();
-    assert_eq!((info.kind, info.metadata["parser"].as_str()), ("claude-wezterm", "claude"));
+    assert_eq!((info.kind.as_str(), info.metadata["parser"].as_str()), ("claude-wezterm", "claude"));
     assert_eq!(info.metadata["profile"], "claude");
     harness.nodes.wait("c", StateName::Ready).await.unwrap();
     let response = harness.nodes.ask("c", "hello there").await;

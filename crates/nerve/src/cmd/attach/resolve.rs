@@ -3,6 +3,7 @@
 use anyhow::Result;
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::GetNode;
+use nerve_api::value::NodeState;
 use nerve_client::ClientError;
 use nerve_host::registry::{Entry, entries};
 use nerve_record::store::suggest_ids;
@@ -130,7 +131,7 @@ async fn without_host(args: &AttachTarget) -> anyhow::Error {
 }
 
 fn elsewhere(node: &NodeInfo) -> Failure {
-    let fact = |name: &str| node.metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+    let fact = |name: &str| node.metadata.text(name);
     let name = &node.id;
     let (pane, kind) = (fact("pane_id"), node.kind.as_str());
     if !pane.is_empty() && kind.contains("wezterm") {
@@ -147,8 +148,8 @@ fn elsewhere(node: &NodeInfo) -> Failure {
         let message = format!("node '{name}' is in pane {pane} of tmux, which shows it itself");
         return Failure::new(USAGE, message).hint(format!("'tmux{socket} attach -t {pane}' goes there"));
     }
-    match node.state.as_str() {
-        "stopped" | "created" => {
+    match node.state {
+        NodeState::Stopped | NodeState::Created => {
             let message = format!("node '{name}' does not run: it is {}", node.state);
             Failure::new(NOT_FOUND, message).hint(format!("'nerve server node start {name}' starts it again"))
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::{InheritedNode, ProxyOption};
+use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
 
 use super::origin::Origin;
@@ -129,14 +130,14 @@ impl RecordedNode {
             Some(path) => is_same(Path::new(&path), &self.recording),
             None => {
                 let cwd = fact(node, "cwd").map(PathBuf::from);
-                node.state == "created" && cwd.is_some() && cwd == self.cwd
+                node.state == NodeState::Created && cwd.is_some() && cwd == self.cwd
             }
         }
     }
 }
 
 fn fact(node: &NodeInfo, name: &str) -> Option<String> {
-    node.metadata.get(name).and_then(|value| value.as_str()).map(str::to_string)
+    node.metadata.get(name).cloned()
 }
 
 impl InheritedSettings {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_api::reply::Turn;
 use nerve_api::request::NodeChoice;
+use nerve_api::value::{BlockKind, NodeState};
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
 
 use super::environment::InheritedSettings;
@@ -142,11 +143,11 @@ async fn instruct(
     on_progress: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Option<Turn>> {
     on_progress("waiting for the agent");
-    let settled = ["ready", "blocked", "suspended", "stopped"];
+    let settled = [NodeState::Ready, NodeState::Blocked, NodeState::Suspended, NodeState::Stopped];
     let mut state = node.wait(&settled, Some(READY_TIMEOUT)).await?;
     for _ in 0..MAX_DIALOGS {
         // The user already let the agent work on these files, so their copy is trusted too.
-        let trust = match state == "blocked" && is_new_folder {
+        let trust = match state == NodeState::Blocked && is_new_folder {
             true => trust_choice(node).await?,
             false => None,
         };
@@ -169,7 +170,7 @@ async fn instruct(
     if wait != Wait::Delivered {
         return Ok(Some(answer.await?));
     }
-    let taken = node.wait(&["busy", "blocked", "suspended"], Some(ACCEPT_TIMEOUT));
+    let taken = node.wait(&[NodeState::Busy, NodeState::Blocked, NodeState::Suspended], Some(ACCEPT_TIMEOUT));
     tokio::select! {
         // The turn ended already, or the instruction could not be delivered.
         answer = answer => answer.map(Some).map_err(Into::into),
@@ -179,8 +180,7 @@ async fn instruct(
 
 /// Returns the choice that trusts the folder, if the agent shows a trust dialog.
 async fn trust_choice(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> {
-    let kind = node.info().await?.metadata.get("blocked").and_then(|kind| kind.as_str().map(str::to_string));
-    if kind.as_deref() != Some("trust") {
+    if node.info().await?.metadata.text("blocked") != BlockKind::Trust.as_str() {
         return Ok(None);
     }
     let choices = node.why().await?.choices;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use nerve_api::ErrorKind;
 use nerve_api::request::{CommandLine, CreateNode};
+use nerve_api::value::NodeState;
 use nerve_client::{ClientError, NerveClient, RemoteNode};
 use nerve_core::fork::branch::Branch;
 
@@ -16,7 +17,6 @@ use crate::exit::{FAILED, Failure};
 const MAX_NAME_LEN: usize = 32;
 /// Maximum number of names to try.
 const MAX_NAMES: usize = 100;
-/// Error types of the server.
 
 /// The node was not started, or it is unknown whether it was.
 pub(super) struct StartFailure {
@@ -44,7 +44,7 @@ pub(super) async fn start(
             Ok(made) => return Ok((made, node)),
             Err(error) => error,
         };
-        let is_taken = error.server().is_some_and(|error| error.kind() == Some(ErrorKind::AlreadyExists));
+        let is_taken = error.server().is_some_and(|error| error.error_type == ErrorKind::AlreadyExists);
         if plan.node.is_ok() || !is_taken || taken.len() >= MAX_NAMES {
             let possible_node = may_have_taken_effect(&error).then_some(node);
             return Err(StartFailure { error: error.into(), possible_node });
@@ -60,7 +60,7 @@ fn may_have_taken_effect(error: &ClientError) -> bool {
     match error {
         ClientError::Closed(unanswered) => unanswered.sent,
         ClientError::Protocol(_) => true,
-        ClientError::Server(error) => error.kind() == Some(ErrorKind::Internal),
+        ClientError::Server(error) => error.error_type == ErrorKind::Internal,
         ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
     }
 }
@@ -76,7 +76,7 @@ pub(super) async fn free_name(client: &NerveClient, plan: &Plan, taken: &BTreeSe
         Err(base) => {
             Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))
         }
-        Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != "stopped") => {
+        Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != NodeState::Stopped) => {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
             Err(Failure::new(FAILED, message)
                 .hint("stop it first, or choose another name with --node")

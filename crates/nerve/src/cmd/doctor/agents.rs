@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nerve_api::reply::NodeExplanation;
 use nerve_api::request::{ExplainNode, Seconds, States, WaitNode};
+use nerve_api::value::NodeState;
 use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
 use nerve_core::engine::{Engine, EngineConfig, RequestContext};
 use nerve_core::error::EngineError;
@@ -183,11 +184,11 @@ async fn watch(
     limit: Duration,
 ) -> Result<NodeExplanation, EngineError> {
     engine.create(spec).await?;
-    let until = ["ready", "blocked", "suspended", "stopped"];
+    let until = vec![NodeState::Ready, NodeState::Blocked, NodeState::Suspended, NodeState::Stopped];
     let wait = WaitNode {
         node_id: node.node.clone(),
         session_id: node.session.clone(),
-        until: States(until.map(str::to_string).into()),
+        until: States(until),
         timeout: Some(Seconds::from(limit)),
     };
     // After a timeout the state explains the failure.
@@ -198,11 +199,11 @@ async fn watch(
 
 /// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
 fn evaluate(result: AgentResult, why: &NodeExplanation) -> AgentResult {
-    let fact = |name: &str| why.metadata.get(name).and_then(Value::as_str).map(str::to_string);
-    let kind = fact("blocked").filter(|_| why.state == "blocked");
-    let is_driven = match why.state.as_str() {
-        "ready" | "suspended" => true,
-        "blocked" => kind.as_deref().is_some_and(|kind| kind != "other"),
+    let fact = |name: &str| why.metadata.get(name).cloned();
+    let kind = fact("blocked").filter(|_| why.state == NodeState::Blocked);
+    let is_driven = match why.state {
+        NodeState::Ready | NodeState::Suspended => true,
+        NodeState::Blocked => kind.as_deref().is_some_and(|kind| kind != "other"),
         _ => false,
     };
     let state = why.state.as_str();

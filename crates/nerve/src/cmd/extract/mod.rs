@@ -9,7 +9,6 @@ use nerve_agent::parse::ParserKind;
 use nerve_agent::parse::conversation::{guess, turns};
 
 use crate::cli::extract::ExtractArgs;
-use crate::cli::node::{ParserName, name_of};
 use crate::cmd::pane;
 use crate::exit::{Failure, NOT_FOUND};
 use crate::out;
@@ -47,9 +46,9 @@ pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
     }
 }
 
-fn choose(requested: Option<ParserName>, input: &Input) -> Result<ParserChoice> {
-    if let Some(name) = requested {
-        return Ok(ParserChoice { kind: name_of(name).parse()?, is_guessed: false });
+fn choose(requested: Option<ParserKind>, input: &Input) -> Result<ParserChoice> {
+    if let Some(kind) = requested {
+        return Ok(ParserChoice { kind, is_guessed: false });
     }
     if let Some(kind) = input.parser {
         out::note(format_args!("parser: {kind} (from the recorded program)"));

@@ -302,11 +302,6 @@ impl<'a> RunFollower<'a> {
     }
 }
 
-/// Returns true if a run with this status has not ended.
-pub(super) fn is_active(status: &str) -> bool {
-    matches!(status, "running" | "waiting")
-}
-
 async fn next_line(keyboard: &mut Option<Keyboard>) -> Option<String> {
     match keyboard {
         Some(keyboard) => keyboard.line().await,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_api::reply::RunEnded;
+use nerve_api::value::RunStatus;
 use nerve_client::{ClientError, ServerError};
 use serde_json::{Value, json};
 
@@ -50,9 +51,9 @@ fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<
     let run = &ended.run_id;
     let mut failure = Failure::from(&ClientError::Server(Box::new(error.clone())));
     let resume = target.command(&format!("resume {run}"));
-    match ended.status.as_str() {
-        "interrupted" => return interrupted(target, run, "was stopped"),
-        "cancelled" => {
+    match ended.status {
+        RunStatus::Interrupted => return interrupted(target, run, "was stopped"),
+        RunStatus::Cancelled => {
             failure.code = INTERRUPTED;
             failure.message = format!("run '{run}' was cancelled");
             failure.hint = Some(format!("completed steps are kept; continue with '{resume}'"));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nerve_api::reply::{GateInfo, RunInfo};
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{EventMessage, EventType, value};
 use serde_json::Value;
 
 /// Approximate maximum of items, rounds and nested steps to keep. Beyond that, completed ones are removed.
@@ -80,18 +80,19 @@ impl StepState {
     pub(super) fn is_done(self) -> bool {
         matches!(self, StepState::Done | StepState::Reused | StepState::Skipped)
     }
+}
 
-    /// Parses the state in a run status.
-    fn parse(word: &str) -> StepState {
-        match word {
-            "queued" => StepState::Queued,
-            "waiting" => StepState::Waiting,
-            "completed" => StepState::Done,
-            "reused" => StepState::Reused,
-            "skipped" => StepState::Skipped,
-            "failed" => StepState::Failed,
-            "cancelled" => StepState::Cancelled,
-            _ => StepState::Running,
+impl From<value::StepState> for StepState {
+    fn from(state: value::StepState) -> StepState {
+        match state {
+            value::StepState::Queued => StepState::Queued,
+            value::StepState::Waiting => StepState::Waiting,
+            value::StepState::Completed => StepState::Done,
+            value::StepState::Reused => StepState::Reused,
+            value::StepState::Skipped => StepState::Skipped,
+            value::StepState::Failed => StepState::Failed,
+            value::StepState::Cancelled => StepState::Cancelled,
+            value::StepState::Running | value::StepState::Unknown => StepState::Running,
         }
     }
 }
@@ -139,7 +140,7 @@ impl Progress {
             }
             Some(EventType::StepCompleted) => {
                 let tokens = number(&event.data["tokens_used"]);
-                let state = StepState::parse(text("state"));
+                let state = text("state").parse::<value::StepState>().unwrap_or_default().into();
                 let row = self.row(text("step_id"));
                 if row.state == StepState::Pending {
                     (row.started, row.node) = (at, text("node_id").to_string());
@@ -178,7 +179,7 @@ impl Progress {
         for step in &info.steps {
             let row = self.row(&step.step_id);
             row.node.clone_from(&step.node_id);
-            row.state = StepState::parse(&step.state);
+            row.state = step.state.into();
             (row.started, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
             row.error.clone_from(&step.error);
         }
@@ -186,8 +187,8 @@ impl Progress {
         for gate in &info.gates {
             self.open_gate(gate.clone(), info.started_at);
         }
-        if let (false, Some(at)) = (["running", "waiting"].contains(&info.status.as_str()), info.ended_at) {
-            self.end(&info.status, at);
+        if let (false, Some(at)) = (info.status.is_active(), info.ended_at) {
+            self.end(info.status.as_str(), at);
         }
     }
 

@@ -4,11 +4,12 @@ use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep};
+use nerve_api::value::{RunStatus, StepState};
 use nerve_client::ClientError;
 use serde_json::json;
 
 use super::event_format::format_question;
-use super::follower::{RunFollower, is_active};
+use super::follower::RunFollower;
 use super::keyboard::resolve_choice;
 use super::progress::Progress;
 use super::rows::{format_duration, group_digits};
@@ -38,11 +39,11 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
 fn row(run: &RunInfo) -> Vec<String> {
     let took = run
         .ended_at
-        .or_else(|| is_active(&run.status).then(now))
+        .or_else(|| run.status.is_active().then(now))
         .map(|end| format_duration(end - run.started_at));
     let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
     let (started, took) = (format_time(run.started_at), took.unwrap_or_default());
-    vec![run.run_id.clone(), run.graph_id.clone(), run.status.clone(), steps(run), started, took, tokens]
+    vec![run.run_id.clone(), run.graph_id.clone(), run.status.to_string(), steps(run), started, took, tokens]
 }
 
 /// Prints a table without its empty columns.
@@ -82,7 +83,7 @@ pub(super) async fn status(common: &CommonOptions, args: &StatusArgs) -> Result<
 /// Follows a run to its end. Returns `None` if it had ended already.
 async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
     let mut follower = RunFollower::new(target, Progress::new(run, "", &[]), false).await?;
-    if !is_active(&follower.catch_up().await?.status) {
+    if !follower.catch_up().await?.status.is_active() {
         return Ok(None);
     }
     follower.follow_to_end().await.map_err(|error| match error.downcast_ref() {
@@ -96,9 +97,9 @@ async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
 
 /// Returns the exit status of a followed run.
 fn exit_status(info: &RunInfo) -> Result<()> {
-    let code = match info.status.as_str() {
-        "completed" => return Ok(()),
-        "cancelled" => INTERRUPTED,
+    let code = match info.status {
+        RunStatus::Completed => return Ok(()),
+        RunStatus::Cancelled => INTERRUPTED,
         _ => FAILED,
     };
     let why = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
@@ -108,13 +109,13 @@ fn exit_status(info: &RunInfo) -> Result<()> {
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let took = info
         .ended_at
-        .or_else(|| is_active(&info.status).then(now))
+        .or_else(|| info.status.is_active().then(now))
         .map(|end| format_duration(end - info.started_at));
     out::fields(&[
         ("run", info.run_id.clone()),
         ("graph", info.graph_id.clone()),
         ("session", info.session_id.clone()),
-        ("state", info.status.clone()),
+        ("state", info.status.to_string()),
         ("steps", format!("{} done", steps(info))),
         ("began", format_time(info.started_at)),
         ("took", took.unwrap_or_default()),
@@ -129,13 +130,20 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let row = |step: &RunStep| {
         let took = step
             .ended_at
-            .or_else(|| is_active(&info.status).then(now))
+            .or_else(|| info.status.is_active().then(now))
             .map(|end| format_duration(end - step.started_at));
         let tokens = if step.tokens_used == 0 { String::new() } else { group_digits(step.tokens_used) };
         let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();
         let asks = info.gates.iter().any(|gate| gate.step_id == step.step_id);
-        let state = if asks { "waiting".to_string() } else { step.state.clone() };
-        vec![step.step_id.clone(), state, step.node_id.clone(), took.unwrap_or_default(), tokens, error]
+        let state = if asks { StepState::Waiting } else { step.state };
+        vec![
+            step.step_id.clone(),
+            state.to_string(),
+            step.node_id.clone(),
+            took.unwrap_or_default(),
+            tokens,
+            error,
+        ]
     };
     let rows: Vec<Vec<String>> = info.steps.iter().map(row).collect();
     table(&["step", "state", "node", "took", "tokens", "error"], &rows)?;
@@ -145,7 +153,7 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         out::note(format_args!("{hidden} more completed steps are only in the journal"));
     }
     gates(target, info)?;
-    if info.status == "interrupted" {
+    if info.status == RunStatus::Interrupted {
         let resume = target.command(&format!("resume {}", info.run_id));
         out::note(format_args!("the server ended during the run; continue with '{resume}'"));
     }
@@ -167,7 +175,7 @@ fn gates(target: &Target, info: &RunInfo) -> Result<()> {
             (Some(until), None) => out::line(format_args!("  fails at {until}"))?,
             (None, _) => {}
         }
-        if is_active(&info.status) {
+        if info.status.is_active() {
             let step = shell_words::quote(&gate.step_id);
             let answer = target.command(&format!("answer {} --step {step} CHOICE", info.run_id));
             out::note(format_args!("answer with '{answer}'"));

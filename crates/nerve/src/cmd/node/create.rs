@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
+use nerve_api::value::BackendKind;
 
 use super::{Target, proxy};
 use crate::cli::chat::ChatOptions;
-use crate::cli::node::{Backend, CreateArgs, name_of};
+use crate::cli::node::{CreateArgs, name_of};
 use crate::cli::result::ConversationArgs;
 use crate::cmd::record::trace_tools;
 use crate::exit::{Failure, USAGE};
@@ -17,8 +18,8 @@ use crate::out;
 /// Creates the node.
 pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     check_pane(&args)?;
-    if args.command.is_some() && matches!(args.backend, Backend::Bash | Backend::Chat) {
-        let message = format!("--command is for terminals: a {} node runs no program", name_of(args.backend));
+    if args.command.is_some() && matches!(args.backend, BackendKind::Bash | BackendKind::Chat) {
+        let message = format!("--command is for terminals: a {} node runs no program", args.backend);
         return Err(Failure::new(USAGE, message).hint("omit it, or use another backend").into());
     }
     // An existing pane keeps its working directory.
@@ -31,7 +32,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     let params = CreateNode {
         session_id: target.session.clone(),
         command: args.command.map(CommandLine::Text),
-        backend: name_of(args.backend),
+        backend: args.backend,
         cwd,
         pane_id: args.pane.pane_id,
         tmux_session: args.pane.tmux_session,
@@ -42,7 +43,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         cols: Some(args.cols),
         rows: Some(args.rows),
         profile: args.profile,
-        parser: args.parser.map(name_of),
+        parser: args.parser,
         history: !args.no_history,
         record: !args.no_record,
         ready_timeout: Seconds::from(args.ready_timeout.0),
@@ -59,10 +60,10 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
 }
 
 /// Returns the parameters of a chat node.
-fn chat_params(args: ChatOptions, backend: Backend) -> Result<Option<ChatSettings>> {
-    if backend != Backend::Chat {
+fn chat_params(args: ChatOptions, backend: BackendKind) -> Result<Option<ChatSettings>> {
+    if backend != BackendKind::Chat {
         let Some(option) = args.given() else { return Ok(None) };
-        let message = format!("{option} requires a chat node; this is a {} node", name_of(backend));
+        let message = format!("{option} requires a chat node; this is a {} node", backend);
         return Err(Failure::new(USAGE, message).hint("use -b chat").into());
     }
     let Some(model) = args.model else {
@@ -91,10 +92,10 @@ fn conversation_params(args: ConversationArgs) -> Option<ConversationOptions> {
 
 /// Rejects pane options without a pane backend, and options for new panes with an existing pane.
 fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
-    let is_tmux = matches!(args.backend, Backend::Tmux | Backend::ClaudeTmux);
-    let is_wezterm = matches!(args.backend, Backend::Wezterm | Backend::ClaudeWezterm);
+    let is_tmux = matches!(args.backend, BackendKind::Tmux | BackendKind::ClaudeTmux);
+    let is_wezterm = matches!(args.backend, BackendKind::Wezterm | BackendKind::ClaudeWezterm);
     let mismatch = |option: &str, place: &str, backends: &str| {
-        let message = format!("{option} is for {place}: a {} node has none", name_of(args.backend));
+        let message = format!("{option} is for {place}: a {} node has none", args.backend);
         Failure::new(USAGE, message).hint(format!("use {backends}"))
     };
     let pane = &args.pane;

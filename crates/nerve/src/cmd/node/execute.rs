@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use nerve_api::reply::{ResponseSection, Turn, TurnResponse};
+use nerve_api::value::SectionKind;
 use nerve_client::{ExecuteOptions, StreamItem};
 use serde_json::json;
 
 use super::Target;
-use crate::cli::node::{ExecuteArgs, name_of};
+use crate::cli::node::ExecuteArgs;
 use crate::cmd::{prompt, result};
 use crate::exit::{FAILED, Failure};
 use crate::{out, trace};
@@ -15,7 +16,7 @@ use crate::{out, trace};
 pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let options = ExecuteOptions {
-        parser: args.parser.map(name_of),
+        parser: args.parser,
         timeout: args.timeout.map(|timeout| timeout.0),
         fail_if_busy: args.fail_if_busy,
         detach_on_timeout: args.detach,
@@ -68,7 +69,8 @@ pub(crate) fn print(data: &Turn, as_json: bool) -> Result<()> {
         return out::text(&data.response.text);
     }
     let is_shown = |section: &&ResponseSection| {
-        section.kind != "error" && !(section.kind == "text" && section.content.is_empty())
+        section.kind != SectionKind::Error
+            && !(section.kind == SectionKind::Text && section.content.is_empty())
     };
     for section in data.response.sections.iter().filter(is_shown) {
         let tool = section.metadata.get("tool").and_then(|tool| tool.as_str()).unwrap_or_default();

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_api::reply::{NodeDetails, NodeExplanation, NodeInfo, NodeList, ReachedState};
+use nerve_api::reply::{NodeDetails, NodeExplanation, NodeInfo, NodeList, NodeMetadata, ReachedState};
 use nerve_api::request::{ExplainNode, GetNode, ListNodes, Seconds, States, WaitNode};
-use serde_json::{Map, Value, json};
+use nerve_api::value::NodeState;
+use serde_json::json;
 
 use super::Target;
-use crate::cli::node::{WaitArgs, name_of};
+use crate::cli::node::WaitArgs;
 use crate::exit::{BLOCKED, FAILED, Failure};
 use crate::out;
 
@@ -27,8 +28,8 @@ pub(super) async fn list(target: &Target) -> Result<()> {
         out::note("no nodes; create one with 'nerve server node create NAME -c COMMAND'");
     }
     let row = |node: &NodeInfo| {
-        let field = |name: &str| metadata_text(&node.metadata, name);
-        let state = format_state(&node.state, &node.metadata);
+        let field = |name: &str| node.metadata.text(name).to_string();
+        let state = format_state(node.state, &node.metadata);
         // Chat nodes have a model instead of a command. `info` shows long commands in full.
         let command =
             Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
@@ -48,19 +49,19 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
     let mut fields = vec![
         ("node", node.node_id.clone()),
         ("type", node.kind.clone()),
-        ("state", format_state(&node.state, &node.metadata)),
+        ("state", format_state(node.state, &node.metadata)),
     ];
-    let others = node.metadata.keys().filter(|name| *name != "blocked");
-    fields.extend(others.map(|name| (name.as_str(), metadata_text(&node.metadata, name))));
+    let others = node.metadata.iter().filter(|(name, _)| *name != "blocked");
+    fields.extend(others.map(|(name, text)| (name.as_str(), text.clone())));
+    fields.push(("session", node.metadata.session.clone()));
     out::fields(&fields)
 }
 
 /// Waits for a state.
 pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
-    let requested: Vec<String> = args.until.iter().map(|state| name_of(*state)).collect();
     // Returns early when the node can no longer reach the state by itself.
-    let mut until = requested.clone();
-    until.extend(["blocked", "suspended", "stopped"].map(String::from));
+    let mut until = args.until.clone();
+    until.extend([NodeState::Blocked, NodeState::Suspended, NodeState::Stopped]);
     let params = WaitNode {
         node_id: args.node.clone(),
         session_id: target.session.clone(),
@@ -70,15 +71,16 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     let waiting = format!("waiting for '{}'", args.node);
     let data = out::progress(&waiting, target.request(&params)).await?;
     let state = serde_json::from_value::<ReachedState>(data)?.state;
-    if requested.contains(&state) {
+    if args.until.contains(&state) {
         return if target.json {
             out::json(&json!({ "state": state }))
         } else {
-            out::line(out::state(&state))
+            out::line(out::state(state.as_str()))
         };
     }
+    let requested: Vec<&str> = args.until.iter().map(|state| state.as_str()).collect();
     let message = format!("node '{}' is {state}, not {}", args.node, requested.join(" or "));
-    if state != "blocked" && state != "suspended" {
+    if !matches!(state, NodeState::Blocked | NodeState::Suspended) {
         return Err(Failure::new(FAILED, message).into());
     }
     let why = target.request(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
@@ -87,7 +89,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     failure.screen = Some(why.screen);
     failure.choices = why.choices;
     let hint = match failure.choices.is_empty() {
-        _ if state == "suspended" => {
+        _ if state == NodeState::Suspended => {
             format!("wait for it, or interrupt it with 'nerve server node interrupt {}'", args.node)
         }
         true => {
@@ -107,16 +109,15 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     let why: NodeExplanation = serde_json::from_value(data)?;
     let mut fields = vec![
         ("node", why.node_id.clone()),
-        ("state", format_state(&why.state, &why.metadata)),
+        ("state", format_state(why.state, &why.metadata)),
         ("evidence", why.evidence.clone()),
         ("source", format!("{}, seen after {} bytes of output", why.source, why.offset)),
     ];
     if let Some(turn) = &why.turn {
         fields.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
     }
-    let faults = metadata_text(&why.metadata, "faults");
-    if !faults.is_empty() {
-        fields.push(("faults", faults));
+    if let Some(faults) = why.metadata.get("faults") {
+        fields.push(("faults", faults.clone()));
     }
     out::fields(&fields)?;
     if !why.choices.is_empty() {
@@ -134,17 +135,9 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
 }
 
 /// Formats the state, with the kind of dialog of a blocked node.
-fn format_state(state: &str, metadata: &Map<String, Value>) -> String {
-    match metadata_text(metadata, "blocked") {
-        kind if state == "blocked" && !kind.is_empty() => format!("blocked ({kind})"),
+fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
+    match metadata.text("blocked") {
+        kind if state == NodeState::Blocked && !kind.is_empty() => format!("blocked ({kind})"),
         _ => state.to_string(),
-    }
-}
-
-fn metadata_text(metadata: &Map<String, Value>, name: &str) -> String {
-    match metadata.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => String::new(),
     }
 }

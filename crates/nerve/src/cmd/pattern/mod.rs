@@ -22,7 +22,7 @@ use self::turn_display::TurnDisplay;
 use super::prompt;
 use super::server::connect;
 use crate::cli::local::Prompt;
-use crate::cli::node::{Seconds, name_of};
+use crate::cli::node::Seconds;
 use crate::cli::pattern::{PatternArgs, PatternCommand};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: PatternArgs) -> Result<()> {
     let cancellation = CancellationToken::new();
     let display = Arc::new(TurnDisplay::new());
     let mut run = RunContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
-    run.turn.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
+    run.turn.parser = args.parser;
     if display.streams() {
         let display = Arc::clone(&display);
         run = run.with_chunks(Arc::new(move |chunk| display.chunk(chunk)));

@@ -31,11 +31,8 @@ impl ServerNode {
 
     async fn turn(&self, context: &TurnContext) -> Result<Turn, ClientError> {
         let text = context.input.as_str().unwrap_or_default();
-        let options = ExecuteOptions {
-            parser: context.parser.map(|parser| parser.to_string()),
-            timeout: context.timeout,
-            ..ExecuteOptions::default()
-        };
+        let options =
+            ExecuteOptions { parser: context.parser, timeout: context.timeout, ..ExecuteOptions::default() };
         let Some(chunks) = context.chunks() else { return self.node.execute(text, &options).await };
         let mut stream = self.node.execute_stream(text, &options).await?;
         while let Some(item) = stream.next().await {
@@ -106,16 +103,13 @@ fn response_value(response: &TurnResponse) -> Value {
 }
 
 fn to_engine_error(error: ClientError) -> EngineError {
-    const DELIVERIES: [&str; 4] = ["typed", "submitted", "started", "unknown"];
     match error {
         ClientError::Server(error) => {
-            let mut engine_error =
-                EngineError::new(ErrorKind::parse(&error.error_type), error.message.clone());
+            let mut engine_error = EngineError::new(error.error_type, error.message.clone());
             engine_error.hint = error.hint.clone();
             engine_error.screen = error.screen.clone();
             engine_error.choices = error.choices.clone().into();
-            engine_error.delivery =
-                DELIVERIES.into_iter().find(|known| error.delivery.as_deref() == Some(*known));
+            engine_error.delivery = error.delivery;
             engine_error
         }
         ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),

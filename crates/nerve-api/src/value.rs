@@ -1,0 +1,217 @@
+//! Closed sets of values in requests, replies and events.
+//!
+//! A value of a reply that this version does not know is read as `Unknown`. An unknown value of a request is an error.
+
+use nerve_types::text_value;
+pub use nerve_types::{BlockKind, Delivery, ParserKind, SectionKind, SignalSource};
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantNames};
+
+/// States of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum NodeState {
+    /// Defined but not started.
+    Created,
+    /// Started, but not ready yet.
+    Starting,
+    /// Ready for a prompt.
+    Ready,
+    /// Working.
+    Busy,
+    /// Waiting for the answer to a dialog.
+    Blocked,
+    /// Waiting until a usage limit is reset.
+    Suspended,
+    /// Being stopped.
+    Stopping,
+    /// Stopped.
+    Stopped,
+    /// A state that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open NodeState);
+
+/// Kinds of nodes that CREATE_NODE creates.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
+pub enum BackendKind {
+    /// A terminal.
+    #[default]
+    Pty,
+    /// A terminal with Claude Code.
+    Claude,
+    /// A tmux pane.
+    Tmux,
+    /// A tmux pane with Claude Code.
+    ClaudeTmux,
+    /// A WezTerm pane.
+    Wezterm,
+    /// A WezTerm pane with Claude Code.
+    ClaudeWezterm,
+    /// No terminal: each execute runs 'bash -c'.
+    Bash,
+    /// No terminal: a conversation with a model's API.
+    Chat,
+}
+
+text_value!(closed BackendKind: "backend");
+
+impl BackendKind {
+    /// Returns the kind with this name.
+    pub fn parse(name: &str) -> Option<BackendKind> {
+        name.parse().ok()
+    }
+
+    /// Returns true if the program must be Claude Code.
+    pub fn is_claude(self) -> bool {
+        matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
+    }
+}
+
+/// Sources of a response's text and sections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum ResponseSource {
+    /// The agent's own transcript.
+    Transcript,
+    /// The terminal.
+    Screen,
+    /// The output of a one-shot command.
+    Process,
+    /// A model's API.
+    Api,
+    /// A source that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open ResponseSource);
+
+/// Status of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum RunStatus {
+    /// Steps are running.
+    Running,
+    /// All progress waits for the answer to a gate.
+    Waiting,
+    /// All steps have completed.
+    Completed,
+    /// A step failed, or a budget is exhausted.
+    Failed,
+    /// Cancelled by a request.
+    Cancelled,
+    /// The run's server ended. The run can be resumed.
+    Interrupted,
+    /// A status that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open RunStatus);
+
+impl RunStatus {
+    /// Returns true if the status is final.
+    pub fn is_end(self) -> bool {
+        matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
+    }
+
+    /// Returns true while the run's server drives it.
+    pub fn is_active(self) -> bool {
+        matches!(self, RunStatus::Running | RunStatus::Waiting)
+    }
+}
+
+/// States of a step of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum StepState {
+    /// Waiting for its node, which is busy.
+    Queued,
+    /// Running.
+    Running,
+    /// Waiting for the answer to a gate.
+    Waiting,
+    /// Completed.
+    Completed,
+    /// Completed before the run was interrupted.
+    Reused,
+    /// Skipped: its condition was false, or it failed and its error policy is `skip`.
+    Skipped,
+    /// Failed.
+    Failed,
+    /// Cancelled.
+    Cancelled,
+    /// A state that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open StepState);
+
+/// Status of an asynchronous execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum ResultStatus {
+    /// Waiting for earlier executions.
+    Queued,
+    /// The turn is running, or waits for the node.
+    Running,
+    /// The turn ended successfully.
+    Done,
+    /// The turn failed or was cancelled.
+    Failed,
+    /// The server ended before the execution. The outcome of the turn is unknown.
+    Lost,
+    /// A status that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open ResultStatus);
+
+impl ResultStatus {
+    /// Returns true if the status is final.
+    pub fn is_end(self) -> bool {
+        matches!(self, ResultStatus::Done | ResultStatus::Failed | ResultStatus::Lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn names_on_the_wire() {
+        let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            names(&mut BackendKind::names()),
+            "pty claude tmux claude-tmux wezterm claude-wezterm bash chat"
+        );
+        assert_eq!(
+            names(&mut NodeState::names()),
+            "created starting ready busy blocked suspended stopping stopped"
+        );
+        assert_eq!(names(&mut RunStatus::names()), "running waiting completed failed cancelled interrupted");
+        assert_eq!(
+            names(&mut StepState::names()),
+            "queued running waiting completed reused skipped failed cancelled"
+        );
+        assert_eq!(names(&mut ResultStatus::names()), "queued running done failed lost");
+        assert_eq!(names(&mut ResponseSource::names()), "transcript screen process api");
+    }
+
+    #[test]
+    fn replies_may_contain_unknown_values_and_requests_may_not() {
+        assert_eq!(from_value::<NodeState>(json!("ready")).unwrap(), NodeState::Ready);
+        assert_eq!(from_value::<NodeState>(json!("dreaming")).unwrap(), NodeState::Unknown);
+        let error = from_value::<BackendKind>(json!("screen")).unwrap_err().to_string();
+        assert!(error.starts_with("unknown backend \"screen\": there are pty, claude, tmux"), "{error}");
+    }
+}
