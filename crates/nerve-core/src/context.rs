@@ -76,7 +76,7 @@ impl ExecutionContext {
             gates: None,
             stack: None,
             observes_chunks: false,
-            telemetry: Telemetry::off(),
+            telemetry: Telemetry::default(),
             has_span: false,
             clock: Clock::start(),
         };
@@ -156,7 +156,7 @@ impl ExecutionContext {
         self
     }
 
-    /// Reports spans to `telemetry`, inside `parent` if given.
+    /// Sets how spans are described, and the span around this execution.
     #[must_use]
     pub fn with_telemetry(
         mut self,
@@ -168,9 +168,9 @@ impl ExecutionContext {
         self
     }
 
-    /// Returns where spans are reported.
-    pub fn telemetry(&self) -> &Telemetry {
-        &self.run.telemetry
+    /// Returns the settings for spans.
+    pub fn telemetry(&self) -> Telemetry {
+        self.run.telemetry
     }
 
     /// Returns the span of this execution, to be passed on to other programs.

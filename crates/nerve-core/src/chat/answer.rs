@@ -2,11 +2,12 @@
 
 use std::ops::AddAssign;
 
+use opentelemetry::Array;
 use serde_json::Value;
 
 use super::error::Fault;
 use super::message::ToolCall;
-use crate::telemetry::Span;
+use crate::telemetry::{ActiveSpan, count};
 
 /// Maximum number of tool calls in one answer.
 const MAX_CALLS: usize = 128;
@@ -37,12 +38,12 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Adds the answer's attributes to a span, without its text.
-    pub(super) fn describe(&self, span: &mut Span) {
-        let attributes = &mut span.attributes;
-        attributes.set_some("gen_ai.response.model", self.model.clone());
-        attributes.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
-        attributes.set("gen_ai.usage.input_tokens", self.usage.prompt);
-        attributes.set("gen_ai.usage.output_tokens", self.usage.completion);
+    pub(super) fn describe(&self, span: &ActiveSpan) {
+        span.set_some("gen_ai.response.model", self.model.clone());
+        let reasons = Array::String(vec![self.finish.clone().into()]);
+        span.set("gen_ai.response.finish_reasons", opentelemetry::Value::Array(reasons));
+        span.set("gen_ai.usage.input_tokens", count(self.usage.prompt));
+        span.set("gen_ai.usage.output_tokens", count(self.usage.completion));
     }
 }
 

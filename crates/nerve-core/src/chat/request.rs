@@ -8,6 +8,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATIO
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use opentelemetry::KeyValue;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -18,7 +19,7 @@ use super::{anthropic, openai, retry, sse};
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::http::{client, error_chain};
-use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
+use crate::telemetry::{ActiveSpan, TraceContext, count, new_span, set_error};
 use nerve_host::clock::Clock;
 
 /// Maximum size of a request and of an answer, in bytes.
@@ -102,11 +103,11 @@ impl Api {
                 "the limit is {MAX_BODY} bytes: clear the conversation, or continue in a fork of an earlier turn"
             )));
         }
-        let mut span = self.begin_span(&model, context);
-        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
+        let span = self.begin_span(&model, context);
+        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &span).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
-            span.attributes.set("nerve.retries", retries);
+            span.set("nerve.retries", count(retries));
             match &result {
                 Ok(reply) => reply.answer.describe(span),
                 Err(error) => set_error(span, error),
@@ -117,18 +118,17 @@ impl Api {
 
     /// Begins the span of a request. Its attempts have no spans of their own.
     fn begin_span(&self, model: &str, context: &ExecutionContext) -> ActiveSpan {
-        let name = || format!("chat {model}").into();
-        let mut span = context.telemetry().begin(SpanKind::Client, context.trace_context(), name);
-        span.describe(|span| {
-            let attributes = &mut span.attributes;
-            attributes.set("gen_ai.operation.name", "chat");
-            attributes.set("gen_ai.provider.name", self.provider.as_str());
-            attributes.set("gen_ai.request.model", model.to_string());
-            attributes.set_some("server.address", self.endpoint.host().map(str::to_string));
-            let usual = if self.endpoint.scheme_str() == Some("http") { 80 } else { 443 };
-            attributes.set("server.port", u32::from(self.endpoint.port_u16().unwrap_or(usual)));
-        });
-        span
+        let usual_port = if self.endpoint.scheme_str() == Some("http") { 80 } else { 443 };
+        let span = new_span!(
+            "chat",
+            otel.kind = "client",
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = self.provider.as_str(),
+            gen_ai.request.model = model,
+            server.address = self.endpoint.host(),
+            server.port = i64::from(self.endpoint.port_u16().unwrap_or(usual_port))
+        );
+        ActiveSpan::begin(span, context.trace_context(), || format!("chat {model}"))
     }
 
     async fn send_with_retries(
@@ -137,7 +137,7 @@ impl Api {
         context: &ExecutionContext,
         chunks: Option<&ChunkSink>,
         (deadline, clock): (Instant, &Clock),
-        span: &mut ActiveSpan,
+        span: &ActiveSpan,
     ) -> Result<ApiReply, EngineError> {
         let mut tries = 0;
         loop {
@@ -161,9 +161,12 @@ impl Api {
                 return Err(self.without_key(fault.into_error(&self.host(), tries)));
             };
             tracing::debug!(host = %self.host(), ?pause, tries, "retrying the request");
-            span.add_event("nerve.retry", |attributes| {
-                attributes.set("nerve.attempt", tries + 1);
-                attributes.set("nerve.delay_ms", u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+            span.add_event("nerve.retry", || {
+                let delay_ms = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+                vec![
+                    KeyValue::new("nerve.attempt", count(tries + 1)),
+                    KeyValue::new("nerve.delay_ms", delay_ms),
+                ]
             });
             tokio::select! {
                 () = sleep(pause) => {}

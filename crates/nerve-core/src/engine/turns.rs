@@ -14,7 +14,7 @@ use crate::conversation::Conversation;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::bash::BashNode;
 use crate::node::terminal::Prompt;
-use crate::telemetry::{TraceContext, end_turn};
+use crate::telemetry::TraceContext;
 
 /// A prompt for a node.
 #[derive(Debug)]
@@ -73,26 +73,26 @@ impl Engine {
         let node = self.node(&request.at)?;
         let conversation = self.begin_conversation_turn(&node, &mut request).await?;
         let NodePrompt { at, prompt, trace, .. } = request;
-        let (telemetry, parent) = (&self.inner.telemetry, trace.map(Arc::new));
+        let (telemetry, parent) = (self.inner.telemetry, trace.map(Arc::new));
         let never = CancellationToken::new();
         let cancellation = cancellation.unwrap_or(&never);
         let mut response = if let Some(node) = node.as_terminal() {
             let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.telemetry_target());
             let prompt = Prompt { trace: span.context().cloned(), ..prompt };
             let outcome = node.execute_until(prompt, cancellation).await;
-            end_turn(span, telemetry, &outcome, || node.agent_session());
+            span.end(&outcome, || node.agent_session());
             outcome?
         } else if let Some(node) = node.as_bash() {
             let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::telemetry_target);
             let prompt = Prompt { trace: span.context().cloned(), ..prompt };
             let outcome = node.execute_until(prompt, cancellation).await;
-            end_turn(span, telemetry, &outcome, || None);
+            span.end(&outcome, || None);
             outcome?
         } else if let Some(node) = node.as_chat() {
             let session = self.inner.sessions.get(at.session.as_deref())?;
             let context = ExecutionContext::new(&session)
                 .with_cancellation(cancellation.clone())
-                .with_telemetry(telemetry.clone(), parent);
+                .with_telemetry(telemetry, parent);
             node.turn(prompt, context).await?
         } else {
             return Err(takes_no_prompts(&at, node.kind()));

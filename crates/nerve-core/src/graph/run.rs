@@ -22,7 +22,7 @@ use super::{Graph, GraphRun, OnFailure};
 use crate::budget::Pool;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::telemetry::{ActiveSpan, RunAttributes, end_run};
+use crate::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
 use crate::trace::TraceStatus;
 use nerve_host::clock::MAX_TIMEOUT;
 
@@ -40,7 +40,7 @@ pub(super) async fn run(graph: &Graph, context: &ExecutionContext) -> GraphRun {
         true => ActiveSpan::default(),
         false => {
             let run = RunAttributes { graph: &graph.id, steps: graph.len(), ..RunAttributes::default() };
-            let span = context.telemetry().begin_run(context.trace_context(), &run);
+            let span = begin_run(context.trace_context(), &run);
             context.span = span.context().cloned();
             span
         }

@@ -33,7 +33,7 @@ use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
-use crate::telemetry::{TurnAttributes, end_turn};
+use crate::telemetry::TurnAttributes;
 use nerve_host::backend::os::kill_with_parent;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
@@ -218,12 +218,11 @@ impl BashNode {
             detach_on_timeout: false,
             trace: None,
         };
-        let (telemetry, node) = (context.telemetry(), &self.inner.node);
-        let span =
-            telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
+        let (parent, node) = (context.trace_context(), &self.inner.node);
+        let span = context.telemetry().begin_turn(parent, node, &prompt.text, BashNode::telemetry_target);
         let prompt = Prompt { trace: span.context().cloned(), ..prompt };
         let result = self.execute_shared(prompt, context).await;
-        end_turn(span, telemetry, &result, || None);
+        span.end(&result, || None);
         result
     }
 
