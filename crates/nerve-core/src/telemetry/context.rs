@@ -218,7 +218,8 @@ mod tests {
             assert_eq!(of(left_out), None, "{left_out}");
         }
         assert!(of(&vec!["a=1"; 32].join(",")).is_some());
-        assert!(of(&format!("a={}", "x".repeat(MAX_TRACESTATE - 2))).is_some());
+        let longest = format!("a={},b={}", "x".repeat(253), "x".repeat(254));
+        assert_eq!((longest.len(), of(&longest)), (MAX_TRACESTATE, Some(longest.clone())));
     }
 
     proptest! {
