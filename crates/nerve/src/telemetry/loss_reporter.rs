@@ -52,3 +52,22 @@ impl LossReporter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_reported_at_intervals_and_at_the_end() {
+        static REPORTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let reports = || std::mem::take(&mut *REPORTS.lock().unwrap());
+        let losses = LossReporter::new(|text| REPORTS.lock().unwrap().push(text.to_string()));
+        losses.record(2, "first".into());
+        losses.record(3, "second".into());
+        losses.record(1, "third".into());
+        assert_eq!(reports(), ["2 spans were lost: first"]);
+        losses.flush();
+        losses.flush();
+        assert_eq!(reports(), ["4 spans were lost: third"]);
+    }
+}
