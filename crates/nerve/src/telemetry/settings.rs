@@ -9,6 +9,7 @@ use opentelemetry_sdk::trace::Sampler;
 /// Variables that enable the export. Without one of them no spans are collected.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+#[cfg(feature = "otel")]
 const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
