@@ -58,7 +58,7 @@ pub struct EngineConfig {
     pub conversations: Option<PathBuf>,
     /// Folder of the results of asynchronous executions, with a subfolder per server. Without it, a few are kept until the server ends.
     pub results_dir: Option<PathBuf>,
-    /// Exporter of spans. Off by default.
+    /// Settings for spans.
     pub telemetry: Telemetry,
 }
 
@@ -90,9 +90,7 @@ impl Engine {
         let clock = Clock::start();
         let events = Publisher::new(clock);
         let server = config.nodes.server.clone();
-        let mut nodes = config.nodes;
-        nodes.proxies.telemetry = config.telemetry.clone();
-        let factory = NodeFactory::with_publisher(nodes, events.clone(), clock);
+        let factory = NodeFactory::with_publisher(config.nodes, events.clone(), clock);
         let sessions = SessionManager::new(factory.clone());
         let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);
         let inner = Inner {
