@@ -44,6 +44,9 @@ from .node import RemoteChannel, RemoteNode
 from .paths import socket_path
 from .stream import ExecuteStream
 from .types import (
+    BranchCreated,
+    BranchDeleted,
+    BranchInfo,
     Event,
     Explanation,
     Gate,
@@ -61,6 +64,10 @@ from .types import (
     RunStep,
     Section,
     SessionInfo,
+    SnapshotFiles,
+    SnapshotInfo,
+    SnapshotRestored,
+    SnapshotTaken,
     Tokens,
 )
 
@@ -71,6 +78,9 @@ __all__ = [
     "ApiError",
     "AuthenticationError",
     "BlockedError",
+    "BranchCreated",
+    "BranchDeleted",
+    "BranchInfo",
     "BudgetExceededError",
     "BusyError",
     "Connecting",
@@ -113,6 +123,10 @@ __all__ = [
     "Section",
     "ServerError",
     "SessionInfo",
+    "SnapshotFiles",
+    "SnapshotInfo",
+    "SnapshotRestored",
+    "SnapshotTaken",
     "Tokens",
     "TooLargeError",
     "TurnInterruptedError",

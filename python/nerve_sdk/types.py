@@ -327,6 +327,108 @@ class RunEnded:
 
 
 @dataclass(frozen=True)
+class SnapshotFiles:
+    """Reference to the files of a snapshot."""
+
+    #: `git`, `copy` or `reflink`.
+    provider: str
+    #: The directory whose files were stored.
+    source: str = ""
+    reference: str = ""
+    #: The directory that has the files of a branch.
+    to: str = ""
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """A snapshot of a recorded session."""
+
+    #: Its number in the session.
+    id: int
+    #: Id of the recorded session.
+    session: str = ""
+    #: Nanoseconds since the Unix epoch; None if the recording is gone.
+    ts_ns: Optional[int] = None
+    #: Output offset in bytes; None if the recording is gone.
+    anchor_byte: Optional[int] = None
+    label: Optional[str] = None
+    files: Optional[SnapshotFiles] = field(default=None, metadata=_one(SnapshotFiles))
+
+
+@dataclass(frozen=True)
+class SnapshotTaken(SnapshotInfo):
+    """A new snapshot."""
+
+    #: Files that could not be stored, with the reason.
+    left_out: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SnapshotRestored:
+    """The restored files of a snapshot."""
+
+    id: int
+    session: str = ""
+    #: The directory that has the files.
+    to: str = ""
+    files: Optional[SnapshotFiles] = field(default=None, metadata=_one(SnapshotFiles))
+    #: Files that could not be restored, with the reason.
+    left_out: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BranchCreated:
+    """A branch, or its plan."""
+
+    #: The new node.
+    node_id: str
+    session_id: Optional[str] = None
+    #: None for an unrecorded session.
+    recording: Optional[str] = None
+    snapshot: Optional[SnapshotInfo] = field(default=None, metadata=_one(SnapshotInfo))
+    #: None with `in_place`.
+    files: Optional[SnapshotFiles] = field(default=None, metadata=_one(SnapshotFiles))
+    #: `kind` (`cut`, `whole` or `new`), `about`, `why` …
+    conversation: Dict[str, Any] = field(default_factory=dict)
+    command: List[str] = field(default_factory=list)
+    cwd: str = ""
+    server: str = ""
+    #: Names of variables: `given`, `taken_over`, `missing`.
+    environment: Dict[str, Any] = field(default_factory=dict)
+    proxy: Optional[str] = None
+    git_branch: Optional[str] = None
+    left_out: List[str] = field(default_factory=list)
+    dry_run: bool = False
+    response: Optional[Response] = field(default=None, metadata=_one(Response))
+
+
+@dataclass(frozen=True)
+class BranchInfo:
+    """A folder with the files of a branch."""
+
+    path: str
+    made_ts_ns: Optional[int] = None
+    recording: Optional[str] = None
+    snapshot: Optional[int] = None
+    source: Optional[str] = None
+    git_branch: Optional[str] = None
+    #: The node or host that works in it.
+    used_by: Optional[str] = None
+    recordings: List[str] = field(default_factory=list)
+    #: None if unknown.
+    changed: Optional[bool] = None
+    changes: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class BranchDeleted:
+    """A removed branch."""
+
+    path: str
+    note: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Pong:
     """Counts of a server's objects."""
 

@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
-use nerve_record::files::DEFAULT_LIMIT;
 
 use super::node::Seconds;
 
@@ -66,23 +64,6 @@ pub(crate) struct TakeArgs {
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
-}
-
-impl TakeArgs {
-    /// Returns the arguments of `nerve snapshot --session SESSION`.
-    pub(crate) fn of_session(session: String) -> TakeArgs {
-        TakeArgs {
-            label: None,
-            id: None,
-            session: Some(session),
-            dir: None,
-            limit: ByteCount(DEFAULT_LIMIT),
-            no_files: false,
-            socket: None,
-            timeout: Seconds(Duration::from_secs(10)),
-            json: false,
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -154,18 +135,20 @@ impl FromStr for ByteCount {
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
+    use nerve_core::snapshots::SnapshotOptions;
 
     use super::*;
 
     #[test]
-    fn of_session_equals_command_line_defaults() {
+    fn defaults_equal_those_of_requests() {
         let matches = TakeArgs::augment_args(clap::Command::new("snapshot")).get_matches_from([
             "snapshot",
             "--session",
             "me",
         ]);
         let args = TakeArgs::from_arg_matches(&matches).unwrap();
-        assert_eq!(format!("{args:?}"), format!("{:?}", TakeArgs::of_session("me".into())));
+        let default = SnapshotOptions::default();
+        assert_eq!((args.limit.0, args.timeout.0), (default.limit, default.timeout));
     }
 
     #[test]

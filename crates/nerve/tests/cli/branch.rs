@@ -6,6 +6,7 @@ mod concurrency;
 mod directories;
 mod environment;
 mod prune;
+mod requests;
 mod unrecorded;
 
 use std::fs;
@@ -60,11 +61,16 @@ impl Fixture {
 
     /// Creates the node with arguments for the agent.
     fn with_agent_args(args: &str, prepare: impl Fn(&Home, &Path)) -> Fixture {
+        Fixture::start(&[], args, prepare)
+    }
+
+    /// Creates the node on a server with these options.
+    fn start(options: &[&str], args: &str, prepare: impl Fn(&Home, &Path)) -> Fixture {
         let home = Home::new();
         let folder = home.hermetic.work().canonicalize().unwrap().join("project");
         put(&folder, "file", "old\n");
         prepare(&home, &folder);
-        home.ok(&["server", "start"]);
+        home.ok(&[&["server", "start"], options].concat());
         let claude = agent(&home, "claude", args);
         let cwd = folder.to_str().unwrap();
         home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--cwd", cwd]);
