@@ -61,6 +61,9 @@ pub(crate) struct TakeArgs {
     /// Time limit for the recorder's confirmation in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
+    /// Server that has the session, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "SERVER", requires = "session", conflicts_with = "socket")]
+    pub(crate) server: Option<String>,
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
@@ -91,7 +94,8 @@ pub(crate) struct RestoreArgs {
 EXAMPLES
   nerve snapshot list
   nerve snapshot list 0195e3a1-77aa
-  nerve snapshot list run.ahr --json | jq -r '.[].label'")]
+  nerve snapshot list run.ahr --json | jq -r '.[].label'
+  nerve snapshot list 0195e3a1-77aa --server tls://build.example.com:7070")]
 pub(crate) struct ListArgs {
     /// Session or its recording [default: the enclosing session]
     #[arg(value_name = "SESSION|FILE", value_hint = ValueHint::FilePath, conflicts_with = "session")]
@@ -112,6 +116,9 @@ pub(crate) struct SnapshotSource {
     /// Git work tree to search [default: where the snapshot was taken]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
+    /// Server that has the snapshots, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) server: Option<String>,
 }
 
 /// A number of bytes, optionally with K, M, G or T for powers of 1024.

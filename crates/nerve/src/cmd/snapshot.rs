@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nerve_api::Request;
 use nerve_api::reply::{SnapshotInfo, SnapshotTaken};
+use nerve_api::request::{ListSnapshots, RestoreSnapshot, Seconds, TakeSnapshot};
 use nerve_core::snapshots::{
     EnclosingSession, SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots,
     restore_snapshot, take_snapshot,
@@ -13,6 +15,7 @@ use nerve_record::files::FileStore;
 use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 
+use super::{interruptible, on_one_core, server};
 use crate::cli::snapshot::{ListArgs, RestoreArgs, SnapshotArgs, SnapshotCommand, SnapshotSource, TakeArgs};
 use crate::out;
 
@@ -27,6 +30,19 @@ pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
 
 /// Takes a snapshot and prints it.
 pub(crate) fn take(args: TakeArgs) -> Result<()> {
+    if let Some(server) = args.server {
+        let request = TakeSnapshot {
+            recording: args.session,
+            label: args.label,
+            id: args.id,
+            dir: remote_path(args.dir),
+            limit: Some(args.limit.0),
+            no_files: args.no_files,
+            timeout: Some(Seconds::from(args.timeout.0)),
+            ..TakeSnapshot::default()
+        };
+        return print(&send(&server, request)?, args.json);
+    }
     let dirs = ServerPaths::from_env().data_dirs();
     let enclosing = EnclosingSession::from_env();
     let mut target = match (&args.session, &args.socket) {
@@ -75,9 +91,24 @@ fn print(taken: &SnapshotTaken, json: bool) -> Result<()> {
 
 /// Restores the files of a snapshot.
 fn restore(args: RestoreArgs) -> Result<()> {
-    let query = query(args.source);
-    let to = std::path::absolute(&args.to).with_context(|| format!("cannot find {}", args.to.display()))?;
-    let restored = restore_snapshot(&query, args.id, &to, &ServerPaths::from_env().data_dirs())?;
+    let restored = match args.source.server {
+        Some(server) => {
+            let request = RestoreSnapshot {
+                id: args.id,
+                to: args.to.display().to_string(),
+                recording: args.source.session,
+                dir: remote_path(args.source.dir),
+                ..RestoreSnapshot::default()
+            };
+            send(&server, request)?
+        }
+        None => {
+            let to = std::path::absolute(&args.to)
+                .with_context(|| format!("cannot find {}", args.to.display()))?;
+            let dirs = ServerPaths::from_env().data_dirs();
+            restore_snapshot(&query(args.source.session, args.source.dir), args.id, &to, &dirs)?
+        }
+    };
     if args.json {
         return out::json(&serde_json::to_value(&restored)?);
     }
@@ -89,9 +120,15 @@ fn restore(args: RestoreArgs) -> Result<()> {
 
 /// Lists snapshots.
 fn list(args: ListArgs) -> Result<()> {
-    let query =
-        query(SnapshotSource { session: args.recording.or(args.source.session), dir: args.source.dir });
-    let snapshots = list_snapshots(&query, &ServerPaths::from_env().data_dirs())?;
+    let SnapshotSource { session, dir, server } = args.source;
+    let query = query(args.recording.or(session), dir);
+    let snapshots = match server {
+        Some(server) => {
+            let (recording, dir) = (query.session.clone(), remote_path(query.dir.clone()));
+            send(&server, ListSnapshots { recording, dir, ..ListSnapshots::default() })?.snapshots
+        }
+        None => list_snapshots(&query, &ServerPaths::from_env().data_dirs())?,
+    };
     if args.json {
         return out::json(&serde_json::to_value(&snapshots)?);
     }
@@ -102,10 +139,24 @@ fn list(args: ListArgs) -> Result<()> {
     out::table(&["id", "session", "time", "byte", "files", "label"], &rows)
 }
 
-fn query(source: SnapshotSource) -> SnapshotQuery {
+/// Sends a request to a server. Its paths are those of the server's machine.
+fn send<R: Request>(server: &str, request: R) -> Result<R::Reply> {
+    on_one_core(interruptible(async {
+        let client = server::connect(server).await?;
+        let reply = client.request(&request).await?;
+        client.take_warnings().iter().for_each(out::warning);
+        Ok(reply)
+    }))
+}
+
+fn remote_path(path: Option<PathBuf>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+fn query(session: Option<String>, dir: Option<PathBuf>) -> SnapshotQuery {
     SnapshotQuery {
-        session: source.session,
-        dir: source.dir,
+        session,
+        dir,
         current_dir: Some(PathBuf::from(".")),
         enclosing: EnclosingSession::from_env(),
     }

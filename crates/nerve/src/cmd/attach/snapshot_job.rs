@@ -148,10 +148,10 @@ fn for_key_binding(failure: Failure) -> Failure {
 mod tests {
     use std::path::PathBuf;
 
+    use nerve_core::error::ErrorKind;
     use nerve_record::snapshots::FilesRef;
 
     use super::*;
-    use crate::exit::FAILED;
 
     #[test]
     fn result_is_one_line() {
@@ -166,9 +166,9 @@ mod tests {
             result(kept(&["a: a socket", "b: a socket"]), Some("cannot note it")),
             Ok("snapshot 4 taken; 2 not kept: a: a socket; cannot note it".into())
         );
-        let failure = Failure::new(FAILED, "snapshot 4 is\n without files").hint("raise --limit");
+        let error = EngineError::new(ErrorKind::Process, "snapshot 4 is\n without files");
         assert_eq!(
-            result(Err(failure), None),
+            result(Err(error.hint("raise --limit")), None),
             Err("snapshot 4 is without files; with 'nerve snapshot': raise --limit".into())
         );
     }

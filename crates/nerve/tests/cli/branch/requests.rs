@@ -97,6 +97,17 @@ fn remote_command_line_branches_on_the_server() {
     assert_eq!(plan["node_id"], "me-branch-2", "{plan}");
     fixture.branch(&["RECALL", "--at", "9", "--server", &url]).assert_stderr(3, &["no snapshot 9"]);
     fixture.home.nerve(&["branch", "RECALL", "--server", &url]).assert_stderr(2, &["name it"]);
+    let id = fixture.recording.file_stem().unwrap().to_str().unwrap();
+    let listed = fixture.home.nerve(&["snapshot", "list", id, "--server", &url, "--json"]).json();
+    assert_eq!((&listed[0]["label"], &listed[1]["label"]), (&"one".into(), &"two".into()), "{listed}");
+    let taken = fixture.home.nerve(&["snapshot", "--session", "me", "--server", &url, "--json"]).json();
+    assert_eq!((&taken["id"], &taken["session"]), (&3.into(), &id.into()), "{taken}");
+    let to = fixture.home.hermetic.work().canonicalize().unwrap().join("restored");
+    let restore = ["snapshot", "restore", "1", "--session", id, "--server", &url, "--to"];
+    fixture.home.ok(&[&restore[..], &[to.to_str().unwrap()]].concat());
+    assert_eq!(text(to.join("file")), "one\n");
+    let relative = fixture.home.nerve(&[&restore[..], &["here"]].concat());
+    relative.assert_stderr(2, &["not an absolute path"]);
     let folders = fs::read_dir(fixture.branches()).unwrap().flatten();
     assert_eq!(folders.filter(|entry| entry.path().join("file").is_file()).count(), 1);
 }
