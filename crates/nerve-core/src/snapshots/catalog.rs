@@ -115,7 +115,8 @@ fn load_entries(
     };
     let recorded_dir = || Meta::load(recording.as_deref()?).ok()??.cwd.filter(|dir| dir.is_dir());
     let dir = query.dir.clone().or_else(|| query.current_dir.clone()).or_else(recorded_dir);
-    let dir = dir.unwrap_or_else(|| store.root().to_path_buf());
+    // The root directory is usually no work tree: only copies are listed then.
+    let dir = dir.unwrap_or_else(|| PathBuf::from("/"));
     let mut entries = match &recording {
         Some(path) => read_entries(path, session.as_deref().unwrap_or_default(), query.dir.as_deref())?,
         None => Vec::new(),

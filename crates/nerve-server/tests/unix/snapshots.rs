@@ -47,8 +47,9 @@ pub(crate) fn record(home: &Path) -> PathBuf {
 #[tokio::test]
 async fn snapshots_are_listed_and_restored() {
     let server = TestServer::start();
-    let dir = record(server.home.path());
     let client = &mut server.client().await;
+    assert_eq!(client.request_ok("LIST_SNAPSHOTS", json!({})).await["snapshots"], json!([]));
+    let dir = record(server.home.path());
     let listed = client.request_ok("LIST_SNAPSHOTS", json!({ "recording": "0195e3a1" })).await;
     let snapshots = listed["snapshots"].as_array().unwrap();
     assert_eq!((snapshots.len(), &snapshots[1]["id"], &snapshots[1]["files"]), (2, &json!(2), &json!(null)));

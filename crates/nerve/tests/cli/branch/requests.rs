@@ -54,6 +54,7 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
     let now = CreateBranch {
         at: Some("now".into()),
         target_id: Some(format!("now-{name}")),
+        instruction: "SLOW down".into(),
         wait: false,
         ..request.clone()
     };
@@ -82,6 +83,31 @@ fn clients_take_list_restore_and_branch() {
         let http = NerveClient::connect_http(&url, token.trim(), &Tls::Off).await.unwrap();
         exercise(&fixture, &http, "http").await;
     });
+}
+
+#[test]
+fn clients_delete_folders_without_node_or_changes() {
+    let fixture = Fixture::new().with_two_turns();
+    let (changed, unchanged) = (fixture.ended_branch(), fixture.ended_branch());
+    put(&changed, "file", "mine\n");
+    let socket = fixture.home.hermetic.nerve_home().join("run/default.sock");
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = NerveClient::connect(&socket).await.unwrap();
+        let name = unchanged.file_name().unwrap().to_str().unwrap();
+        let error = client.delete_branch(name, true).await.unwrap_err();
+        assert_eq!(error.server().unwrap().error_type, "busy", "just created: {error}");
+        fixture.backdate_folders();
+        let deleted = client.delete_branch(name, false).await.unwrap();
+        assert_eq!((PathBuf::from(deleted.path), deleted.note), (unchanged.clone(), None));
+        let changed = changed.to_str().unwrap();
+        let error = client.delete_branch(changed, false).await.unwrap_err();
+        assert_eq!(error.server().unwrap().error_type, "process_error", "{error}");
+        assert_eq!(client.branches().await.unwrap().len(), 1);
+        client.delete_branch(changed, true).await.unwrap();
+        assert_eq!(client.branches().await.unwrap(), []);
+    });
+    assert!(!unchanged.exists() && !changed.exists());
+    assert_eq!(text(fixture.folder().join("file")), "two\n");
 }
 
 #[test]
