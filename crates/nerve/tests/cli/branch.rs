@@ -292,9 +292,6 @@ fn invalid_sources_and_targets_explain_what_to_do() {
         .assert_stderr(2, &["is not empty", "--to"]);
     let inside = fixture.folder().join("inside");
     fixture.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).assert_stderr(2, &["it is inside"]);
-    fixture
-        .branch(&["x", "--at", "1", "-s", "tcp://127.0.0.1:1"])
-        .assert_stderr(2, &["on the machine of the recording"]);
     let meta = Meta::path_of(&fixture.recording);
     let whole = text(meta.clone());
     fs::write(&meta, "{").unwrap();
