@@ -20,7 +20,9 @@ async def test_snapshot_is_taken_listed_and_restored(server: Server, transport: 
             async with await client.subscribe(node_id=name, types=["SNAPSHOT_TAKEN"]) as events:
                 taken = await client.take_snapshot(name, "first")
                 assert taken.files is not None and (taken.label, taken.files.source) == ("first", str(project.resolve()))
-                event = await events.__anext__()
+                # Events from before the subscription may precede it.
+                while (event := await events.__anext__()).event_type != "SNAPSHOT_TAKEN":
+                    pass
                 assert (event.node_id, event.data["id"]) == (name, taken.id)
             (project / "file").write_text("new")
             assert [snapshot.label for snapshot in await client.list_snapshots(name)] == ["first"]

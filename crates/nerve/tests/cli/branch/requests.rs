@@ -24,8 +24,17 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
         TakeSnapshot { node_id: Some("me".into()), label: label.clone(), ..TakeSnapshot::default() };
     let taken = client.take_snapshot(&request).await.unwrap();
     assert_eq!(taken.files.as_ref().unwrap().source, fixture.folder().display().to_string());
-    let event = tokio::time::timeout(DEADLINE, events.next()).await.unwrap().unwrap();
-    assert_eq!((event.kind(), event.node_id.as_deref()), (Some(EventType::SnapshotTaken), Some("me")));
+    let reported = async {
+        loop {
+            // Events from before the subscription may precede it.
+            let event = events.next().await.expect("the stream ended");
+            if event.kind() == Some(EventType::SnapshotTaken) {
+                return event;
+            }
+        }
+    };
+    let event = tokio::time::timeout(DEADLINE, reported).await.unwrap();
+    assert_eq!(event.node_id.as_deref(), Some("me"));
     assert_eq!((&event.data["id"], &event.data["label"]), (&taken.id.into(), &label.clone().unwrap().into()));
     put(&fixture.folder(), "file", "later\n");
     let listed = client.snapshots(&of_node()).await.unwrap();
