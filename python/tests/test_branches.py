@@ -31,7 +31,7 @@ async def test_snapshot_is_taken_listed_and_restored(server: Server, transport: 
             with pytest.raises(NotFoundError):
                 await client.restore_snapshot(99, str(tmp_path / "other"), name)
             with pytest.raises(InvalidRequestError, match="not a known agent"):
-                await client.create_branch("Go on", name, taken.id)
+                await client.create_branch("Continue", name, taken.id)
             assert name not in [branch.used_by for branch in await client.list_branches()]
             with pytest.raises(NotFoundError):
                 await client.delete_branch("none")

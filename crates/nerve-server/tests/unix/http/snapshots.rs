@@ -25,7 +25,7 @@ async fn snapshots_and_branches_are_resources() {
     taken.problem(404, "not_found_error");
     let listed = server.request_ok("GET", "/branches", Value::Null).await;
     assert_eq!(listed["branches"], json!([]));
-    let branch = json!({ "recording": "ffff", "instruction": "Go on" });
+    let branch = json!({ "recording": "ffff", "instruction": "Continue" });
     server.request("POST", "/branches", branch).await.problem(404, "not_found_error");
     server.request("DELETE", "/branches/none?force=true", Value::Null).await.problem(404, "not_found_error");
     server.stop().await;
