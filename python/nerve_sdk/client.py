@@ -13,12 +13,12 @@ from .branches import BranchCommands
 from .connection import Connection
 from .events import EventStream
 from .graphs import GraphCommands
-from .http import open_http
 from .lines import open_tcp, open_unix
 from .node import RemoteChannel, RemoteNode, deprecated, field_of
 from .paths import socket_path
 from .standalone import Standalone
-from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo, from_wire, list_of
+from .reply import from_wire, list_of
+from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo
 
 #: True uses the system's certificate authorities.
 Tls = Union[tls.SSLContext, bool, None]
@@ -89,12 +89,17 @@ class NerveClient(GraphCommands, BranchCommands):
     ) -> Connecting:
         """Connects over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as for `connect_tcp`.
 
-        Each pending request and each event stream uses its own connection.
+        Each pending request and each event stream uses its own connection. Needs the extra: `pip install "nerve-sdk[http]"`.
 
-        Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong.
+        Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong, `ImportError`
+        without the extra.
         """
 
         async def connect() -> NerveClient:
+            try:
+                from .http import open_http
+            except ImportError as error:
+                raise ImportError(f'HTTP needs the extra of this package: pip install "nerve-sdk[http]" ({error})') from error
             return cls(await open_http(url, token, _context(ssl), timeout, reconnect))
 
         return Connecting(connect)

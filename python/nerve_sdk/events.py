@@ -8,7 +8,8 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Awaitable, Callable, Deque, Mapping, Optional, Type
 
-from .types import Event, from_wire
+from .reply import from_wire
+from .types import Event
 
 #: Maximum number of events kept for a slow reader; then the oldest are dropped and reported.
 EVENT_QUEUE = 1024

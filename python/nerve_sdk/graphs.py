@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional
 
 from .node import field_of
-from .types import GraphInfo, RunEnded, RunInfo, from_wire, list_of
+from .reply import from_wire, list_of
+from .types import GraphInfo, RunEnded, RunInfo
 
 
 class GraphCommands:

@@ -1,4 +1,4 @@
-"""Connections over HTTP: commands as POST, events as server-sent events."""
+"""Connections over HTTP: commands as POST, events as server-sent events. Needs the packages of the extra `http`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,44 @@ import contextlib
 import ssl
 from itertools import count
 from typing import Any, AsyncIterator, Dict, Mapping, Optional, Set, Tuple
-from urllib.parse import urlencode
 
-from .reconnect import READ_ONLY_COMMANDS, Backoff, is_transient
+import httpx
+from httpx_sse import EventSource
+
 from .connection import Answer, Sink, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
 from .events import EventStream
-from .http1 import Channel, Head, Pool, Site, site_of
-from .stream_order import StreamOrder
-from .sse import SseParser
-from .types import Event, from_wire
+from .http_client import address_of, client_of, transport_errors
+from .reconnect import READ_ONLY_COMMANDS, Backoff, is_transient
+from .reply import from_wire
 from .server_warnings import ServerWarnings
-from .wire import decode, encode
+from .stream_order import StreamOrder
+from .types import Event
+from .wire import MAX_LINE, decode, encode
 
+#: Maximum size of a response body or of an event, in bytes: a line of the wire protocol and its envelope.
+MAX_BODY = MAX_LINE + (1 << 20)
+#: Maximum length of an event's id; nerve's have about forty characters.
+MAX_ID = 256
 #: Time to wait for chunks after the answer, in seconds: they arrive on another connection.
 LATE_CHUNKS_TIMEOUT = 2.0
 #: An event stream without data for this long is dead, in seconds: servers send a keepalive every 15.
 SILENCE_TIMEOUT = 60.0
 
+EVENT_STREAM = "text/event-stream"
+
 
 class HttpConnection:
-    """Requests to a site. Each pending request and each event stream has its own connection.
+    """Requests to a server. Each pending request and each event stream has its own connection.
 
     Waits up to `reconnect_timeout` seconds for an unreachable server.
     """
 
-    def __init__(self, site: Site, reconnect_timeout: float) -> None:
+    def __init__(self, client: httpx.AsyncClient, reconnect_timeout: float) -> None:
         self.reconnect_timeout = reconnect_timeout
         #: Assigns chunks to the client's streams.
         self.order = StreamOrder()
-        self._pool = Pool(site)
+        self._client = client
         self._ids = count(1)
         self._warnings = ServerWarnings()
         self._tasks: Set[asyncio.Task[Any]] = set()
@@ -78,9 +86,9 @@ class HttpConnection:
 
     async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
         """Subscribes to events on a separate connection; other streams are not affected."""
-        channel, head = await self._watched(self._open_events(filter))
+        response = await self._watched(self._open_events(filter))
         stream = EventStream()
-        return self._owned(stream, self._fill(stream, filter, channel, head))
+        return self._owned(stream, self._fill(stream, filter, response))
 
     def events(self) -> EventStream:
         """Returns a stream of all events since the server accepted its connection."""
@@ -97,7 +105,7 @@ class HttpConnection:
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
-        await self._pool.close()
+        await self._client.aclose()
 
     async def _watched(self, work: Any) -> Any:
         """Awaits `work` in a task that `close` can cancel. The caller then gets an error and is not cancelled itself."""
@@ -130,31 +138,25 @@ class HttpConnection:
                     await retries.failed(error)
 
     async def _post(self, line: bytes) -> Answer:
-        channel = await self._pool.take()
+        json = {"Content-Type": "application/json", "Accept": "application/json"}
         try:
-            head = await channel.send("POST", "/api/command", line)
-            body = await channel.body(head)
+            response = await self._send("POST", "/api/command", content=line, headers=json)
+            message = await _message(response)
         except ConnectionClosedError as error:
             error.sent = True
-            channel.close()
             raise
-        except BaseException:
-            channel.close()
-            raise
-        self._pool.give_back(channel)
-        message = _message(head, body)
         if message.get("type") != "result":
-            raise _problem(head, message)
+            raise _problem(response.status_code, message)
         return answer_of(message)
 
     async def _post_with_chunks(self, line: bytes, params: Mapping[str, Any], sink: Sink) -> Answer:
         wanted = {name: params.get(name) for name in ("node_id", "session_id")}
-        channel, head = await self._open_events({**wanted, "types": ["OUTPUT_CHUNK", "OUTPUT_PARSED"]})
+        events = await self._open_events({**wanted, "types": ["OUTPUT_CHUNK", "OUTPUT_PARSED"]})
         ends: asyncio.Queue[Any] = asyncio.Queue()
 
         async def listen() -> None:
             try:
-                async for cursor, message in _messages(channel, head):
+                async for cursor, message in _messages(events):
                     self.order.set_server(server_in(cursor))
                     if message is None:
                         continue
@@ -175,24 +177,24 @@ class HttpConnection:
             return answer
         finally:
             listening.cancel()
-            channel.close()
             # Ignores errors of the event stream; the answer is complete.
             await asyncio.gather(listening, return_exceptions=True)
+            await events.aclose()
 
-    async def _open_events(self, filter: Mapping[str, Any]) -> Any:
-        given: Dict[str, Any] = {name: value for name, value in filter.items() if value is not None and value is not False}
-        if "types" in given:
-            given["types"] = ",".join(given["types"])
-        query = urlencode({name: "true" if value is True else value for name, value in given.items()})
-        channel = await Channel.open(self._pool.site)
-        try:
-            head = await channel.send("GET", f"/events?{query}" if query else "/events", accept="text/event-stream")
-            if head.content_type != "text/event-stream":
-                raise _problem(head, _message(head, await channel.body(head)))
-        except BaseException:
-            channel.close()
-            raise
-        return channel, head
+    async def _open_events(self, filter: Mapping[str, Any]) -> httpx.Response:
+        params = {name: value for name, value in filter.items() if value is not None and value is not False}
+        if "types" in params:
+            params["types"] = ",".join(params["types"])
+        silence = httpx.Timeout(None, connect=self._client.timeout.connect, read=SILENCE_TIMEOUT)
+        response = await self._send("GET", "/events", params=params, headers={"Accept": EVENT_STREAM}, timeout=silence)
+        if response.headers.get("Content-Type", "").partition(";")[0].strip() != EVENT_STREAM:
+            raise _problem(response.status_code, await _message(response))
+        return response
+
+    async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Sends a request and returns the response with its body unread."""
+        with transport_errors():
+            return await self._client.send(self._client.build_request(method, path, **options), stream=True)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -200,35 +202,29 @@ class HttpConnection:
         if not task.cancelled():
             task.exception()
 
-    async def _fill(
-        self,
-        stream: EventStream,
-        filter: Mapping[str, Any],
-        channel: Optional[Channel] = None,
-        head: Optional[Head] = None,
-    ) -> None:
+    async def _fill(self, stream: EventStream, filter: Mapping[str, Any], response: Optional[httpx.Response] = None) -> None:
         """Fills a stream, reconnecting after the last event."""
         cursor = EventCursor()
         try:
             while True:
-                if channel is None or head is None:
+                if response is None:
                     # The position is unknown: the last connection delivered no event.
                     lost = cursor.started and not cursor.last and filter.get("since") is None
-                    channel, head = await self._resumed(filter, cursor)
+                    response = await self._resumed(filter, cursor)
                     if lost:
                         stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
                 with contextlib.suppress(ConnectionClosedError):
-                    await _pump(channel, head, stream, cursor)
+                    await _pump(response, stream, cursor)
                 if not self.reconnect_timeout:
                     return
-                channel = None
+                response = None
         except (ConnectionClosedError, NotRunningError) as error:
             # The server is gone: a started stream ends without an error, as on a socket.
             stream._end(None if cursor.started else error)
         except NerveError as error:
             stream._end(error)
 
-    async def _resumed(self, filter: Mapping[str, Any], cursor: EventCursor) -> Any:
+    async def _resumed(self, filter: Mapping[str, Any], cursor: EventCursor) -> httpx.Response:
         retries = RetryPolicy(self.reconnect_timeout if cursor.started else 0)
         while True:
             try:
@@ -301,14 +297,14 @@ async def open_http(
     Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong, `ValueError` for
     an invalid URL.
     """
-    site = site_of(url, token, tls, timeout)
+    client = client_of(url, token, tls, timeout)
     # The first connection is not retried.
-    connection = HttpConnection(site, 0)
+    connection = HttpConnection(client, 0)
     try:
         await asyncio.wait_for(connection.request("PING", {}), timeout)
     except asyncio.TimeoutError as error:
         await connection.close()
-        raise NotRunningError(f"{site.name} did not answer within {timeout} s: is it a nerve server?") from error
+        raise NotRunningError(f"{address_of(client.base_url)} did not answer within {timeout} s: is it a nerve server?") from error
     except BaseException:
         await connection.close()
         raise
@@ -316,46 +312,68 @@ async def open_http(
     return connection
 
 
-async def _pump(channel: Channel, head: Head, stream: EventStream, cursor: EventCursor) -> None:
+async def _pump(response: httpx.Response, stream: EventStream, cursor: EventCursor) -> None:
     cursor.started = True
     try:
-        async for last, message in _messages(channel, head):
+        async for last, message in _messages(response):
             if not cursor.advance(last):
                 stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
             if message is not None:
                 stream._offer(from_wire(Event, message))
     finally:
-        channel.close()
+        await response.aclose()
 
 
-async def _messages(channel: Channel, head: Head) -> AsyncIterator[Tuple[str, Optional[Dict[str, Any]]]]:
+async def _messages(response: httpx.Response) -> AsyncIterator[Tuple[str, Optional[Dict[str, Any]]]]:
     """Yields events with their ids. None: only the id may have changed."""
-    parser = SseParser()
-    async for part in channel.parts(head, SILENCE_TIMEOUT):
-        for data in parser.feed(part):
-            message = decode(data)
-            if message.get("type") == "event":
-                yield parser.last_id, message
-        yield parser.last_id, None
+    size = 0
+
+    async def limited() -> AsyncIterator[bytes]:
+        nonlocal size
+        with transport_errors():
+            async for part in response.aiter_raw():
+                size += len(part)
+                if size > MAX_BODY:
+                    raise ProtocolError(f"the server sent an event of more than {MAX_BODY} bytes")
+                yield part
+
+    # Its lines have no limit of their own.
+    source = EventSource(httpx.Response(200, headers={"Content-Type": EVENT_STREAM}, content=limited()))
+    async for event in source.aiter_sse():
+        size = 0
+        if len(event.id) > MAX_ID:
+            raise ProtocolError(f"the server sent an event id of more than {MAX_ID} characters")
+        message = decode(event.data.encode()) if event.data else {}
+        yield event.id, message if message.get("type") == "event" else None
+
+
+async def _message(response: httpx.Response) -> Dict[str, Any]:
+    """Returns the JSON object in a response's body."""
+    body = bytearray()
+    try:
+        with transport_errors():
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > MAX_BODY:
+                    raise ProtocolError(f"the server sent a body of more than {MAX_BODY} bytes")
+    finally:
+        await response.aclose()
+    try:
+        return decode(bytes(body))
+    except ProtocolError as error:
+        raise ProtocolError(f"HTTP {response.status_code} without a JSON object: is it a nerve server?") from error
+
+
+def _problem(status: int, body: Mapping[str, Any]) -> NerveError:
+    """Returns the error in an `application/problem+json` (RFC 9457), or in the wire's own message of type `error`."""
+    text = body.get("detail") or body.get("error") or body.get("title")
+    if isinstance(text, str) and status >= 400:
+        more = body.get("data")
+        fields = {**body, **more} if isinstance(more, dict) else body
+        return server_error(text, {"error_type": "invalid_request_error", **fields})
+    return ProtocolError(f"unexpected HTTP {status}: is it a nerve server?")
 
 
 async def _until(ends: asyncio.Queue[Any], turn: object) -> None:
     while await ends.get() not in (turn, None):
         pass
-
-
-def _message(head: Head, body: bytes) -> Dict[str, Any]:
-    try:
-        return decode(body)
-    except ProtocolError as error:
-        raise ProtocolError(f"HTTP {head.status} without a JSON object: is it a nerve server?") from error
-
-
-def _problem(head: Head, body: Mapping[str, Any]) -> NerveError:
-    """Returns the error in an `application/problem+json` (RFC 9457), or in the wire's own message of type `error`."""
-    text = body.get("detail") or body.get("error") or body.get("title")
-    if isinstance(text, str) and head.status >= 400:
-        more = body.get("data")
-        fields = {**body, **more} if isinstance(more, dict) else body
-        return server_error(text, {"error_type": "invalid_request_error", **fields})
-    return ProtocolError(f"unexpected HTTP {head.status}: is it a nerve server?")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Awaitable, Dict, Iterable, Mapping, Optio
 
 from .errors import ProtocolError
 from .stream import ExecuteStream
-from .types import Explanation, History, NodeInfo, Response, from_wire, response_of
+from .reply import from_wire, response_of
+from .types import Explanation, History, NodeInfo, Response
 
 if TYPE_CHECKING:
     from .client import NerveClient

@@ -9,7 +9,8 @@ from typing import Any, Deque, Mapping, Optional, Type
 
 from .connection import Connection
 from .stream_order import Key
-from .types import Response, response_of
+from .reply import response_of
+from .types import Response
 
 #: Maximum number of chunks kept for a slow reader; further ones are dropped and counted.
 CHUNK_QUEUE = 1024

@@ -264,7 +264,7 @@ class NerveClient:
             raise
 
     def close(self) -> None:
-        """Closes the connection, and stops a `standalone` server. Can be call again."""
+        """Closes the connection, and stops a `standalone` server. Can be called again."""
         if self._portal.alive:
             try:
                 self._portal.run(lambda: self._inner.close())
@@ -350,9 +350,10 @@ class NerveClient:
     ) -> NerveClient:
         """Connects over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as for `connect_tcp`.
 
-        Each pending request and each event stream uses its own connection.
+        Each pending request and each event stream uses its own connection. Needs the extra: `pip install "nerve-sdk[http]"`.
 
-        Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong.
+        Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong, `ImportError`
+        without the extra.
         """
         return cls(lambda: _client.NerveClient.connect_http(url, token, ssl, timeout=timeout, reconnect=reconnect))
 

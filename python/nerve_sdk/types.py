@@ -1,275 +1,258 @@
 """Replies of a server as frozen dataclasses. Times are seconds since the Unix epoch.
 
-Fields that a newer server adds are ignored. A missing field without a default, or a field of a wrong type, raises `ProtocolError`.
+Generated from docs/openapi.json by tools/generate_types.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
-
-from .errors import ProtocolError
-
-T = TypeVar("T")
-
-_PLAIN: Dict[str, Tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "Dict": (dict,),
-    "List": (list,),
-}
-
-
-def from_wire(cls: Type[T], data: object) -> T:
-    """Creates a `cls` from a JSON object.
-
-    Raises `ProtocolError` if a field is missing or has a wrong type.
-    """
-    if not isinstance(data, Mapping):
-        raise ProtocolError(f"{cls.__name__}: the server sent {type(data).__name__} instead of an object")
-    values: Dict[str, Any] = {}
-    for spec in dataclasses.fields(cls):  # type: ignore[arg-type]
-        value = data.get(spec.name)
-        if value is not None:
-            values[spec.name] = _value(cls, spec, value)
-        elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
-            raise ProtocolError(f"{cls.__name__}: the server sent no {spec.name}")
-    return cls(**values)
-
-
-def _value(cls: type, spec: dataclasses.Field[Any], value: Any) -> Any:
-    read: Optional[Callable[[Any], Any]] = spec.metadata.get("read")
-    if read is not None:
-        return read(value)
-    kind = str(spec.type).replace("Optional[", "").split("[")[0].rstrip("]")
-    allowed = _PLAIN.get(kind)
-    # In Python, bool is a subclass of int.
-    wrong_bool = isinstance(value, bool) and kind in ("int", "float")
-    if allowed is not None and (wrong_bool or not isinstance(value, allowed)):
-        raise ProtocolError(f"{cls.__name__}: {spec.name} is {type(value).__name__}, not {kind}")
-    return value
-
-
-def _one(cls: Type[T]) -> Dict[str, Callable[[Any], T]]:
-    return {"read": lambda value: from_wire(cls, value)}
-
-
-def _many(cls: Type[T]) -> Dict[str, Callable[[Any], List[T]]]:
-    return {"read": lambda value: list_of(cls, value)}
-
-
-def list_of(cls: Type[T], data: object) -> List[T]:
-    """Creates a list of `cls` from a JSON array."""
-    if not isinstance(data, list):
-        raise ProtocolError(f"{cls.__name__}: the server sent {type(data).__name__} instead of a list")
-    return [from_wire(cls, value) for value in data]
+from typing import Any, Dict, List, Optional
 
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """Information about a node."""
+    """Description of a node."""
 
+    #: Id of the node.
     id: str
-    #: `pty`, `bash`, `chat` …
+    #: Kind of node: `pty`, `bash` …
     type: str
-    #: `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
+    #: State: `created` (defined but not started), `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping` or `stopped`.
     state: str
-    #: Keeps state between executions.
+    #: True if the node keeps its state between executions.
     persistent: bool = False
-    #: Further information: command, cwd, pid, profile, size …
+    #: Details for display: command, cwd, pid, profile, size …
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of an answer."""
+    """A section of an answer."""
 
-    #: `text`, `thinking`, `tool_call`, `error`, `interrupted`.
+    #: Kind of section: `text`, `thinking`, `tool_call`, `error` or `interrupted`.
     type: str
+    #: Text of the section.
     content: str = ""
-    #: `tool`, `args`, `result` … if known.
+    #: Details of the section: `tool`, `args`, `result` …
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token counts, if known."""
+    """Token counts, as far as known."""
 
+    #: Tokens of the prompt.
     input: Optional[int] = None
+    #: Tokens of the answer.
     output: Optional[int] = None
+    #: Sum of all tokens, if the agent shows only a sum.
     total: Optional[int] = None
 
 
 @dataclass(frozen=True)
 class Response:
-    """A finished turn. `str()` returns its text."""
+    """Response of a node to a prompt."""
 
-    #: The agent's answer.
-    text: str = ""
-    #: All terminal text of the turn.
+    #: All text of the turn as shown on the terminal.
     raw: str = ""
-    sections: List[Section] = field(default_factory=list, metadata=_many(Section))
-    tokens: Optional[Tokens] = field(default=None, metadata=_one(Tokens))
-    #: The end of the turn was detected.
+    #: Text of the agent's answer.
+    text: str = ""
+    #: Sections of the answer.
+    sections: List[Section] = field(default_factory=list)
+    #: Number of tokens, if the agent showed it.
+    tokens: Optional[Tokens] = None
+    #: Usage in this turn as counted by the node's proxy, if it has one.
+    usage: Optional[Dict[str, Any]] = None
+    #: True if the end of the turn was detected.
     is_complete: bool = False
-    #: The node waits for the next prompt.
+    #: True if the node is ready for the next prompt.
     is_ready: bool = False
-    #: Source of the text: `transcript`, `screen`, `process`, `api`.
+    #: Source of text and sections: `transcript`, `screen` or `process`.
     source: str = ""
-    #: Confirmed delivery of the prompt: `unknown`, `typed`, `submitted`, `started`.
+    #: Confirmed delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
     delivery: str = ""
-    #: The task succeeded.
+    #: True if the node did the task. For a one-shot command: exit code 0.
     success: bool = False
+    #: Error message.
     error: Optional[str] = None
+    #: Kind of error.
     error_type: Optional[str] = None
-    #: Deprecated name of `text`.
+    #: Older name of `text`.
     output: str = ""
-    #: Further information: `ended_by`, `exit_code`, `stdout`, `stderr` …
+    #: Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
     attributes: Dict[str, Any] = field(default_factory=dict)
-    #: The node that answered.
+    #: Id of the node.
     node_id: str = ""
-    #: Number of the turn on this node, from 1; 0 if unknown.
+    #: Number of the turn on this node, from 1.
     turn: int = 0
 
     def __str__(self) -> str:
         return self.text
 
 
-def response_of(data: object) -> Response:
-    """Returns the `Response` in the data of an execution, with its node and turn."""
-    if not isinstance(data, Mapping):
-        raise ProtocolError(f"Response: the server sent {type(data).__name__} instead of an object")
-    response = from_wire(Response, data.get("response"))
-    return dataclasses.replace(response, node_id=str(data.get("node_id") or ""), turn=int(data.get("turn") or 0))
-
-
 @dataclass(frozen=True)
 class RunningTurn:
     """A running turn."""
 
+    #: Number of the turn on the node, from 1.
     turn: int
-    #: As in `Response`.
-    delivery: str = "unknown"
+    #: Delivery of the prompt so far: `typed`, `submitted`, `started` or `unknown`.
+    delivery: str
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A node's state and its evidence."""
+    """A node's state and the evidence for it. Reply to EXPLAIN_NODE."""
 
+    #: Id of the node.
     node_id: str
+    #: State, as in `NodeInfo`.
     state: str
-    #: The observation behind the state.
-    evidence: str = ""
-    #: Kind of signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `exit`.
-    source: str = ""
-    #: Output byte offset of the signal.
-    offset: int = 0
-    #: Choices of the dialog, if blocked.
+    #: Description of the evidence for the state.
+    evidence: str
+    #: Kind of the signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet` or `exit`.
+    source: str
+    #: Offset of the signal in the node's output, in bytes.
+    offset: int
+    #: Choices of the dialog, if the node is blocked.
     choices: List[str] = field(default_factory=list)
-    #: The terminal's screen.
+    #: Text on the terminal's screen.
     screen: str = ""
-    turn: Optional[RunningTurn] = field(default=None, metadata=_one(RunningTurn))
+    #: The running turn, if there is one.
+    turn: Optional[RunningTurn] = None
+    #: Details for display: command, cwd, pid, profile, size …
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class History:
-    """Entries of a node's audit log, oldest first."""
+    """Entries of a node's audit log."""
 
+    #: Id of the node.
     node_id: str
-    entries: List[Dict[str, Any]]
+    #: Entries, oldest first; their fields are in the order of the file.
+    entries: List[Any]
+    #: Number of entries.
     total: int
+    #: Older name of `node_id`.
+    channel_id: str = ""
+    #: Server that wrote the log.
     server_name: str = ""
-    #: Why entries are missing.
+    #: Reason why entries are missing.
     note: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """An asynchronous execution."""
+    """Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT. Times are in seconds since the Unix epoch."""
 
-    result_id: str
-    node_id: str
-    #: `queued`, `running`, `done`, `failed`, or `lost` (its server ended first).
-    status: str
+    #: Id of the result.
+    result_id: str = ""
+    #: Id of the node.
+    node_id: str = ""
+    #: Session of the node.
     session_id: str = ""
+    #: Status: `queued`, `running`, `done`, `failed`, or `lost` if the server ended before the execution.
+    status: str = ""
     #: Beginning of the prompt.
     prompt: str = ""
+    #: Time of the request.
     created_at: float = 0.0
+    #: Time at which the turn started.
     started_at: Optional[float] = None
+    #: Time at which the execution ended.
     ended_at: Optional[float] = None
+    #: Number of the turn on the node, from 1.
     turn: Optional[int] = None
-    #: The answer; omitted in lists.
-    response: Optional[Response] = field(default=None, metadata=_one(Response))
+    #: Response of the node. Absent in lists.
+    response: Optional[Response] = None
+    #: Error message, if the execution failed.
     error: Optional[str] = None
+    #: Kind of error: `lost`, or one of the `error_type` values of failed requests.
     error_type: Optional[str] = None
+    #: Hint on how to solve the problem.
     hint: Optional[str] = None
+    #: Text on the terminal's screen, if it explains the error.
     screen: Optional[str] = None
+    #: Choices of the dialog that blocks the node, if there is one.
     choices: List[str] = field(default_factory=list)
+    #: Delivery of the prompt, if the execution failed.
     delivery: Optional[str] = None
-    #: The webhook and its delivery status.
+    #: Delivery of the webhook, if one was requested.
     webhook: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """Information about a session."""
+    """Description of a session."""
 
+    #: Name of the session, unique on the server.
     name: str
+    #: Description for users.
     description: str = ""
+    #: Labels of the session.
     tags: List[str] = field(default_factory=list)
-    #: Ids of its nodes, including stopped ones.
+    #: Ids of its nodes, including those that are not running.
     nodes: List[str] = field(default_factory=list)
+    #: Ids of its graphs.
     graphs: List[str] = field(default_factory=list)
+    #: Time of creation in seconds since the Unix epoch.
     created_at: float = 0.0
 
 
 @dataclass(frozen=True)
 class NotDone:
-    """A node that failed to start or stop with its session."""
+    """A node that could not be started or stopped."""
 
+    #: Id of the node.
     node_id: str
+    #: Error message.
     error: str
 
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """Outcome of starting or stopping a session."""
+    """Reply to START_SESSION and STOP_SESSION."""
 
-    #: Nodes that were started or stopped.
-    nodes: List[str] = field(default_factory=list)
-    failed: List[NotDone] = field(default_factory=list, metadata=_many(NotDone))
+    #: Ids of the nodes that were started or stopped.
+    nodes: List[str]
+    #: Nodes that could not be started or stopped.
+    failed: List[NotDone] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """A registered graph."""
+    """A registered graph. Reply to CREATE_GRAPH and GET_GRAPH."""
 
+    #: Id of the graph.
     graph_id: str
+    #: Session of the graph.
     session_id: str = ""
-    #: Ids of its steps in topological order.
+    #: Ids of its steps in a valid order of execution.
     steps: List[str] = field(default_factory=list)
-    #: The definition, as in a graph file; omitted in lists.
-    definition: Optional[Dict[str, Any]] = None
+    #: Definition of the graph, as in a graph file. Absent in lists.
+    definition: Any = None
 
 
 @dataclass(frozen=True)
 class RunStep:
     """A step of a run."""
 
-    #: Its path: `outer/inner`, `each[3]`, `loop#2`.
+    #: Path of the step.
     step_id: str
-    #: `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
+    #: State: `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
     state: str
+    #: Id of its node; empty if it has none.
     node_id: str = ""
+    #: Start time.
     started_at: float = 0.0
+    #: End time.
     ended_at: Optional[float] = None
-    #: From 1.
+    #: Number of the attempt, from 1.
     attempt: int = 0
+    #: Tokens used by the step.
     tokens_used: int = 0
+    #: Error message, if the step failed.
     error: Optional[str] = None
 
 
@@ -277,53 +260,80 @@ class RunStep:
 class Gate:
     """A gate that waits for an answer."""
 
+    #: Path of the step.
     step_id: str
+    #: Question to the user.
     question: str
-    #: Allowed answers; empty: any.
+    #: Accepted answers; any text if empty.
     choices: List[str] = field(default_factory=list)
+    #: Answer that is used after the deadline.
     default: Optional[str] = None
+    #: Deadline for the answer.
     deadline: Optional[float] = None
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """The current state of a run."""
+    """Current state of a run. Reply to GET_RUN and ANSWER_GATE, and to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN with `detach`."""
 
+    #: Id of the run.
     run_id: str
+    #: Id of the graph.
     graph_id: str
-    #: `running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted` (its server is gone).
+    #: Status: `running`, `waiting` (for the answer to a gate), `completed`, `failed`, `cancelled`, or `interrupted` (its server ended;
+    #: it can be resumed).
     status: str
+    #: Session that provides the nodes not defined by the graph.
     session_id: str = ""
+    #: Start time.
     started_at: float = 0.0
+    #: End time.
     ended_at: Optional[float] = None
+    #: Number of steps in the graph itself, without subgraphs.
     total_steps: int = 0
+    #: Number of those steps that are completed or skipped.
     done_steps: int = 0
-    #: The started steps; omitted in lists of runs.
-    steps: List[RunStep] = field(default_factory=list, metadata=_many(RunStep))
-    gates: List[Gate] = field(default_factory=list, metadata=_many(Gate))
+    #: Started steps in the order of their start; in large runs only the latest. Absent in lists of runs and for interrupted runs.
+    steps: List[RunStep] = field(default_factory=list)
+    #: Gates that wait for an answer.
+    gates: List[Gate] = field(default_factory=list)
+    #: Tokens used so far.
     tokens_used: int = 0
+    #: Error message, if the run failed.
     error: Optional[str] = None
-    #: Path of its journal on the server's machine.
+    #: Path of the journal on the server's machine.
     journal: Optional[str] = None
+    #: Problems that do not stop the run.
     faults: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RunEnded:
-    """An ended run with its results."""
+    """A finished run with its results. Reply to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN. If the run failed or was cancelled, the `data`
+    of the error contains it.
+    """
 
+    #: Id of the graph.
     graph_id: str
+    #: Id of the run.
     run_id: str
+    #: Status: `completed`, `failed` or `cancelled`.
     status: str
-    #: Results of the steps by id, nested like the graphs.
+    #: Results of the steps by id, nested like the graphs. A run that failed contains partial results.
     results: Dict[str, Any] = field(default_factory=dict)
+    #: Start time.
     started_at: float = 0.0
+    #: End time.
     ended_at: Optional[float] = None
+    #: Tokens used by all steps.
     tokens_used: int = 0
+    #: Path of the journal on the server's machine.
     journal: Optional[str] = None
+    #: Problems that did not stop the run.
     faults: List[str] = field(default_factory=list)
-    #: The trace, if requested.
-    trace: Optional[Any] = None
+    #: Trace, if requested: `graph_id`, `status`, `start_time`, `end_time`, `duration_ms`, `steps`, `total_tokens`, `total_cost`,
+    #: `error`.
+    trace: Any = None
 
 
 @dataclass(frozen=True)
@@ -430,23 +440,35 @@ class BranchDeleted:
 
 @dataclass(frozen=True)
 class Pong:
-    """Counts of a server's objects."""
+    """Reply to PING."""
 
+    #: Always true.
     pong: bool
+    #: Number of nodes.
     nodes: int = 0
+    #: Number of graphs.
     graphs: int = 0
+    #: Number of sessions.
     sessions: int = 0
+    #: Version of the server.
     version: str = ""
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event on the server."""
+    """An event."""
 
+    #: Type of the event: the name of an `EventType`, or an unknown name from a newer server.
     event_type: str
+    #: Id of the node, if the event concerns one.
     node_id: Optional[str] = None
+    #: Older name of `node_id`; only in events under an older name.
+    channel_id: Optional[str] = None
+    #: Session of the node.
     session_id: Optional[str] = None
+    #: Details of the event; `{}` if there are none.
     data: Dict[str, Any] = field(default_factory=dict)
+    #: Time of the event in seconds since the Unix epoch.
     timestamp: float = 0.0
-    #: Sequence number of the server's events; 0 for events created by this package.
+    #: Sequence number of the event on this server, from 1; 0 if the server does not count events.
     seq: int = 0

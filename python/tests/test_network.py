@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Iterator, List, Tuple
 
 import pytest
@@ -22,9 +24,6 @@ from nerve_sdk import (
     ProtocolError,
     ServerError,
 )
-from nerve_sdk.http1 import site_of
-from nerve_sdk.sse import SseParser
-from nerve_sdk.wire import MAX_LINE
 
 RECONNECT_TIMEOUT = 30
 TOKEN = "t0ken"
@@ -119,6 +118,8 @@ async def test_over_tls(encrypted: Server, certificate: Tuple[str, str], network
     # The certificate is not trusted.
     with pytest.raises(NerveError, match="TLS"):
         await connect(encrypted, network, encrypted.token, ssl=True)
+    with pytest.raises(NerveError, match="TLS"):
+        await NerveClient.connect_http(f"https://{encrypted.address('http')}", encrypted.token)
     with pytest.raises(NerveError):
         await asyncio.wait_for(connect(encrypted, network, encrypted.token), RECONNECT_TIMEOUT)
 
@@ -208,10 +209,10 @@ async def test_http_response_formats() -> None:
         (answer(b'{"detail":"no such","error_type":"not_found_error"}', "404 Not Found"), NotFoundError, "no such"),
         (answer(b'{"detail":"who?","error_type":"authentication_error"}', "401 X"), AuthenticationError, "who"),
         (answer(b"{}"), ProtocolError, "HTTP 200"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", ProtocolError, "without a length"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, ProtocolError, "head of more"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", ProtocolError, "without a JSON object"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, ProtocolError, "HTTP/1.1"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 18000000\r\n\r\n" + b"x" * 18_000_000, ProtocolError, "body of more"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", ProtocolError, "chunks"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", ProtocolError, "chunk"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", ConnectionClosedError, "middle"),
         (b"HTTP/1.1 200", ConnectionClosedError, "closed"),
         (b"", ConnectionClosedError, "closed"),
@@ -231,53 +232,116 @@ async def test_invalid_http_responses_are_errors(words: bytes, kind: Any, reason
             await asyncio.wait_for(NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN), RECONNECT_TIMEOUT)
 
 
-async def test_silent_event_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nerve_sdk.http.SILENCE_TIMEOUT", 0.2)
-    event = b'id: 1\ndata: {"type":"event","event_type":"NODE_READY","seq":1}\n\n'
+PIECES = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+def event_server(*parts: bytes, heads: List[str]) -> Fake:
+    """A server that answers PING, sends these parts as the event stream, and keeps the heads of its requests."""
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await head_of(reader)
-        if head.startswith("POST"):
+        heads.append(await head_of(reader))
+        if heads[-1].startswith("POST"):
             writer.write(answer(PING, "200 OK", "Connection: close"))
             return
-        assert head.startswith("GET /events?types=NODE_READY%2CNODE_BUSY&node_id=me&since=0&aliases=true HTTP/1.1\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+        writer.write(PIECES.encode())
+        for part in parts:
+            writer.write(chunk(part))
+            await writer.drain()
+            # Lets the client read the part by itself.
+            await asyncio.sleep(0)
         await reader.read()
 
-    async with Fake(manners, tcp=True) as fake:
+    return Fake(manners, tcp=True)
+
+
+async def test_silent_event_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerve_sdk.http.SILENCE_TIMEOUT", 0.2)
+    heads: List[str] = []
+    async with event_server(b'id: 1\ndata: {"type":"event","event_type":"NODE_READY","seq":1}\n\n', heads=heads) as fake:
         async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN, reconnect=0) as client:
             stream = await client.subscribe(types=["NODE_READY", "NODE_BUSY"], node_id="me", since=0, aliases=True)
             assert [event.event_type async for event in stream] == ["NODE_READY"]
+    assert heads[1].startswith("GET /events?types=NODE_READY%2CNODE_BUSY&node_id=me&since=0&aliases=true HTTP/1.1\r\n")
 
 
-def test_invalid_urls_are_rejected() -> None:
-    for url in ("127.0.0.1:80", "ftp://x", "http://", "http://x/path", "http://x?token=1", "http://me:pass@x"):
+async def test_events_arrive_in_any_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerve_sdk.http.SILENCE_TIMEOUT", 0.2)
+    text = b': hello\nretry: 2000\nid: a-1\n\nid: a-2\ndata: {"type":"event",\r\ndata:"event_type":"\xc3\xa9","seq":2}\r\n\r\n: beat\n\n'
+    text += b'event: x\ndata\n\ndata: {"type":"news"}\n\nid: a-3\ndata: {"type":"event","event_type":"b","seq":3}\n\n'
+    for size in (1, 2, 7, 64, len(text)):
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        async with event_server(*parts, heads=[]) as fake:
+            async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN, reconnect=0) as client:
+                stream = await client.subscribe()
+                assert [(event.event_type, event.seq) async for event in stream] == [("é", 2), ("b", 3)], size
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ([b"x" * (1 << 20)] * 18, "event of more"),
+        ([b"data: " + b"x" * (1 << 20) + b"\n"] * 18, "event of more"),
+        ([b"id: " + b"x" * 1000 + b"\n\n"], "id of more"),
+        ([b"data: [1]\n\n"], "not an object"),
+    ],
+    ids=["line", "lines", "id", "array"],
+)
+async def test_invalid_event_ends_the_stream(parts: List[bytes], reason: str) -> None:
+    async with event_server(*parts, heads=[]) as fake:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN) as client:
+            stream = await client.subscribe()
+            with pytest.raises(ProtocolError, match=reason):
+                await asyncio.wait_for(stream.__anext__(), RECONNECT_TIMEOUT)
+
+
+async def test_many_small_events_may_exceed_the_limit_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerve_sdk.http.MAX_BODY", 1000)
+    parts = [b'data: {"type":"event","event_type":"NODE_READY","seq":%d}\n\n: beat\n\n' % at for at in range(1, 101)]
+    async with event_server(*parts, heads=[]) as fake:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN) as client:
+            stream = await client.subscribe()
+            seen = [await asyncio.wait_for(stream.__anext__(), RECONNECT_TIMEOUT) for _ in parts]
+            assert [event.seq for event in seen] == list(range(1, 101))
+
+
+async def test_invalid_urls_are_rejected() -> None:
+    for url in ("127.0.0.1:80", "ftp://x", "http://", "http://x/path", "http://x?token=1", "http://me:pass@x", "http://x:port"):
         with pytest.raises(ValueError):
-            site_of(url, TOKEN, None, 1)
+            await NerveClient.connect_http(url, TOKEN)
     with pytest.raises(ValueError, match="https"):
-        site_of("http://x", TOKEN, ssl.create_default_context(), 1)
+        await NerveClient.connect_http("http://x", TOKEN, ssl.create_default_context())
     with pytest.raises(ValueError, match="token"):
-        site_of("http://x", "a\r\nb", None, 1)
-    assert site_of("http://[::1]:8080/", TOKEN, None, 1).name == "[::1]:8080"
-    assert site_of("https://x", TOKEN, None, 1).tls is not None
-    assert TOKEN not in repr(site_of("http://x", TOKEN, None, 1))
+        await NerveClient.connect_http("http://x", "a\r\nb")
+    # No server listens there, if the machine has IPv6 at all.
+    with pytest.raises(NerveError, match=r" \[::1\]:1\b"):
+        await NerveClient.connect_http("http://[::1]:1/", TOKEN)
 
 
-def test_sse_events_in_any_pieces() -> None:
-    text = b": hello\nretry: 2000\nid: a-1\n\nid: a-2\ndata: one\n\ndata:two\r\ndata: three\r\n\r\n: beat\n\nevent: x\ndata\n\n"
-    for size in range(1, len(text) + 1):
-        parser = SseParser()
-        found = [(data, parser.last_id) for at in range(0, len(text), size) for data in parser.feed(text[at : at + size])]
-        assert found == [(b"one", "a-2"), (b"two\nthree", "a-2"), (b"", "a-2")], size
-    parser = SseParser()
-    ids = [b"id: a-1\n", b"\n", b"id: a\0b\n\n", b"id: " + b"x" * 1000 + b"\n\n", b"id\n\n"]
-    assert [(list(parser.feed(part)), parser.last_id)[1] for part in ids] == ["", "a-1", "a-1", "a-1", ""]
+async def test_proxies_of_the_environment_are_ignored(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(server, "http")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with connect(server, "http", server.token) as client:
+        assert (await client.ping()).pong
 
 
-def test_endless_sse_event_is_rejected() -> None:
-    for part in (b"x" * (1 << 20), b"data: " + b"x" * (1 << 20) + b"\n"):
-        parser = SseParser()
-        with pytest.raises(ProtocolError, match="event of more than"):
-            for _ in range(MAX_LINE // (1 << 20) + 1):
-                assert list(parser.feed(part)) == []
+def test_sockets_work_without_the_http_extra(server: Server) -> None:
+    script = f"""
+import sys
+sys.modules["httpx"] = None
+from nerve_sdk.sync import NerveClient
+with NerveClient.connect({str(server.socket)!r}) as client:
+    assert client.ping().pong
+try:
+    NerveClient.connect_http("http://127.0.0.1:1", "t0ken")
+except ImportError as error:
+    print(error)
+"""
+    env = {**server.env, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert 'pip install "nerve-sdk[http]"' in done.stdout

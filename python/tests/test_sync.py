@@ -31,8 +31,9 @@ def connect(server: Server, transport: str) -> sync.NerveClient:
     return sync.NerveClient.connect_tcp(host, int(port), server.token)
 
 
-def test_sync_module_is_up_to_date() -> None:
-    command = [sys.executable, str(ROOT / "tools/generate_sync.py"), "--check"]
+@pytest.mark.parametrize("module", ["sync", "types"])
+def test_generated_module_is_up_to_date(module: str) -> None:
+    command = [sys.executable, str(ROOT / f"tools/generate_{module}.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 

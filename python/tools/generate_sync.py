@@ -121,7 +121,7 @@ class NerveClient:
             raise
 
     def close(self) -> None:
-        """Closes the connection, and stops a `standalone` server. Can be call again."""
+        """Closes the connection, and stops a `standalone` server. Can be called again."""
         if self._portal.alive:
             try:
                 self._portal.run(lambda: self._inner.close())

@@ -40,7 +40,6 @@ const PACKAGES: &[Package] = &[
     Package { name: "wrk", what_for: "measuring HTTP", present: || programs::find("wrk").is_some() },
     Package { name: "python3", what_for: "driving a REPL", present: || programs::find("python3").is_some() },
     Package { name: "python3-venv", what_for: "packages of PyPI", present: || has_module("venv, ensurepip") },
-    Package { name: "python3-pytest", what_for: "testing the Python SDK", present: || has_module("pytest") },
     Package {
         name: "openssl",
         what_for: "certificates for tests",

@@ -20,7 +20,10 @@ const PAGES: [Page; 3] = [
     Page { file: "docs/openapi.json", command: &["openapi"] },
 ];
 
-/// Builds the program and writes all generated pages.
+/// Programs that generate the Python client's modules from other modules and pages.
+const PYTHON_GENERATORS: [&str; 2] = ["python/tools/generate_sync.py", "python/tools/generate_types.py"];
+
+/// Builds the program and writes all generated pages, and the Python modules that depend on them.
 pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
     project.cargo(&["build", "--workspace", "--bins", "--locked"])?;
     for page in PAGES {
@@ -28,6 +31,10 @@ pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
         fs::write(project.root.join(page.file), text)
             .with_context(|| format!("cannot write {}", page.file))?;
         println!("wrote {}", page.file);
+    }
+    for generator in PYTHON_GENERATORS {
+        project::run(project.command("python3").arg(generator))?;
+        println!("ran {generator}");
     }
     pictures(project)?;
     Ok(true)

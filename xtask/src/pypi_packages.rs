@@ -1,5 +1,5 @@
-//! Installs the PyPI packages that tests use as clients into a virtual environment under `target/pypi`, as pinned by
-//! `xtask/pypi/requirements.txt`.
+//! Installs the PyPI packages that tests use into a virtual environment under `target/pypi`, as pinned by
+//! `xtask/pypi/requirements.txt`: clients of other projects, and what the Python client's own tests need.
 
 use std::fs;
 use std::process::Command;

@@ -10,18 +10,16 @@ use crate::report::Outcome;
 /// Time limit in seconds.
 const LIMIT: &str = "900";
 
-/// Candidate interpreters with pytest. Debian's own has Debian's packages; another `python3` may come first in `PATH`.
-const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
-
-/// Runs the tests with pytest. Skips them if pytest is missing; in CI this fails.
+/// Runs the tests with pytest, in the virtual environment of the PyPI packages. Skips them if it is missing; in CI this fails.
 pub(crate) fn test(project: &Project) -> anyhow::Result<Outcome> {
-    let Some(python) = interpreter() else {
-        let missing = "pytest is missing; apt-get install python3-pytest";
+    let python = project.pypi().join("bin/python").to_string_lossy().into_owned();
+    if !has_packages(&python) {
+        let missing = "pytest or httpx is missing; cargo xtask setup";
         if project.ci {
             bail!("{missing}");
         }
         return Ok(Outcome::LeftOut(missing.to_string()));
-    };
+    }
     if !project.nerve().is_file() {
         bail!("{} is not built; run the step 'build' first", project.nerve().display());
     }
@@ -31,19 +29,14 @@ pub(crate) fn test(project: &Project) -> anyhow::Result<Outcome> {
     // Keeps bytecode and caches out of the checkout.
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("NERVE_BIN", project.nerve());
     command.current_dir(project.root.join("python"));
-    command.args(["--kill-after=30", LIMIT, python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    command.args(["--kill-after=30", LIMIT, &python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     project::run(&mut command)?;
     Ok(Outcome::passed())
 }
 
-/// Returns the first interpreter that is new enough and has pytest.
-fn interpreter() -> Option<&'static str> {
-    INTERPRETERS.into_iter().find(|python| has_pytest(python))
-}
-
-fn has_pytest(python: &str) -> bool {
-    programs::find(python).is_some()
-        && programs::succeeds(python, &["-c", "import sys, pytest; assert sys.version_info >= (3, 9)"])
+/// Returns true if the interpreter has pytest and the packages of the client's extra.
+fn has_packages(python: &str) -> bool {
+    programs::succeeds(python, &["-c", "import httpx, httpx_sse, pytest"])
 }
 
 #[cfg(test)]
@@ -51,8 +44,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonexistent_interpreter_has_no_pytest() {
-        assert!(!has_pytest("/nonexistent/python3"));
-        assert!(!has_pytest("/bin/false"));
+    fn nonexistent_interpreter_has_no_packages() {
+        assert!(!has_packages("/nonexistent/python3"));
+        assert!(!has_packages("/bin/false"));
     }
 }

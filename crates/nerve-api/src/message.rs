@@ -186,13 +186,14 @@ pub struct ErrorMessage {
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventMessage {
     /// Type of the event: the name of an [`EventType`], or an unknown name from a newer server.
     pub event_type: String,
     /// Id of the node, if the event concerns one.
     #[serde(default)]
     pub node_id: Option<String>,
-    /// Same value as `node_id` under its older name; only in events under an older name.
+    /// Older name of `node_id`; only in events under an older name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_id: Option<String>,
     /// Session of the node.
@@ -200,6 +201,7 @@ pub struct EventMessage {
     pub session_id: Option<String>,
     /// Details of the event; `{}` if there are none.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, Value>"))]
     pub data: Value,
     /// Time of the event in seconds since the Unix epoch.
     #[serde(default)]

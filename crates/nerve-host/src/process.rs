@@ -48,7 +48,7 @@ impl Host {
         Host::begin_in_directory(spec, None, None).await
     }
 
-    /// Like [`Host::start`], with a connection from within this process that misses no output. `stdin`, if given, replaces the
+    /// Starts a host as [`Host::start`] does, with a connection from within this process that misses no output. `stdin`, if given, replaces the
     /// terminal as the program's standard input.
     ///
     /// # Errors

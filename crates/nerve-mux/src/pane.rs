@@ -116,19 +116,25 @@ pub struct PaneEntry {
 
 /// The settings of a pane for a node.
 pub struct PaneContext<'a> {
+    /// Registry of the server's panes.
     pub panes: &'a Panes,
+    /// Place of the pane.
     pub place: &'a PanePlace,
+    /// Label that marks the pane as the node's.
     pub label: &'a Label,
     /// The program as requested.
     pub program: &'a Program,
     /// Name of the window.
     pub name: &'a str,
+    /// Initial size.
     pub size: Size,
     /// The program draws its own screen.
     pub full_screen: bool,
     /// Id of the agent's conversation.
     pub agent_session: Option<String>,
+    /// Records the pane's output.
     pub record: bool,
+    /// Current time.
     pub now: TsNs,
 }
 

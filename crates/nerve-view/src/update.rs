@@ -75,7 +75,7 @@ impl Viewer {
         }
     }
 
-    /// Like [`Viewer::renumber`], for the shown tool.
+    /// Renumbers the shown tool, as [`Viewer::renumber`] does the program.
     pub fn renumber_tool(&mut self, by: i64) {
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
             shown.pager.renumber(by);
@@ -117,7 +117,7 @@ impl Viewer {
         self.pager.advance_search(document)
     }
 
-    /// Like [`Viewer::advance_search`], for the shown tool.
+    /// Advances the search in the shown tool, as [`Viewer::advance_search`] does in the program.
     pub fn advance_tool_search(&mut self, tool: &Document<'_>) -> bool {
         let shown = self.modal.as_mut().and_then(|modal| modal.shown.as_mut());
         shown.is_some_and(|shown| shown.pager.advance_search(tool))

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct NodeHistory {
     /// Id of the node.
     pub node_id: String,
-    /// Same value as `node_id` under its older name.
+    /// Older name of `node_id`.
     #[serde(default)]
     pub channel_id: String,
     /// Server that wrote the log.

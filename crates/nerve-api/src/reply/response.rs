@@ -48,7 +48,7 @@ pub struct TurnResponse {
     pub error: Option<String>,
     /// Kind of error.
     pub error_type: Option<String>,
-    /// Same value as `text` under its older name.
+    /// Older name of `text`.
     pub output: String,
     /// Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
     pub attributes: Map<String, Value>,

@@ -44,10 +44,10 @@ pub struct ProxySettings {
     /// Budget after which the proxy rejects requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<ProxyBudget>,
-    /// For `openai`: maximum number of output tokens of a request.
+    /// Maximum number of output tokens of a request, for `openai`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
-    /// For `openai`: requests reasoning if the agent requests thinking.
+    /// Requests reasoning if the agent requests thinking, for `openai`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reasoning: bool,
     /// Logs requests and replies. Default: true.

@@ -42,10 +42,10 @@ pub struct Subscribe {
     /// Sends only events of these types. Default: all; an empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
-    /// Also sends earlier events with a greater `seq`, as far as the server still has them.
+    /// Sends earlier events too, with a greater `seq`, as far as the server still has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
-    /// Also sends each event under its older name.
+    /// Sends each event under its older name too.
     #[serde(default)]
     pub aliases: bool,
 }

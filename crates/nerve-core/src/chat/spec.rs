@@ -39,7 +39,7 @@ pub struct ChatSpec {
     /// Ids of nodes of the session that the model may use, at most 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Which tools the model may or must use.
+    /// Tools that the model may or must use.
     #[serde(default, skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
     /// The model may call several tools at once; they run at the same time.
@@ -68,7 +68,7 @@ pub enum Provider {
     Openai,
 }
 
-/// Which tools a model uses. A forced tool is forced only in the first answer of a turn: otherwise the model would call it forever.
+/// The choice of tools for a model. A forced tool is forced only in the first answer of a turn: otherwise the model would call it forever.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ToolChoice {

@@ -221,7 +221,8 @@ impl Graph {
         self.check(None).err().unwrap_or_default()
     }
 
-    /// Like [`Graph::validate`], but resolves names in a session: this also finds steps that would share a stateful node.
+    /// Returns the problems of the graph as [`Graph::validate`] does, with names resolved in a session: this also finds steps that would
+    /// share a stateful node.
     pub fn validate_in(&self, session: &Session) -> Vec<String> {
         self.check(Some(session)).err().unwrap_or_default()
     }

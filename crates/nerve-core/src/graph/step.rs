@@ -126,7 +126,7 @@ impl Step {
         self.input_from(move |scope| Ok(make(scope.upstream)))
     }
 
-    /// Like [`Step::input_fn`], with access to the whole [`Scope`].
+    /// Sets a function that makes the input, as [`Step::input_fn`] does, with access to the whole [`Scope`].
     #[must_use]
     pub fn input_from(
         mut self,

@@ -50,7 +50,7 @@ impl Pty {
         Pty::spawn_with_stdin(program, size, None)
     }
 
-    /// Like [`Pty::spawn`], with `stdin`, if given, as standard input instead of the terminal.
+    /// Spawns a program as [`Pty::spawn`] does, with `stdin`, if given, as standard input instead of the terminal.
     ///
     /// # Errors
     /// See [`Pty::spawn`].

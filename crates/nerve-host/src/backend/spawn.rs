@@ -73,6 +73,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
+    /// Returns a function that wraps the error of the system call for `what`.
     pub fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
         move |error| SpawnError::System { what, error }
     }

@@ -1,6 +1,7 @@
 //! The table of operations as OpenAPI 3.1.
 
-use nerve_api::reply::Stopped;
+use nerve_api::EventMessage;
+use nerve_api::reply::{Pong, Stopped};
 use nerve_api::request::Shutdown;
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -21,6 +22,8 @@ pub(crate) fn document() -> String {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method.to_ascii_lowercase()] = described;
     }
+    // PING has no route, but clients in other languages generate the type of its reply from this document.
+    generator.subschema_for::<Pong>();
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Problem".to_string(), problem());
     let document = json!({
@@ -130,7 +133,12 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         Handler::Builtin(which, _) => match which {
             Builtin::Socket => ("101", "Switches to a WebSocket", Value::Null),
             Builtin::Events => {
-                ("200", "Events until the client disconnects", json!({ "text/event-stream": {} }))
+                let event = generator.subschema_for::<EventMessage>();
+                (
+                    "200",
+                    "Events until the client disconnects",
+                    json!({ "text/event-stream": { "schema": event } }),
+                )
             }
             Builtin::Metrics => ("200", "The metrics", json!({ "text/plain": {} })),
             Builtin::Page => ("200", "The page", json!({ "text/html": {} })),

@@ -56,7 +56,7 @@ impl GraphFile {
         GraphFile::from_text(text, name, Format::Yaml, None)
     }
 
-    /// Like [`GraphFile::from_yaml`], for JSON.
+    /// Reads a graph from JSON, as [`GraphFile::from_yaml`] does from YAML.
     ///
     /// # Errors
     /// Same as [`GraphFile::from_yaml`].
@@ -64,7 +64,7 @@ impl GraphFile {
         GraphFile::from_text(text, name, Format::Json, None)
     }
 
-    /// Like [`GraphFile::from_yaml`], for a value. Messages contain paths (`steps[3].input`) instead of lines.
+    /// Reads a graph from a JSON value, as [`GraphFile::from_yaml`] does from a text. Messages contain paths (`steps[3].input`) instead of lines.
     ///
     /// # Errors
     /// Same as [`GraphFile::from_yaml`].

@@ -53,7 +53,7 @@ pub struct StepCounts {
     pub finished: u64,
     /// Failed.
     pub failed: u64,
-    /// Not run, or failure ignored.
+    /// Steps that did not run, or whose failure was ignored.
     pub skipped: u64,
 }
 
