@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from .node import field_of
-from .types import BranchCreated, BranchDeleted, BranchInfo, SnapshotInfo, SnapshotRestored, SnapshotTaken, from_wire, list_of
+from .reply import from_wire, list_of
+from .types import BranchCreated, BranchDeleted, BranchInfo, SnapshotInfo, SnapshotRestored, SnapshotTaken
 
 
 class BranchCommands:

@@ -7,7 +7,6 @@ use super::response::TurnResponse;
 /// Reply to CREATE_BRANCH: the branch, or with `dry_run` its plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default)]
 pub struct BranchCreated {
     /// Recording that is continued; null for an unrecorded session.
     pub recording: Option<String>,
@@ -36,7 +35,7 @@ pub struct BranchCreated {
     /// Files that could not be restored, with the reason.
     pub left_out: Vec<String>,
     /// True if nothing was created.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Instruction of the request, with `dry_run`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -66,7 +66,6 @@ pub struct SnapshotTaken {
 /// Reply to RESTORE_SNAPSHOT.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default)]
 pub struct SnapshotRestored {
     /// Number of the snapshot in its session.
     pub id: u64,
