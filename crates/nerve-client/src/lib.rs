@@ -40,6 +40,7 @@
 #![warn(missing_docs)]
 
 mod chunks;
+mod branch;
 mod client;
 mod connect;
 mod connection;

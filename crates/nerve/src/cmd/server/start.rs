@@ -137,6 +137,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         sessions_file: Some(paths.sessions_file()),
         conversations: Some(paths.conversations()),
         results_dir: Some(paths.results()),
+        data_dirs: Some(paths.data_dirs()),
         telemetry: trace_export.telemetry,
     });
     engine.adopt();
