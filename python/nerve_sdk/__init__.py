@@ -44,6 +44,12 @@ from .node import RemoteChannel, RemoteNode
 from .paths import socket_path
 from .stream import ExecuteStream
 from .types import (
+    BranchCreated,
+    BranchDeleted,
+    BranchEnvironment,
+    BranchFiles,
+    BranchInfo,
+    BranchSnapshot,
     Event,
     Explanation,
     Gate,
@@ -61,6 +67,10 @@ from .types import (
     RunStep,
     Section,
     SessionInfo,
+    SnapshotFiles,
+    SnapshotInfo,
+    SnapshotRestored,
+    SnapshotTaken,
     Tokens,
 )
 
@@ -71,6 +81,12 @@ __all__ = [
     "ApiError",
     "AuthenticationError",
     "BlockedError",
+    "BranchCreated",
+    "BranchDeleted",
+    "BranchEnvironment",
+    "BranchFiles",
+    "BranchInfo",
+    "BranchSnapshot",
     "BudgetExceededError",
     "BusyError",
     "Connecting",
@@ -113,6 +129,10 @@ __all__ = [
     "Section",
     "ServerError",
     "SessionInfo",
+    "SnapshotFiles",
+    "SnapshotInfo",
+    "SnapshotRestored",
+    "SnapshotTaken",
     "Tokens",
     "TooLargeError",
     "TurnInterruptedError",

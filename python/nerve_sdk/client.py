@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Awaitable, Callable, Dict, Generator, Iterable, List, Mapping, Optional, Sequence, Type, Union
 
 from .reconnect import Dial, ReconnectingConnection
+from .branches import BranchCommands
 from .connection import Connection
 from .events import EventStream
 from .graphs import GraphCommands
@@ -23,7 +24,7 @@ from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo
 Tls = Union[tls.SSLContext, bool, None]
 
 
-class NerveClient(GraphCommands):
+class NerveClient(GraphCommands, BranchCommands):
     """A connection to a server, shared by any number of tasks of one event loop.
 
     Created by `connect`, `connect_tcp`, `connect_http` or `standalone`; await these, or use them with `async with`. A closed connection is

@@ -23,6 +23,9 @@ from .client import Connecting, Tls
 from .node import Parser, deprecated
 from .portal import EventStream, ExecuteStream, Portal
 from .types import (
+    BranchCreated,
+    BranchDeleted,
+    BranchInfo,
     Explanation,
     GraphInfo,
     History,
@@ -34,6 +37,9 @@ from .types import (
     RunEnded,
     RunInfo,
     SessionInfo,
+    SnapshotInfo,
+    SnapshotRestored,
+    SnapshotTaken,
 )
 
 __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "RemoteNode"]
@@ -655,3 +661,116 @@ class NerveClient:
     def answer_gate(self, run_id: str, choice: str, step_id: Optional[str] = None) -> RunInfo:
         """Answers the gate that a run waits at; returns the run. `step_id` is optional if only one gate waits."""
         return self._portal.run(lambda: self._inner.answer_gate(run_id, choice, step_id))
+
+    def list_snapshots(
+        self,
+        node_id: Optional[str] = None,
+        *,
+        recording: Optional[str] = None,
+        session_id: Optional[str] = None,
+        dir: Optional[str] = None,
+        last: Optional[int] = None,
+    ) -> List[SnapshotInfo]:
+        """Lists the snapshots of a recorded session; without one, all snapshots with files. Git snapshots are searched in `dir` too."""
+        return self._portal.run(lambda: self._inner.list_snapshots(
+            node_id,
+            recording=recording,
+            session_id=session_id,
+            dir=dir,
+            last=last,
+        ))
+
+    def take_snapshot(
+        self,
+        node_id: Optional[str] = None,
+        label: Optional[str] = None,
+        *,
+        recording: Optional[str] = None,
+        session_id: Optional[str] = None,
+        id: Optional[int] = None,
+        dir: Optional[str] = None,
+        limit: Optional[int] = None,
+        no_files: bool = False,
+        timeout: Optional[float] = None,
+    ) -> SnapshotTaken:
+        """Marks the present in a recording and stores the files of `dir` (None: the program's start directory)."""
+        return self._portal.run(lambda: self._inner.take_snapshot(
+            node_id,
+            label,
+            recording=recording,
+            session_id=session_id,
+            id=id,
+            dir=dir,
+            limit=limit,
+            no_files=no_files,
+            timeout=timeout,
+        ))
+
+    def restore_snapshot(
+        self,
+        id: int,
+        to: str,
+        node_id: Optional[str] = None,
+        *,
+        recording: Optional[str] = None,
+        session_id: Optional[str] = None,
+        dir: Optional[str] = None,
+    ) -> SnapshotRestored:
+        """Restores the files of a snapshot to the directory `to`, which must be empty or not exist."""
+        return self._portal.run(lambda: self._inner.restore_snapshot(
+            id,
+            to,
+            node_id,
+            recording=recording,
+            session_id=session_id,
+            dir=dir,
+        ))
+
+    def create_branch(
+        self,
+        instruction: str,
+        source_id: Optional[str] = None,
+        at: Union[str, int] = 'end',
+        *,
+        recording: Optional[str] = None,
+        target_id: Optional[str] = None,
+        session_id: Optional[str] = None,
+        to: Optional[str] = None,
+        in_place: bool = False,
+        dir: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        proxy: Union[str, Mapping[str, Any], None] = None,
+        no_proxy: bool = False,
+        wait: bool = True,
+        timeout: Optional[float] = None,
+        dry_run: bool = False,
+    ) -> BranchCreated:
+        """Creates a node that continues a recorded session, and sends it the instruction.
+
+        `at` is a snapshot's number or label, `end`, or `now` to take one first. With `wait`, the answer is in `response`.
+        """
+        return self._portal.run(lambda: self._inner.create_branch(
+            instruction,
+            source_id,
+            at,
+            recording=recording,
+            target_id=target_id,
+            session_id=session_id,
+            to=to,
+            in_place=in_place,
+            dir=dir,
+            env=env,
+            proxy=proxy,
+            no_proxy=no_proxy,
+            wait=wait,
+            timeout=timeout,
+            dry_run=dry_run,
+        ))
+
+    def list_branches(self) -> List[BranchInfo]:
+        """Lists the folders of branches."""
+        return self._portal.run(lambda: self._inner.list_branches())
+
+    def delete_branch(self, name: str, force: bool = False) -> BranchDeleted:
+        """Removes the folder of a branch that no node uses. `force` also removes one with changed files."""
+        return self._portal.run(lambda: self._inner.delete_branch(name, force))

@@ -370,3 +370,183 @@ class Event:
     timestamp: float = 0.0
     #: Sequence number of the event on this server, from 1; 0 if the server does not count events.
     seq: int = 0
+
+
+@dataclass(frozen=True)
+class SnapshotFiles:
+    """Reference to the files of a snapshot."""
+
+    #: Provider: `git`, `copy` or `reflink`.
+    provider: str = ""
+    #: Directory whose files were stored.
+    source: str = ""
+    #: Reference of the provider: a git reference, or the name of the copy.
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """A snapshot of a recorded session."""
+
+    #: Number of the snapshot in its session.
+    id: int = 0
+    #: Id of the recorded session.
+    session: str = ""
+    #: Time of the snapshot, in nanoseconds since the Unix epoch; null if its recording is gone.
+    ts_ns: Optional[int] = None
+    #: Output offset of the snapshot, in bytes; null if its recording is gone.
+    anchor_byte: Optional[int] = None
+    #: Label.
+    label: Optional[str] = None
+    #: Stored files, if any.
+    files: Optional[SnapshotFiles] = None
+
+
+@dataclass(frozen=True)
+class SnapshotTaken:
+    """Reply to TAKE_SNAPSHOT."""
+
+    #: Number of the snapshot in its session.
+    id: int = 0
+    #: Id of the recorded session.
+    session: str = ""
+    #: Label.
+    label: Optional[str] = None
+    #: Output offset of the snapshot, in bytes.
+    anchor_byte: int = 0
+    #: Time of the snapshot, in nanoseconds since the Unix epoch.
+    ts_ns: int = 0
+    #: Stored files; null with `no_files`.
+    files: Optional[SnapshotFiles] = None
+    #: Files that could not be stored, with the reason.
+    left_out: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SnapshotRestored:
+    """Reply to RESTORE_SNAPSHOT."""
+
+    #: Number of the snapshot in its session.
+    id: int
+    #: Id of the recorded session.
+    session: str
+    #: Directory that has the files.
+    to: str
+    #: Stored files of the snapshot.
+    files: SnapshotFiles
+    #: Files that could not be restored, with the reason.
+    left_out: List[str]
+
+
+@dataclass(frozen=True)
+class BranchSnapshot:
+    """The snapshot that a branch continues."""
+
+    #: Number of the snapshot in its session.
+    id: int = 0
+    #: Label.
+    label: Optional[str] = None
+    #: Time of the snapshot, in nanoseconds since the Unix epoch.
+    ts_ns: int = 0
+    #: Output offset of the snapshot, in bytes.
+    anchor_byte: int = 0
+
+
+@dataclass(frozen=True)
+class BranchFiles:
+    """The files of a branch."""
+
+    #: Provider: `git`, `copy` or `reflink`.
+    provider: str = ""
+    #: Directory whose files were stored.
+    source: str = ""
+    #: Reference of the provider.
+    reference: str = ""
+    #: Directory that has the files now.
+    to: str = ""
+
+
+@dataclass(frozen=True)
+class BranchEnvironment:
+    """Names of the variables of a branch's node."""
+
+    #: Variables of the request.
+    given: List[str] = field(default_factory=list)
+    #: Variables inherited from the recorded node; null if unknown.
+    taken_over: Optional[List[str]] = None
+    #: Variables of the recorded node whose values are unknown; null if unknown.
+    missing: Optional[List[str]] = None
+
+
+@dataclass(frozen=True)
+class BranchCreated:
+    """Reply to CREATE_BRANCH: the branch, or with `dry_run` its plan."""
+
+    #: Conversation of the new node.
+    conversation: Dict[str, Any]
+    #: Program and arguments.
+    command: List[str]
+    #: Working directory of the new node.
+    cwd: str
+    #: Id of the new node.
+    node_id: str
+    #: Name of the server.
+    server: str
+    #: Environment of the new node.
+    environment: BranchEnvironment
+    #: Files that could not be restored, with the reason.
+    left_out: List[str]
+    #: Recording that is continued; null for an unrecorded session.
+    recording: Optional[str] = None
+    #: Snapshot that is continued; null at the end of a recording without a snapshot.
+    snapshot: Optional[BranchSnapshot] = None
+    #: Restored files; null with `in_place`.
+    files: Optional[BranchFiles] = None
+    #: Session of the new node; null for the default session.
+    session_id: Optional[str] = None
+    #: `given` for a proxy of the request, or the kind of the inherited one.
+    proxy: Optional[str] = None
+    #: Git branch of the files, if any.
+    git_branch: Optional[str] = None
+    #: True if nothing was created.
+    dry_run: Optional[bool] = None
+    #: Instruction of the request, with `dry_run`.
+    instruction: Optional[str] = None
+    #: Response of the agent, if it was awaited.
+    response: Optional[Response] = None
+
+
+@dataclass(frozen=True)
+class BranchInfo:
+    """A folder with the files of a branch."""
+
+    #: Path of the folder.
+    path: str = ""
+    #: Time of creation, in nanoseconds since the Unix epoch; null if unknown.
+    made_ts_ns: Optional[int] = None
+    #: Recording that the branch continues; null if unknown.
+    recording: Optional[str] = None
+    #: Number of the snapshot, if any.
+    snapshot: Optional[int] = None
+    #: Directory whose files were stored; null if unknown.
+    source: Optional[str] = None
+    #: Git branch of the files, if any.
+    git_branch: Optional[str] = None
+    #: Node or host that works in the folder.
+    used_by: Optional[str] = None
+    #: Recordings that need the folder: its source, and those made in it.
+    recordings: List[str] = field(default_factory=list)
+    #: True if files have changed since the branch was created; null if unknown.
+    changed: Optional[bool] = None
+    #: Description of the changes, or why they are unknown.
+    changes: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class BranchDeleted:
+    """Reply to DELETE_BRANCH."""
+
+    #: Path of the folder that was removed.
+    path: str = ""
+    #: Note on the removal: a git branch with commits of its own is kept.
+    note: Optional[str] = None

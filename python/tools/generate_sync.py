@@ -35,6 +35,9 @@ from .client import Connecting, Tls
 from .node import Parser, deprecated
 from .portal import EventStream, ExecuteStream, Portal
 from .types import (
+    BranchCreated,
+    BranchDeleted,
+    BranchInfo,
     Explanation,
     GraphInfo,
     History,
@@ -46,6 +49,9 @@ from .types import (
     RunEnded,
     RunInfo,
     SessionInfo,
+    SnapshotInfo,
+    SnapshotRestored,
+    SnapshotTaken,
 )
 
 __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "RemoteNode"]
@@ -159,6 +165,7 @@ def main() -> int:
     text = HEAD + NODE
     text += "".join(methods("node.py", "RemoteNode")) + CHANNEL + CLIENT
     text += "".join(methods("client.py", "NerveClient")) + "".join(methods("graphs.py", "GraphCommands"))
+    text += "".join(methods("branches.py", "BranchCommands"))
     if "--check" not in sys.argv:
         TARGET.write_text(text)
     elif TARGET.read_text() != text:
@@ -174,8 +181,8 @@ def methods(file: str, name: str) -> Iterator[str]:
     for method in found.body:
         if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
-        # The `request` of GraphCommands is abstract.
-        inherited = name == "GraphCommands" and method.name == "request"
+        # The `request` of these two is abstract.
+        inherited = name in ("GraphCommands", "BranchCommands") and method.name == "request"
         if not method.name.startswith("_") and method.name not in BY_HAND and not inherited:
             yield "\n" + blocking_method(method)
 

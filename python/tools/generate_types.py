@@ -44,6 +44,16 @@ NAMES = {
     "RunEnded": "RunEnded",
     "Pong": "Pong",
     "EventMessage": "Event",
+    "SnapshotFiles": "SnapshotFiles",
+    "SnapshotInfo": "SnapshotInfo",
+    "SnapshotTaken": "SnapshotTaken",
+    "SnapshotRestored": "SnapshotRestored",
+    "BranchSnapshot": "BranchSnapshot",
+    "BranchFiles": "BranchFiles",
+    "BranchEnvironment": "BranchEnvironment",
+    "BranchCreated": "BranchCreated",
+    "BranchInfo": "BranchInfo",
+    "BranchDeleted": "BranchDeleted",
 }
 #: Schemas whose further properties a class also has: the node and number of a turn.
 MERGED = {"TurnResponse": ("Turn", ["node_id", "turn"])}

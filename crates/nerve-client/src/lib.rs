@@ -39,6 +39,7 @@
 //! A connection that ends, for example because the server restarts, is reopened automatically: see [`NerveClient`] and [`Reconnect`].
 #![warn(missing_docs)]
 
+mod branch;
 mod chunks;
 mod client;
 mod connect;

@@ -72,6 +72,7 @@ pub fn engine_config(server: &str, paths: &ServerPaths, program: Option<PathBuf>
         sessions_file: None,
         conversations: Some(paths.conversations()),
         results_dir: None,
+        data_dirs: Some(paths.data_dirs()),
         telemetry: Default::default(),
     }
 }

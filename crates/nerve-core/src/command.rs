@@ -209,6 +209,9 @@ pub enum EventKind {
     Activity(Box<Activity>),
     /// An event of a run.
     Graph(Box<GraphEvent>),
+    /// A snapshot of a recorded session was taken: its number, the session's id, the output offset in bytes, the label, and whether
+    /// its files were stored.
+    SnapshotTaken { id: u64, session: String, anchor: u64, label: Option<String>, has_files: bool },
     /// An asynchronous execution has ended.
     ResultReady { result: String, success: bool, status: ResultStatus },
     /// An error that could not be reported to any caller.

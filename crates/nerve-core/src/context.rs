@@ -54,7 +54,7 @@ impl TurnContext {
             pool: Pool::new(None, None),
             cancellation: CancellationToken::new(),
             chunks: None,
-            telemetry: Telemetry::off(),
+            telemetry: Telemetry::default(),
             lookup: None,
         }
     }
@@ -122,7 +122,7 @@ impl TurnContext {
         self
     }
 
-    /// Reports spans to `telemetry`, inside `parent` if given.
+    /// Sets how spans are described, and the span around this execution.
     #[must_use]
     pub fn with_telemetry(mut self, telemetry: Telemetry, parent: Option<Arc<TraceContext>>) -> TurnContext {
         self.telemetry = telemetry;
@@ -155,7 +155,7 @@ impl TurnContext {
             pool: self.pool.clone(),
             cancellation: self.cancellation.clone(),
             chunks: self.chunks.clone(),
-            telemetry: self.telemetry.clone(),
+            telemetry: self.telemetry,
             lookup: self.lookup.clone(),
         }
     }
@@ -172,9 +172,9 @@ impl TurnContext {
         }
     }
 
-    /// Returns where spans are reported.
-    pub fn telemetry(&self) -> &Telemetry {
-        &self.telemetry
+    /// Returns the settings for spans.
+    pub fn telemetry(&self) -> Telemetry {
+        self.telemetry
     }
 
     /// Returns the span of this execution, to be passed on to other programs.

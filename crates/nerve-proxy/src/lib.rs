@@ -55,7 +55,7 @@ pub use budget::{Budget, Prices, Totals};
 pub use config::{LogConfig, ProxyConfig};
 pub use error::ProxyError;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
-pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn};
+pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn, SPAN_TARGET};
 pub use root_certs::RootCerts;
 pub use secret::Secret;
 pub use state::Provider;

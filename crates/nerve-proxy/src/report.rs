@@ -7,8 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use crate::usage::Usage;
 
+/// Target of the `tracing` spans that an exporter sends to a collector.
+pub const SPAN_TARGET: &str = "nerve::span";
+
 /// Report about an ended request. Texts are cut and contain no known key.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct CallReport {
     /// Id of the request, as in the log and in `x-nerve-request-id`.
     pub id: String,
@@ -54,6 +57,8 @@ pub struct CallReport {
     pub bytes: u64,
     /// The request's `traceparent`, unchanged (W3C Trace Context).
     pub traceparent: Option<String>,
+    /// Span of the request, not yet described. It ends when the last copy is dropped.
+    pub span: tracing::Span,
 }
 
 /// Outcome of a request, as a public value without the error text.

@@ -10,7 +10,7 @@ use crate::headers;
 use crate::log_entry::{self, RequestEntry, ResponseEntry};
 use crate::model::RequestSummary;
 use crate::path;
-use crate::report::{CallOutcome, CallReport};
+use crate::report::{CallOutcome, CallReport, SPAN_TARGET};
 use crate::secret::Secret;
 use crate::state::ProxyState;
 use crate::usage::Usage;
@@ -65,6 +65,8 @@ pub(crate) struct RequestLog {
     asked_model: Option<String>,
     model: Option<String>,
     traceparent: Option<String>,
+    /// Handed over to the report.
+    span: tracing::Span,
     pub(crate) status: Option<u16>,
     pub(crate) outcome: Outcome,
     usage: Option<Usage>,
@@ -100,6 +102,13 @@ impl RequestLog {
             asked_model: None,
             model: None,
             traceparent,
+            span: tracing::trace_span!(
+                target: SPAN_TARGET,
+                parent: None,
+                "proxy.call",
+                otel.name = tracing::field::Empty,
+                otel.kind = "client"
+            ),
             status: None,
             outcome: Outcome::ClientGone,
             usage: None,
@@ -183,7 +192,8 @@ impl RequestLog {
         let (outcome, error) = self.outcome.to_report();
         let error = error.map(|why| log_entry::clean_text(why, MAX_ERROR, &self.secrets()));
         if let Some(on_call) = &self.state.config.on_call {
-            on_call.notify(&self.report(outcome, error.clone()));
+            let span = std::mem::replace(&mut self.span, tracing::Span::none());
+            on_call.notify(&self.report(outcome, error.clone(), span));
         }
         let Some(log) = &self.state.log else { return };
         let is_whole = self.outcome == Outcome::Whole;
@@ -211,7 +221,7 @@ impl RequestLog {
         log.add(entry.to_json());
     }
 
-    fn report(&self, outcome: CallOutcome, error: Option<String>) -> CallReport {
+    fn report(&self, outcome: CallOutcome, error: Option<String>, span: tracing::Span) -> CallReport {
         let config = &self.state.config;
         CallReport {
             id: self.id.clone(),
@@ -236,6 +246,7 @@ impl RequestLog {
             first: self.first,
             bytes: self.bytes,
             traceparent: self.traceparent.clone(),
+            span,
         }
     }
 }

@@ -10,11 +10,12 @@ use std::pin::Pin;
 use nerve_api::framing::{self, TooLarge};
 use nerve_api::reply::RunEnded;
 use nerve_api::request::{
-    AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateGraph, CreateNode, CreateSession,
-    DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetGraph,
-    GetHistory, GetNode, GetResult, GetRun, GetSession, ListGraphs, ListNodes, ListResults, ListRuns,
-    ListSessions, Ping, ResizeNode, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession,
-    StopNode, StopSession, WaitNode, WriteData, read,
+    AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
+    CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
+    ListGraphs, ListNodes, ListResults, ListRuns, ListSessions, ListSnapshots, Ping, ResizeNode,
+    RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession, StopNode,
+    StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Reply, Request, RequestId, RequestName, ResultLine};
 use nerve_core::engine::{Engine, RequestContext};
@@ -70,6 +71,12 @@ pub(crate) fn dispatcher(engine: Engine) -> Dispatcher {
         .on::<DeleteSession>(Engine::delete_session)
         .on::<StartSession>(Engine::start_session)
         .on::<StopSession>(Engine::stop_session)
+        .on_with::<ListSnapshots>(Traits::large(), Engine::list_snapshots)
+        .on::<TakeSnapshot>(Engine::take_snapshot)
+        .on::<RestoreSnapshot>(Engine::restore_snapshot)
+        .on_with::<CreateBranch>(Traits::large_at_end(), Engine::create_branch)
+        .on_with::<ListBranches>(Traits::large(), Engine::list_branches)
+        .on::<DeleteBranch>(Engine::delete_branch)
         .on_with::<Ping>(Traits::brief(), Engine::ping)
 }
 

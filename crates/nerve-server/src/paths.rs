@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nerve_core::data_dirs::DataDirs;
 use nerve_host::manager::HostManager;
 use nerve_mux::pane::Panes;
 use nerve_types::name;
@@ -154,6 +155,18 @@ impl ServerPaths {
     /// their settings for a restart.
     pub fn proxies(&self) -> PathBuf {
         self.state.join("proxies")
+    }
+
+    /// Returns the locations of recordings and of the data that belongs to them.
+    pub fn data_dirs(&self) -> DataDirs {
+        DataDirs {
+            recordings: self.recordings(),
+            snapshots: self.snapshots(),
+            branches: self.branches(),
+            hosts: self.hosts(),
+            profiles: self.profiles(),
+            sessions_file: self.sessions_file(),
+        }
     }
 
     /// Returns the file with the definitions of sessions and their nodes.

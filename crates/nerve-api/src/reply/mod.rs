@@ -1,5 +1,6 @@
 //! Replies to requests, and the details of an error: the `data` of a result message.
 
+mod branch;
 mod choice;
 mod graph;
 mod history;
@@ -8,12 +9,17 @@ mod response;
 mod result;
 mod run;
 mod server;
+mod snapshot;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Schema;
 
+pub use branch::{
+    BranchConversation, BranchCreated, BranchDeleted, BranchEnvironment, BranchFiles, BranchInfo, BranchList,
+    BranchSnapshot,
+};
 pub use choice::{AnswerReply, Done, ExecuteReply, RunReply};
 pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
@@ -28,6 +34,7 @@ pub use server::{
     Authenticated, BudgetExceeded, ErrorDetails, NodeFailure, NodesChanged, Pong, SessionInfo, SessionList,
     Subscribed,
 };
+pub use snapshot::{SnapshotFiles, SnapshotInfo, SnapshotList, SnapshotRestored, SnapshotTaken};
 
 /// Reply to a request that succeeded.
 pub trait Reply: Serialize + DeserializeOwned + Schema + Send + Sync + 'static {
@@ -42,7 +49,7 @@ macro_rules! plain_replies {
 }
 
 plain_replies! {
-    Authenticated CommandTyped GraphInfo GraphList Interrupted NodeCreated NodeDetails NodeExplanation NodeForked
+    Authenticated BranchCreated BranchDeleted BranchList CommandTyped GraphInfo GraphList Interrupted NodeCreated NodeDetails NodeExplanation NodeForked
     NodeHistory NodeList NodeText NodesChanged Pong ReachedState ResultInfo ResultList RunInfo RunList RunsCancelled
-    SessionInfo SessionList Stopped Subscribed Written
+    SessionInfo SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Written
 }

@@ -120,6 +120,37 @@ impl RequestName {
                 json!({ "nodes": ["me"], "failed": [{ "node_id": "sh", "error": "cannot start 'zsh': not found" }] }),
             ),
             RequestName::StopSession => (json!({ "name": "site" }), json!({ "nodes": ["me"], "failed": [] })),
+            RequestName::ListSnapshots => {
+                (json!({ "node_id": "me", "last": 1 }), json!({ "snapshots": [snapshot()] }))
+            }
+            RequestName::TakeSnapshot => {
+                let mut taken = snapshot();
+                taken["left_out"] = json!(["/home/me/site/dump.sql: larger than the limit"]);
+                (json!({ "node_id": "me", "label": "before the refactoring" }), taken)
+            }
+            RequestName::RestoreSnapshot => (
+                json!({ "id": 3, "node_id": "me", "to": "/tmp/before" }),
+                json!({
+                    "id": 3, "session": RECORDED, "to": "/tmp/before", "files": snapshot()["files"], "left_out": [],
+                }),
+            ),
+            RequestName::CreateBranch => (
+                json!({ "source_id": "me", "at": "3", "instruction": "Try it with fewer classes", "timeout": 300.0 }),
+                branch(),
+            ),
+            RequestName::ListBranches => (
+                json!({}),
+                json!({
+                    "branches": [{
+                        "path": BRANCH, "made_ts_ns": 1764500100000000000_u64, "recording": RECORDING, "snapshot": 3,
+                        "source": "/home/me/site", "git_branch": "nerve/me-2", "used_by": "node 'me-2'", "recordings": [RECORDING],
+                        "changed": true, "changes": "1 file changed",
+                    }],
+                }),
+            ),
+            RequestName::DeleteBranch => {
+                (json!({ "name": "me-2", "force": true }), json!({ "path": BRANCH, "note": null }))
+            }
             RequestName::Subscribe => (
                 json!({ "node_id": "me", "types": ["NODE_READY", "NODE_BLOCKED"], "since": 41 }),
                 json!({ "subscribed": true, "seq": 42, "server": "0198c1f2" }),
@@ -136,6 +167,10 @@ impl RequestName {
 }
 
 const RESULT: &str = "0198c1f2-7b1c-7000-8000-000000000001";
+const RECORDED: &str = "0198c1f2-7b1c-7000-8000-000000000002";
+const RECORDING: &str = "/home/me/.local/state/nerve/recordings/0198c1f2-7b1c-7000-8000-000000000002.ahr";
+const CUT: &str = "0198c1f2-7b1c-7000-8000-000000000003";
+const BRANCH: &str = "/home/me/.local/state/nerve/branches/me-2";
 
 fn node() -> Value {
     json!({ "node_id": "me" })
@@ -200,6 +235,30 @@ fn ended() -> Value {
         "results": { "read": response(), "ok": { "choice": "yes", "by": "person" } },
         "started_at": 1764500000.1, "ended_at": 1764500042.0, "tokens_used": 1209,
         "journal": "/home/me/.local/state/nerve/runs/default/r-1.jsonl",
+    })
+}
+
+fn snapshot() -> Value {
+    json!({
+        "id": 3, "session": RECORDED, "ts_ns": 1764500000100000000_u64, "anchor_byte": 48213, "label": "before the refactoring",
+        "files": { "provider": "git", "source": "/home/me/site", "reference": format!("refs/nerve/snapshots/{RECORDED}/3") },
+    })
+}
+
+fn branch() -> Value {
+    json!({
+        "recording": RECORDING,
+        "snapshot": {
+            "id": 3, "label": "before the refactoring", "ts_ns": 1764500000100000000_u64, "anchor_byte": 48213,
+        },
+        "files": { "provider": "git", "source": "/home/me/site", "reference": format!("refs/nerve/snapshots/{RECORDED}/3"), "to": BRANCH },
+        "conversation": {
+            "kind": "cut", "about": format!("the first 2 of 5 turns: /home/me/1.jsonl copied to /home/me/{CUT}.jsonl"), "why": null,
+            "from": "/home/me/1.jsonl", "to": format!("/home/me/{CUT}.jsonl"), "turns": 2, "of": 5,
+        },
+        "command": ["claude", "--resume", CUT], "cwd": BRANCH, "node_id": "me-2", "session_id": null, "server": "default",
+        "environment": { "given": [], "taken_over": ["LANG"], "missing": [] }, "proxy": null, "git_branch": "nerve/me-2",
+        "left_out": [], "response": response(),
     })
 }
 

@@ -3,6 +3,7 @@
 //! Unknown fields are ignored, `null` means absent, and a wrong type is reported with the name of the field. `session_id` is optional
 //! everywhere: absent means the server's default session.
 
+mod branch;
 mod chat;
 mod conversation;
 mod example;
@@ -15,6 +16,7 @@ mod result;
 mod run;
 mod server;
 mod session;
+mod snapshot;
 mod value;
 
 use serde::Serialize;
@@ -22,12 +24,14 @@ use serde::de::DeserializeOwned;
 
 use crate::Schema;
 use crate::reply::{
-    AnswerReply, Authenticated, CommandTyped, Done, ExecuteReply, GraphInfo, GraphList, Interrupted,
-    NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory, NodeList, NodeText, NodesChanged,
-    Pong, ReachedState, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply, RunsCancelled,
-    SessionInfo, SessionList, Stopped, Subscribed, Written,
+    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, CommandTyped, Done, ExecuteReply,
+    GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory,
+    NodeList, NodeText, NodesChanged, Pong, ReachedState, Reply, ResultInfo, ResultList, RunInfo, RunList,
+    RunReply, RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken,
+    Stopped, Subscribed, Written,
 };
 
+pub use branch::{CreateBranch, DeleteBranch, ListBranches};
 pub use chat::ChatSettings;
 pub use conversation::{ConversationMessage, ConversationOptions};
 pub use example::Example;
@@ -44,6 +48,7 @@ pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
 pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
 pub use server::{Authenticate, Ping, Shutdown, Subscribe};
 pub use session::{CreateSession, DeleteSession, GetSession, ListSessions, StartSession, StopSession};
+pub use snapshot::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 pub use value::{CommandLine, NodeChoice, Seconds, States};
 
 /// A request that a client sends to a server.
@@ -207,6 +212,18 @@ requests! {
     StartSession = "START_SESSION" -> NodesChanged, Changes;
     /// Stops the nodes of a session and keeps their definitions.
     StopSession = "STOP_SESSION" -> NodesChanged, Changes;
+    /// Lists the snapshots of a recorded session.
+    ListSnapshots = "LIST_SNAPSHOTS" -> SnapshotList, Reads;
+    /// Takes a snapshot of a running recorded session.
+    TakeSnapshot = "TAKE_SNAPSHOT" -> SnapshotTaken, Changes;
+    /// Restores the files of a snapshot.
+    RestoreSnapshot = "RESTORE_SNAPSHOT" -> SnapshotRestored, Changes;
+    /// Creates a node that continues a recorded session from a snapshot.
+    CreateBranch = "CREATE_BRANCH" -> BranchCreated, Changes;
+    /// Lists the folders of branches.
+    ListBranches = "LIST_BRANCHES" -> BranchList, Reads;
+    /// Removes the folder of a branch.
+    DeleteBranch = "DELETE_BRANCH" -> BranchDeleted, Changes;
     /// Selects the events that this connection receives.
     Subscribe = "SUBSCRIBE" -> Subscribed, Connects;
     /// Presents the token: the first message of a connection over TCP.

@@ -8,6 +8,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATIO
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use opentelemetry::{Array, KeyValue};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -18,7 +19,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::llm::answer::{Answer, PartialAnswer};
 use crate::llm::error::ApiError;
 use crate::llm::{anthropic, openai, retry};
-use crate::telemetry::{ActiveSpan, Span, SpanKind, TraceContext, set_error};
+use crate::telemetry::{ActiveSpan, TraceContext, count, new_span, set_error};
 use nerve_host::clock::Clock;
 use nerve_proxy::http_client::{client, error_chain};
 use nerve_proxy::sse;
@@ -104,11 +105,11 @@ impl Api {
                 "the limit is {MAX_BODY} bytes: clear the conversation, or continue in a fork of an earlier turn"
             )));
         }
-        let mut span = self.begin_span(&model, context);
-        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
+        let span = self.begin_span(&model, context);
+        let result = self.send_with_retries(&body, context, chunks, (deadline, clock), &span).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
-            span.attributes.set("nerve.retries", retries);
+            span.set("nerve.retries", count(retries));
             match &result {
                 Ok(reply) => describe(&reply.answer, span),
                 Err(error) => set_error(span, error),
@@ -119,18 +120,17 @@ impl Api {
 
     /// Begins the span of a request. Its attempts have no spans of their own.
     fn begin_span(&self, model: &str, context: &TurnContext) -> ActiveSpan {
-        let name = || format!("chat {model}").into();
-        let mut span = context.telemetry().begin(SpanKind::Client, context.trace_context(), name);
-        span.describe(|span| {
-            let attributes = &mut span.attributes;
-            attributes.set("gen_ai.operation.name", "chat");
-            attributes.set("gen_ai.provider.name", self.provider.as_str());
-            attributes.set("gen_ai.request.model", model.to_string());
-            attributes.set_some("server.address", self.endpoint.host().map(str::to_string));
-            let usual = if self.endpoint.scheme_str() == Some("http") { 80 } else { 443 };
-            attributes.set("server.port", u32::from(self.endpoint.port_u16().unwrap_or(usual)));
-        });
-        span
+        let usual_port = if self.endpoint.scheme_str() == Some("http") { 80 } else { 443 };
+        let span = new_span!(
+            "chat",
+            otel.kind = "client",
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = self.provider.as_str(),
+            gen_ai.request.model = model,
+            server.address = self.endpoint.host(),
+            server.port = i64::from(self.endpoint.port_u16().unwrap_or(usual_port))
+        );
+        ActiveSpan::begin(span, context.trace_context(), || format!("chat {model}"))
     }
 
     async fn send_with_retries(
@@ -139,7 +139,7 @@ impl Api {
         context: &TurnContext,
         chunks: Option<&ChunkSink>,
         (deadline, clock): (Instant, &Clock),
-        span: &mut ActiveSpan,
+        span: &ActiveSpan,
     ) -> Result<ApiReply, EngineError> {
         let mut tries = 0;
         loop {
@@ -163,9 +163,12 @@ impl Api {
                 return Err(self.without_key(engine_error(&error, &self.host(), tries)));
             };
             tracing::debug!(host = %self.host(), ?pause, tries, "retrying the request");
-            span.add_event("nerve.retry", |attributes| {
-                attributes.set("nerve.attempt", tries + 1);
-                attributes.set("nerve.delay_ms", u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+            span.add_event("nerve.retry", || {
+                let delay_ms = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+                vec![
+                    KeyValue::new("nerve.attempt", count(tries + 1)),
+                    KeyValue::new("nerve.delay_ms", delay_ms),
+                ]
             });
             tokio::select! {
                 () = sleep(pause) => {}
@@ -317,12 +320,12 @@ impl AnswerReader<'_> {
 }
 
 /// Adds an answer's attributes to a span, without its text.
-fn describe(answer: &Answer, span: &mut Span) {
-    let attributes = &mut span.attributes;
-    attributes.set_some("gen_ai.response.model", answer.model.clone());
-    attributes.set("gen_ai.response.finish_reasons", vec![answer.finish.clone()]);
-    attributes.set("gen_ai.usage.input_tokens", answer.usage.prompt);
-    attributes.set("gen_ai.usage.output_tokens", answer.usage.completion);
+fn describe(answer: &Answer, span: &ActiveSpan) {
+    span.set_some("gen_ai.response.model", answer.model.clone());
+    let reasons = Array::String(vec![answer.finish.clone().into()]);
+    span.set("gen_ai.response.finish_reasons", opentelemetry::Value::Array(reasons));
+    span.set("gen_ai.usage.input_tokens", count(answer.usage.prompt));
+    span.set("gen_ai.usage.output_tokens", count(answer.usage.completion));
 }
 
 /// Converts a response with an error status.

@@ -22,7 +22,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::llm::answer::Usage;
 use crate::llm::message::Message;
 use crate::node::terminal::Prompt;
-use crate::telemetry::{TurnAttributes, end_turn};
+use crate::telemetry::TurnAttributes;
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
@@ -37,12 +37,12 @@ impl ChatNode {
         context: &TurnContext,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
-        let (telemetry, target) = (context.telemetry(), || self.telemetry_target());
-        let span = telemetry.begin_turn(context.trace_context(), &self.inner.node, &prompt.text, target);
+        let (parent, node) = (context.trace_context(), &self.inner.node);
+        let span = context.telemetry().begin_turn(parent, node, &prompt.text, || self.telemetry_target());
         let mut inside = context.clone();
         inside.span = span.context().cloned();
         let result = self.run_queued_turn(prompt, &inside, deadline).await;
-        end_turn(span, telemetry, &result, || None);
+        span.end(&result, || None);
         result
     }
 

@@ -57,7 +57,7 @@ mod tests {
         const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let context = RequestContext::default();
         let span = context.trace(Some(CALLER), Some("vendor=1")).unwrap();
-        assert_eq!((span.traceparent().as_str(), span.tracestate()), (CALLER, Some("vendor=1")));
+        assert_eq!((span.traceparent().as_str(), span.tracestate().as_deref()), (CALLER, Some("vendor=1")));
         assert!(context.trace(None, None).is_none() && context.trace(Some(""), None).is_none());
         assert!(context.warnings.take().is_empty());
 

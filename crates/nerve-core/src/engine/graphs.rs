@@ -30,7 +30,7 @@ use crate::node::NodeHandle;
 use crate::node::factory::with_session;
 use crate::node::names::check_name;
 use crate::session::{DEFAULT, Session, stop_all};
-use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, end_run};
+use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, begin_run, end_run};
 use crate::trace::{TraceStatus, Tracer};
 
 /// An admitted run that has not started.
@@ -239,9 +239,8 @@ impl Engine {
             run: Some(&id),
             session: Some(outer.name()),
         };
-        let span = self.inner.telemetry.begin_run(parent.map(Arc::new).as_ref(), &of);
-        let parent_span =
-            span.context().map(|context| (context.traceparent(), context.tracestate().map(str::to_string)));
+        let span = begin_run(parent.map(Arc::new).as_ref(), &of);
+        let parent_span = span.context().map(|context| (context.traceparent(), context.tracestate()));
         let options = Options { trace, keep_nodes, span: parent_span };
         let head = Header {
             at: self.inner.clock.now(),
@@ -323,8 +322,8 @@ impl Engine {
             run: Some(&id),
             session: Some(outer.name()),
         };
-        let mut span = self.inner.telemetry.begin_run(options.parent().as_ref(), &of);
-        span.describe(|span| span.attributes.set("nerve.resumed", true));
+        let span = begin_run(options.parent().as_ref(), &of);
+        span.describe(|span| span.set("nerve.resumed", true));
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: true });
         self.go(PendingRun { graph, nodes, run, outer, input, past: Some(past), options, span }, detach).await
     }
@@ -402,7 +401,7 @@ impl Engine {
         let outcome = match created {
             Ok(()) => {
                 let mut context = context(&run, &session, input, past, tracer.clone())
-                    .with_telemetry(self.inner.telemetry.clone(), span.context().cloned());
+                    .with_telemetry(self.inner.telemetry, span.context().cloned());
                 context.run_mut().has_span = true;
                 graph.run(&context).await
             }

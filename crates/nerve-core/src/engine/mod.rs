@@ -3,6 +3,7 @@
 //! A method takes the request of [`nerve_api`] and returns its reply. All of them may be called from many tasks at once.
 
 mod adopt;
+mod branches;
 mod context;
 mod conversations;
 mod fork;
@@ -13,6 +14,7 @@ mod results;
 pub mod runs;
 mod session_persister;
 mod sessions;
+mod snapshots;
 mod specs;
 mod subgraphs;
 mod terminals;
@@ -23,15 +25,17 @@ use std::sync::Arc;
 
 use nerve_api::reply::Pong;
 use nerve_api::request::Ping;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::task::TaskTracker;
 
 pub use self::context::{RequestContext, Warnings};
 use self::conversations::Programs;
 use self::runs::Runs;
 use self::session_persister::SessionPersister;
+use self::snapshots::MAX_FILE_JOBS;
 use crate::command::{EngineEvent, EventKind, NodeRef};
 use crate::conversation::ConversationStore;
+use crate::data_dirs::DataDirs;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::graph::executable::Executable;
@@ -57,7 +61,9 @@ pub struct EngineConfig {
     pub conversations: Option<PathBuf>,
     /// Folder of the results of asynchronous executions, with a subfolder per server. Without it, a few are kept until the server ends.
     pub results_dir: Option<PathBuf>,
-    /// Exporter of spans. Off by default.
+    /// Directories of recordings, snapshots and branches. Without them, requests for these fail.
+    pub data_dirs: Option<DataDirs>,
+    /// Settings for spans.
     pub telemetry: Telemetry,
 }
 
@@ -79,7 +85,10 @@ struct Inner {
     programs: Programs,
     results: Results,
     telemetry: Telemetry,
-    /// Nodes that are being started.
+    data_dirs: Option<Arc<DataDirs>>,
+    /// Limits requests that work on recordings and files.
+    file_jobs: Arc<Semaphore>,
+    /// Nodes that are being started, and requests that work on files.
     creating: TaskTracker,
 }
 
@@ -89,9 +98,7 @@ impl Engine {
         let clock = Clock::start();
         let events = Publisher::new(clock);
         let server = config.nodes.server.clone();
-        let mut nodes = config.nodes;
-        nodes.proxies.telemetry = config.telemetry.clone();
-        let factory = NodeFactory::with_publisher(nodes, events.clone(), clock);
+        let factory = NodeFactory::with_publisher(config.nodes, events.clone(), clock);
         let sessions = SessionManager::new(factory.clone());
         let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);
         let inner = Inner {
@@ -105,6 +112,8 @@ impl Engine {
             programs: Programs::new(),
             results: Results::open(config.results_dir, &server, clock),
             telemetry: config.telemetry,
+            data_dirs: config.data_dirs.map(Arc::new),
+            file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
             creating: TaskTracker::new(),
         };
         Engine { inner: Arc::new(inner) }

@@ -17,7 +17,7 @@ use crate::command::{EventKind, NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::takes_no_prompts;
 use crate::results::{ActiveResult, ResultRecord, ResultStatus, webhook_status};
-use crate::telemetry::{ActiveSpan, TraceContext};
+use crate::telemetry::{ActiveSpan, TraceContext, begin_result};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
 use nerve_host::clock::MAX_TIMEOUT;
 
@@ -57,7 +57,7 @@ impl Engine {
         let live = results.accept(&at, &execute.prompt.text, webhook.as_ref().map(webhook_status)).await?;
         let result = live.current().result_id.clone();
         let caller = execute.trace.take().map(Arc::new);
-        let mut span = self.inner.telemetry.begin_result(caller.as_ref(), &at, &result);
+        let span = begin_result(caller.as_ref(), &at, &result);
         execute.trace = span.context().map(|context| TraceContext::clone(context));
         let engine = self.clone();
         results.tasks.spawn(async move {
@@ -78,7 +78,7 @@ impl Engine {
                 () = closing.cancelled() => None,
                 outcome = work => Some(outcome),
             };
-            engine.end_in_background(&live, outcome, webhook, &mut span).await;
+            engine.end_in_background(&live, outcome, webhook, &span).await;
             span.end(|_| {});
         });
         Ok((result, at.node))
@@ -119,7 +119,7 @@ impl Engine {
         live: &ActiveResult,
         outcome: Option<Result<Response, EngineError>>,
         webhook: Option<Webhook>,
-        span: &mut ActiveSpan,
+        span: &ActiveSpan,
     ) {
         let results = &self.inner.results;
         let now = results.seconds();
@@ -141,7 +141,7 @@ impl Engine {
         let at = at_of(&record);
         let success = record.status == ResultStatus::Done;
         span.describe(|span| {
-            span.attributes.set("nerve.status", record.status.as_str());
+            span.set("nerve.status", record.status.as_str());
             if let Some(error) = &record.error {
                 span.fail(error.error_type.as_str(), "the turn failed");
             }
@@ -162,7 +162,7 @@ impl Engine {
         live: &ActiveResult,
         webhook: &Webhook,
         record: &ResultRecord,
-        span: &mut ActiveSpan,
+        span: &ActiveSpan,
     ) {
         let delivery = Delivery {
             event: READY,
@@ -183,7 +183,7 @@ impl Engine {
             delivered = webhook.deliver(&delivery, FIRST_PAUSE, record_attempt) => Some(delivered),
             () = closing.cancelled() => None,
         };
-        span.describe(|span| span.attributes.set("nerve.webhook.delivered", delivered == Some(true)));
+        span.describe(|span| span.set("nerve.webhook.delivered", delivered == Some(true)));
         live.change(|record| match delivered {
             Some(true) => {
                 if let Some(webhook) = &mut record.webhook {

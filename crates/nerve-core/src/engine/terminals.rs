@@ -17,7 +17,7 @@ use super::turns::take_warnings;
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::executable::Executable;
-use crate::telemetry::end_with;
+use crate::telemetry::{begin_run_command, end_with};
 
 impl Engine {
     /// Types a command and does not wait for its end.
@@ -31,7 +31,7 @@ impl Engine {
     ) -> Result<CommandTyped, EngineError> {
         let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
         let node = node_ref(request.node_id, request.session_id);
-        let span = self.inner.telemetry.begin_run_command(trace.map(Arc::new).as_ref(), &node);
+        let span = begin_run_command(trace.map(Arc::new).as_ref(), &node);
         let typed = match self.node(&node) {
             Ok(node) => node.run_command(request.command).await,
             Err(error) => Err(error),

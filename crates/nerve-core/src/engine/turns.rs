@@ -81,7 +81,7 @@ impl Engine {
             .sessions
             .get(at.session.as_deref())?
             .turn_context()
-            .with_telemetry(self.inner.telemetry.clone(), trace.map(Arc::new));
+            .with_telemetry(self.inner.telemetry, trace.map(Arc::new));
         if let Some(cancellation) = cancellation {
             context = context.with_cancellation(cancellation.clone());
         }

@@ -22,7 +22,7 @@ use super::{Graph, GraphRun, OnFailure};
 use crate::budget::Pool;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::upstream::{Results, Upstream};
-use crate::telemetry::{ActiveSpan, RunAttributes, end_run};
+use crate::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
 use crate::trace::TraceStatus;
 use nerve_host::clock::MAX_TIMEOUT;
 
@@ -40,7 +40,7 @@ pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
         true => ActiveSpan::default(),
         false => {
             let run = RunAttributes { graph: &graph.id, steps: graph.len(), ..RunAttributes::default() };
-            let span = context.turn.telemetry().begin_run(context.turn.trace_context(), &run);
+            let span = begin_run(context.turn.trace_context(), &run);
             context.turn.span = span.context().cloned();
             span
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nerve_types::TsNs;
+use opentelemetry::KeyValue;
 use serde_json::{Map, Value};
 
 use super::attempt::attempt;
@@ -22,7 +23,7 @@ use crate::node::execution::{panic_message, reported_tokens};
 use crate::node::upstream::Upstream;
 use crate::policy::{ErrorPolicy, OnError};
 use crate::proxy::TurnUsage;
-use crate::telemetry::{ActiveSpan, end_step};
+use crate::telemetry::{ActiveSpan, begin_step, count, end_with};
 use crate::trace::StepTrace;
 
 /// The outcome of a step.
@@ -53,19 +54,15 @@ pub(super) async fn run_step(
     } else if watched {
         context = context.map_turn(|turn| turn.with_pool(graph.turn.pool().subtotal()));
     }
-    if watched || run.gates.is_some() || graph.turn.telemetry().is_on() {
+    let has_span = graph.turn.trace_context().is_some_and(|span| span.is_recorded());
+    if watched || run.gates.is_some() || has_span {
         context.step = Some(path(graph.step.as_ref(), &step.id));
     }
     let is_timed = run.tracer.is_some() || run.observer.is_some();
     // Items and rounds get spans inside this one. A step that runs once has only its own span.
     let repeats = step.flow.as_ref().is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some());
     let span = match repeats {
-        true => graph.turn.telemetry().begin_step(
-            graph.turn.trace_context(),
-            &step.id,
-            context.step.as_ref(),
-            &step.node,
-        ),
+        true => begin_step(graph.turn.trace_context(), &step.id, context.step.as_ref(), &step.node),
         false => ActiveSpan::default(),
     };
     if let Some(span_context) = span.context() {
@@ -78,7 +75,7 @@ pub(super) async fn run_step(
         (None, Some(flow)) => Box::pin(execution.run_flow(flow)).await,
         (Some(_), flow) => Box::pin(execution.run_within_budget(flow.as_deref())).await,
     };
-    end_step(span, &outcome);
+    end_with(span, &outcome);
     execution.end(outcome)
 }
 
@@ -138,11 +135,10 @@ impl StepRun<'_> {
 
     /// Runs the node once, with its retries.
     pub(super) async fn run_once(&self, scope: Scope<'_>, base: &RunContext) -> Result<Value, EngineError> {
-        let telemetry = self.graph.turn.telemetry();
         let parent = base.turn.trace_context();
-        let mut span = telemetry.begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
-        let result = self.execute(scope, base, &mut span).await;
-        end_step(span, &result);
+        let span = begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
+        let result = self.execute(scope, base, &span).await;
+        end_with(span, &result);
         result
     }
 
@@ -150,7 +146,7 @@ impl StepRun<'_> {
         &self,
         scope: Scope<'_>,
         base: &RunContext,
-        span: &mut ActiveSpan,
+        span: &ActiveSpan,
     ) -> Result<Value, EngineError> {
         let mut context = base.clone();
         context.turn.span = span.context().cloned();
@@ -182,7 +178,7 @@ impl StepRun<'_> {
                     value.clone(),
                 );
                 self.trace(&node, &context, self.started_at, Ok((&value, Completion::Reused)), 0);
-                span.describe(|span| span.attributes.set("nerve.step.how", Completion::Reused.as_str()));
+                span.describe(|span| span.set("nerve.step.how", Completion::Reused.as_str()));
                 return Ok(value);
             }
             Preparation::Started(started_at) => started_at,
@@ -190,9 +186,9 @@ impl StepRun<'_> {
         let mut attempts = 0;
         let result = self.make_attempts(&node, &context, &mut attempts, span).await;
         span.describe(|span| {
-            span.attributes.set("nerve.node.kind", node.kind());
-            span.attributes.set("nerve.attempts", attempts);
-            span.attributes.set_some("nerve.step.how", result.as_ref().ok().map(|(_, how)| how.as_str()));
+            span.set("nerve.node.kind", node.kind());
+            span.set("nerve.attempts", count(attempts));
+            span.set_some("nerve.step.how", result.as_ref().ok().map(|(_, how)| how.as_str()));
         });
         self.finish(&node, &context, started_at, attempts, result).await
     }
@@ -347,7 +343,7 @@ impl StepRun<'_> {
         node: &Executable,
         context: &RunContext,
         attempts: &mut u32,
-        span: &mut ActiveSpan,
+        span: &ActiveSpan,
     ) -> Result<(Value, Completion), EngineError> {
         let none = ErrorPolicy::default();
         let policy = self.step.error_policy.as_deref().unwrap_or(&none);
@@ -366,10 +362,12 @@ impl StepRun<'_> {
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             let retry = StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind };
             self.notify(context.step.as_ref(), retry, Value::from(error.to_string()));
-            span.add_event("nerve.retry", |attributes| {
-                attributes.set("nerve.attempt", *attempts + 1);
-                attributes.set("error.type", error.kind.as_str());
-                attributes.set("nerve.delay_ms", delay_ms);
+            span.add_event("nerve.retry", || {
+                vec![
+                    KeyValue::new("nerve.attempt", count(*attempts + 1)),
+                    KeyValue::new("error.type", error.kind.as_str()),
+                    KeyValue::new("nerve.delay_ms", count(delay_ms)),
+                ]
             });
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}

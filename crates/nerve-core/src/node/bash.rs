@@ -36,7 +36,7 @@ use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
-use crate::telemetry::{TurnAttributes, end_turn};
+use crate::telemetry::TurnAttributes;
 use nerve_host::backend::os::kill_with_parent;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
@@ -210,7 +210,7 @@ impl BashNode {
             }
             result => result,
         };
-        end_turn(span, telemetry, &result, || None);
+        span.end(&result, || None);
         result
     }
 

@@ -26,7 +26,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
 use crate::proxy::{NodeProxy, SpendSink};
-use crate::telemetry::{TraceContext, TurnAttributes, end_turn};
+use crate::telemetry::{TraceContext, TurnAttributes};
 use nerve_host::backend::PaneInfo;
 use nerve_host::backend::{Backend, Memory, Program, PtyBackend, SpawnError};
 use nerve_host::clock::Clock;
@@ -175,7 +175,7 @@ pub struct Prompt {
     pub fail_if_busy: bool,
     /// Let the turn continue after a timeout.
     pub detach_on_timeout: bool,
-    /// The turn's span, which programs started for it inherit.
+    /// The turn's span: programs started for it inherit it, and its API calls are inside it.
     pub trace: Option<Arc<TraceContext>>,
 }
 
@@ -441,13 +441,11 @@ impl TerminalNode {
 
     /// Runs a turn. The context's cancellation withdraws the prompt or interrupts its turn.
     async fn run_turn(&self, prompt: Prompt, context: &TurnContext) -> Result<Response, EngineError> {
-        let telemetry = context.telemetry();
-        let node = &self.inner.node;
-        let span =
-            telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.telemetry_target());
+        let (parent, node) = (context.trace_context(), &self.inner.node);
+        let span = context.telemetry().begin_turn(parent, node, &prompt.text, || self.telemetry_target());
         let prompt = Prompt { trace: span.context().cloned(), ..prompt };
         let result = self.execute_metered(prompt, context).await;
-        end_turn(span, telemetry, &result, || self.agent_session());
+        span.end(&result, || self.agent_session());
         result
     }
 

@@ -106,11 +106,11 @@ pub(super) fn open(
     let (tracker, call_ended) = (Arc::new(UsageTracker::default()), Arc::new(Notify::new()));
     let observer = {
         let (tracker, call_ended) = (tracker.clone(), call_ended.clone());
-        let (telemetry, node) = (proxies.telemetry.clone(), node.clone());
+        let node = node.clone();
         CallObserver::new(move |report: &CallReport| {
             tracker.record(report);
             call_ended.notify_one();
-            record_call(&telemetry, report, Some(&node));
+            record_call(report, Some(&node), tracker.span(report.turn));
         })
     };
     let config = ProxyConfig {

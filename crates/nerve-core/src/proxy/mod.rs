@@ -16,8 +16,6 @@ pub use usage::TurnUsage;
 
 use std::path::PathBuf;
 
-use crate::telemetry::Telemetry;
-
 /// Storage and observers of proxies. Without a folder there are no logs, and a proxy does not
 /// survive its server.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +24,4 @@ pub struct Proxies {
     pub folder: Option<PathBuf>,
     /// Called for every finished request of every node, while the reply is being passed on. Must not block.
     pub on_call: Option<nerve_proxy::CallObserver>,
-    /// Records requests as spans.
-    pub telemetry: Telemetry,
 }

@@ -15,6 +15,7 @@ use super::launch::{ProxyLaunch, not_running, open, proxy_forms, write_error};
 use super::persist::StoredProxy;
 use super::usage::{SpendSink, TurnUsage, UsageTracker};
 use crate::error::{EngineError, ErrorKind};
+use crate::telemetry::TraceContext;
 
 /// The proxy of a node. Cheap to clone; clones are the same proxy.
 #[derive(Debug, Clone)]
@@ -170,9 +171,10 @@ impl NodeProxy {
         }
     }
 
-    /// Begins a turn. `sink` receives the usage of each of its requests that end before the next turn begins.
-    pub(crate) fn begin_turn(&self, number: u64, sink: Option<SpendSink>) {
-        self.inner.tracker.begin(number, sink);
+    /// Begins a turn. `sink` receives the usage of each of its requests that end before the next turn begins; their spans are
+    /// children of `span`.
+    pub(crate) fn begin_turn(&self, number: u64, sink: Option<SpendSink>, span: Option<Arc<TraceContext>>) {
+        self.inner.tracker.begin(number, sink, span);
     }
 
     /// Ends the turn.

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nerve_proxy::{CallOutcome, CallReport, CurrentTurn};
 use serde_json::{Value, json};
 
+use crate::telemetry::TraceContext;
+
 /// The usage of a turn, counted by the node's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnUsage {
@@ -100,11 +102,12 @@ struct TurnTotals {
     number: u64,
     usage: TurnUsage,
     sink: Option<SpendSink>,
+    span: Option<Arc<TraceContext>>,
 }
 
 impl UsageTracker {
-    pub(super) fn begin(&self, number: u64, sink: Option<SpendSink>) {
-        *self.totals() = TurnTotals { number, usage: TurnUsage::default(), sink };
+    pub(super) fn begin(&self, number: u64, sink: Option<SpendSink>, span: Option<Arc<TraceContext>>) {
+        *self.totals() = TurnTotals { number, usage: TurnUsage::default(), sink, span };
         self.turn.set(Some(number));
     }
 
@@ -118,6 +121,12 @@ impl UsageTracker {
     pub(super) fn used(&self, number: u64) -> Option<TurnUsage> {
         let totals = self.totals();
         (totals.number == number).then_some(totals.usage)
+    }
+
+    /// Returns the span of a turn if it is the last one that began.
+    pub(super) fn span(&self, turn: Option<u64>) -> Option<Arc<TraceContext>> {
+        let totals = self.totals();
+        totals.span.clone().filter(|_| turn == Some(totals.number))
     }
 
     /// Counts a finished request.
@@ -184,6 +193,7 @@ mod tests {
             first: None,
             bytes: 0,
             traceparent: None,
+            span: tracing::Span::none(),
         }
     }
 
@@ -196,17 +206,34 @@ mod tests {
                 paid.fetch_add(used.total(), Ordering::Relaxed);
             }))
         };
-        tracker.begin(1, sink());
+        tracker.begin(1, sink(), None);
         tracker.record(&call(1));
         tracker.end();
         assert_eq!(tracker.used(1).unwrap().total(), 3);
         tracker.record(&call(1));
         assert_eq!(paid.load(Ordering::Relaxed), 6);
-        tracker.begin(2, sink());
+        tracker.begin(2, sink(), None);
         tracker.record(&call(1));
         assert_eq!(
             (paid.load(Ordering::Relaxed), tracker.used(1), tracker.used(2).unwrap().total()),
             (6, None, 0)
         );
+    }
+
+    #[test]
+    fn request_belongs_to_span_of_its_turn() {
+        let span = |id: &str| {
+            let header = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{id}-01");
+            Some(Arc::new(TraceContext::parse(&header, None).unwrap()))
+        };
+        let (tracker, first, second) =
+            (UsageTracker::default(), span("00f067aa0ba902b7"), span("00f067aa0ba902b8"));
+        assert_eq!(tracker.span(None), None);
+        tracker.begin(1, None, first.clone());
+        assert_eq!((tracker.span(Some(1)), tracker.span(None)), (first.clone(), None));
+        tracker.end();
+        assert_eq!(tracker.span(Some(1)), first);
+        tracker.begin(2, None, second.clone());
+        assert_eq!((tracker.span(Some(1)), tracker.span(Some(2))), (None, second));
     }
 }

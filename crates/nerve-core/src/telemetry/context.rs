@@ -1,11 +1,10 @@
 //! Trace contexts that are passed between processes (W3C Trace Context, level 2).
 
 use std::fmt;
-use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
-use super::ids::{SpanId, TraceId, from_hex, write_byte};
 use super::{TRACEPARENT, TRACESTATE};
 
 /// Maximum length of a `tracestate` in bytes: what every participant must be able to propagate (§3.3.1.5). Longer ones are dropped.
@@ -16,21 +15,13 @@ const LENGTH: usize = 55;
 const MAX_LENGTH: usize = 512;
 /// Maximum number of entries of a `tracestate` (§3.3.1.1).
 const MAX_ENTRIES: usize = 32;
-/// Flag: the caller records the trace.
-const SAMPLED: u8 = 0x01;
-/// Flag: the last seven bytes of the trace id are random (level 2).
-const RANDOM: u8 = 0x02;
+/// The known flags: the caller records the trace; the last seven bytes of the trace id are random (level 2).
+const KNOWN_FLAGS: u8 = 0x01 | 0x02;
 
-/// The identity of a span, from which child spans are created.
+/// The identity of a span, from which child spans are created: OpenTelemetry's type, with its forms for headers and environment
+/// variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceContext {
-    trace: TraceId,
-    span: SpanId,
-    flags: u8,
-    state: Option<Arc<str>>,
-    /// True if the span belongs to another process.
-    remote: bool,
-}
+pub struct TraceContext(SpanContext);
 
 /// Defect of an invalid `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,32 +36,24 @@ impl fmt::Display for BadTraceparent {
 impl std::error::Error for BadTraceparent {}
 
 impl TraceContext {
-    /// Creates the context of a local span.
-    pub(super) fn new(trace: TraceId, span: SpanId, sampled: bool, state: Option<Arc<str>>) -> TraceContext {
-        TraceContext { trace, span, flags: if sampled { SAMPLED } else { 0 }, state, remote: false }
-    }
-
-    /// Returns the context of another span of the same trace.
-    pub(super) fn child(&self, span: SpanId) -> TraceContext {
-        TraceContext { span, remote: false, ..self.clone() }
+    pub(super) fn new(span: SpanContext) -> TraceContext {
+        TraceContext(span)
     }
 
     /// Parses the two headers. Of a later version the known fields are used. An invalid or overlong `tracestate` is dropped, as the
-    /// recommendation demands.
+    /// recommendation demands. OpenTelemetry's own propagator accepts more than the recommendation and names no defect.
     ///
     /// # Errors
     /// A defect of `traceparent`: the trace cannot be continued.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Result<TraceContext, BadTraceparent> {
         let text = traceparent.trim_matches([' ', '\t']);
         let bytes = text.as_bytes();
-        if bytes.len() < LENGTH || bytes.len() > MAX_LENGTH || !text.is_ascii() {
+        if !(LENGTH..=MAX_LENGTH).contains(&bytes.len()) || !text.is_ascii() {
             return Err(BadTraceparent("it must be 55 characters long"));
         }
-        let version: [u8; 1] =
-            from_hex(&text[..2]).ok_or(BadTraceparent("its version is not hexadecimal"))?;
-        match version[0] {
-            0xff => return Err(BadTraceparent("version ff is invalid")),
-            0 if bytes.len() > LENGTH => return Err(BadTraceparent("it must be 55 characters long")),
+        match hex(&text[..2]).ok_or(BadTraceparent("its version is not hexadecimal"))? {
+            "ff" => return Err(BadTraceparent("version ff is invalid")),
+            "00" if bytes.len() > LENGTH => return Err(BadTraceparent("it must be 55 characters long")),
             _ if bytes.len() > LENGTH && bytes[LENGTH] != b'-' => {
                 return Err(BadTraceparent("its separators are misplaced"));
             }
@@ -79,46 +62,28 @@ impl TraceContext {
         if [2, 35, 52].iter().any(|at| bytes[*at] != b'-') {
             return Err(BadTraceparent("its separators are misplaced"));
         }
-        let trace = from_hex(&text[3..35]).and_then(TraceId::from_bytes);
-        let span = from_hex(&text[36..52]).and_then(SpanId::from_bytes);
-        let flags: Option<[u8; 1]> = from_hex(&text[53..LENGTH]);
-        Ok(TraceContext {
-            trace: trace.ok_or(BadTraceparent(
-                "its trace id must be 32 lower case hexadecimal digits, not all zero",
-            ))?,
-            span: span.ok_or(BadTraceparent(
-                "its parent id must be 16 lower case hexadecimal digits, not all zero",
-            ))?,
-            flags: flags.ok_or(BadTraceparent("its flags must be 2 lower case hexadecimal digits"))?[0]
-                & (SAMPLED | RANDOM),
-            state: tracestate.and_then(valid_tracestate),
-            remote: true,
-        })
+        let trace = hex(&text[3..35]).and_then(|id| TraceId::from_hex(id).ok());
+        let trace = trace
+            .filter(|id| *id != TraceId::INVALID)
+            .ok_or(BadTraceparent("its trace id must be 32 lower case hexadecimal digits, not all zero"))?;
+        let span = hex(&text[36..52]).and_then(|id| SpanId::from_hex(id).ok());
+        let span = span
+            .filter(|id| *id != SpanId::INVALID)
+            .ok_or(BadTraceparent("its parent id must be 16 lower case hexadecimal digits, not all zero"))?;
+        let flags = hex(&text[53..LENGTH]).and_then(|flags| u8::from_str_radix(flags, 16).ok());
+        let flags = flags.ok_or(BadTraceparent("its flags must be 2 lower case hexadecimal digits"))?;
+        let state = tracestate.and_then(parse_tracestate).unwrap_or_default();
+        Ok(TraceContext(SpanContext::new(trace, span, TraceFlags::new(flags & KNOWN_FLAGS), true, state)))
     }
 
-    /// Returns the trace id.
-    pub fn trace_id(&self) -> TraceId {
-        self.trace
+    /// Returns OpenTelemetry's form.
+    pub fn span_context(&self) -> &SpanContext {
+        &self.0
     }
 
-    /// Returns the span id.
-    pub fn span_id(&self) -> SpanId {
-        self.span
-    }
-
-    /// Returns true if the caller records the trace.
-    pub fn is_sampled(&self) -> bool {
-        self.flags & SAMPLED != 0
-    }
-
-    /// Returns true if the span belongs to another process.
-    pub fn is_remote(&self) -> bool {
-        self.remote
-    }
-
-    /// Returns the known flags as a byte.
-    pub fn flags(&self) -> u8 {
-        self.flags
+    /// Returns true if this process records the span.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.0.is_sampled() && !self.0.is_remote()
     }
 
     /// Formats the header `traceparent`, also the value of the variable `TRACEPARENT`.
@@ -129,9 +94,7 @@ impl TraceContext {
     /// assert_eq!(TraceContext::parse(header, None).unwrap().traceparent(), header);
     /// ```
     pub fn traceparent(&self) -> String {
-        let mut text = format!("00-{}-{}-", self.trace, self.span);
-        write_byte(&mut text, self.flags);
-        text
+        format!("00-{}-{}-{:02x}", self.0.trace_id(), self.0.span_id(), self.0.trace_flags())
     }
 
     /// Sets the two headers of a request.
@@ -139,36 +102,35 @@ impl TraceContext {
         if let Ok(parent) = HeaderValue::from_str(&self.traceparent()) {
             headers.insert(HeaderName::from_static("traceparent"), parent);
         }
-        if let Some(Ok(state)) = self.tracestate().map(HeaderValue::from_str) {
+        if let Some(Ok(state)) = self.tracestate().map(HeaderValue::try_from) {
             headers.insert(HeaderName::from_static("tracestate"), state);
         }
     }
 
     /// Returns the environment variables that pass the context to a child process.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let state = (TRACESTATE, self.tracestate().unwrap_or_default().to_string());
-        [(TRACEPARENT, self.traceparent()), state].into_iter()
+        [(TRACEPARENT, self.traceparent()), (TRACESTATE, self.tracestate().unwrap_or_default())].into_iter()
     }
 
-    /// Returns the header `tracestate`: vendor data, passed on unchanged.
-    pub fn tracestate(&self) -> Option<&str> {
-        self.state.as_deref()
+    /// Returns the header `tracestate`: vendor data, passed on.
+    pub fn tracestate(&self) -> Option<String> {
+        Some(self.0.trace_state().header()).filter(|state| !state.is_empty())
     }
 }
 
-/// Validates a `tracestate`: entries of the form `key=value`, in characters that a header may contain. Empty entries are allowed.
-fn valid_tracestate(text: &str) -> Option<Arc<str>> {
-    let text = text.trim_matches([' ', '\t', ',']);
-    let fits = |entry: &str| {
-        entry.trim_matches([' ', '\t']).is_empty()
-            || entry.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty())
-    };
-    let is_valid = !text.is_empty()
-        && text.len() <= MAX_TRACESTATE
+/// Returns the text if it consists of lower case hexadecimal digits.
+fn hex(text: &str) -> Option<&str> {
+    text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')).then_some(text)
+}
+
+/// Parses a `tracestate`. Empty entries are allowed. OpenTelemetry's parser checks neither the limits nor the characters of values,
+/// and accepts empty keys.
+fn parse_tracestate(text: &str) -> Option<TraceState> {
+    let is_valid = text.len() <= MAX_TRACESTATE
         && text.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
         && text.split(',').count() <= MAX_ENTRIES
-        && text.split(',').all(fits);
-    is_valid.then(|| text.into())
+        && !text.split(',').any(|entry| entry.trim().starts_with('='));
+    text.parse().ok().filter(|_| is_valid)
 }
 
 #[cfg(test)]
@@ -188,11 +150,11 @@ mod tests {
     fn examples_of_the_recommendation_are_parsed() {
         let context = parse(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
         assert_eq!(
-            (context.trace_id().to_string(), context.span_id().to_string()),
+            (context.0.trace_id().to_string(), context.0.span_id().to_string()),
             (TRACE.into(), SPAN.into())
         );
-        assert!(context.is_sampled());
-        assert!(!parse(&format!("00-{TRACE}-{SPAN}-00")).unwrap().is_sampled());
+        assert!(context.0.is_sampled() && context.0.is_remote() && !context.is_recorded());
+        assert!(!parse(&format!("00-{TRACE}-{SPAN}-00")).unwrap().0.is_sampled());
         // Whitespace around a header is ignored.
         assert!(parse(&format!(" 00-{TRACE}-{SPAN}-01\t")).is_ok());
     }
@@ -235,41 +197,40 @@ mod tests {
             assert_eq!(parse(&later).unwrap().traceparent(), format!("00-{TRACE}-{SPAN}-01"));
         }
         // Unknown flags are dropped; the random flag is known since level 2.
-        assert_eq!(parse(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().flags(), 0x03);
-        assert_eq!(parse(&format!("00-{TRACE}-{SPAN}-0c")).unwrap().flags(), 0x00);
+        assert_eq!(parse(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().0.trace_flags().to_u8(), 0x03);
+        assert_eq!(parse(&format!("00-{TRACE}-{SPAN}-0c")).unwrap().0.trace_flags().to_u8(), 0x00);
     }
 
     #[test]
     fn tracestate_is_passed_on_or_dropped() {
         let of = |state: &str| {
             let context = TraceContext::parse(&format!("00-{TRACE}-{SPAN}-01"), Some(state)).unwrap();
-            context.tracestate().map(str::to_string)
+            context.tracestate()
         };
         assert_eq!(
             of("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"),
             Some("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE".into())
         );
-        assert_eq!(of("a=1, ,b=2"), Some("a=1, ,b=2".into()));
+        assert_eq!(of("a=1, ,b=2"), Some("a=1,b=2".into()));
         let many = vec!["a=1"; 33].join(",");
         let long = format!("a={}", "x".repeat(MAX_TRACESTATE));
         for left_out in ["", " ,", "a", "=1", "a=1\nb: 2", "a=é", many.as_str(), long.as_str()] {
             assert_eq!(of(left_out), None, "{left_out}");
         }
         assert!(of(&vec!["a=1"; 32].join(",")).is_some());
-        assert!(of(&format!("a={}", "x".repeat(MAX_TRACESTATE - 2))).is_some());
+        let longest = format!("a={},b={}", "x".repeat(253), "x".repeat(254));
+        assert_eq!((longest.len(), of(&longest)), (MAX_TRACESTATE, Some(longest.clone())));
     }
 
     proptest! {
         #[test]
-        fn traceparent_round_trips(trace in any::<[u8; 16]>(), span in any::<[u8; 8]>(), sampled: bool) {
-            prop_assume!(trace != [0; 16] && span != [0; 8]);
-            let (trace, span) = (TraceId::from_bytes(trace).unwrap(), SpanId::from_bytes(span).unwrap());
-            let context = TraceContext::new(trace, span, sampled, None);
+        fn traceparent_round_trips(trace in 1u128.., span in 1u64.., is_sampled: bool) {
+            let flags = TraceFlags::default().with_sampled(is_sampled);
+            let span = SpanContext::new(trace.into(), span.into(), flags, true, TraceState::default());
+            let context = TraceContext::new(span);
             let text = context.traceparent();
             prop_assert_eq!(text.len(), LENGTH);
-            let read = TraceContext::parse(&text, None).unwrap();
-            prop_assert!(read.is_remote() && !context.is_remote());
-            prop_assert_eq!(TraceContext { remote: false, ..read }, context);
+            prop_assert_eq!(TraceContext::parse(&text, None).unwrap(), context);
         }
 
         #[test]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::context::TraceContext;
-use super::span::SpanKind;
-use super::tracer::{ActiveSpan, Telemetry};
-use super::turn::{set_error, set_node};
+use super::span::{ActiveSpan, count, new_span, set_error};
+use super::turn::set_node;
 use crate::command::NodeRef;
 use crate::error::EngineError;
 use crate::trace::TraceStatus;
@@ -23,83 +22,55 @@ pub(crate) struct RunAttributes<'a> {
     pub(crate) session: Option<&'a str>,
 }
 
-impl Telemetry {
-    /// Begins the span of a graph's run.
-    pub(crate) fn begin_run(
-        &self,
-        parent: Option<&Arc<TraceContext>>,
-        run: &RunAttributes<'_>,
-    ) -> ActiveSpan {
-        let name = || format!("graph.run {}", run.graph).into();
-        let mut span = self.begin(SpanKind::Internal, parent, name);
-        span.describe(|span| {
-            let attributes = &mut span.attributes;
-            attributes.set("gen_ai.operation.name", "invoke_workflow");
-            attributes.set("gen_ai.workflow.name", run.graph.to_string());
-            attributes.set("nerve.graph", run.graph.to_string());
-            attributes.set("nerve.steps", run.steps as u64);
-            attributes.set_some("nerve.run", run.run.map(str::to_string));
-            attributes.set_some("nerve.session", run.session.map(str::to_string));
-        });
-        span
-    }
+/// Begins the span of a graph's run.
+pub(crate) fn begin_run(parent: Option<&Arc<TraceContext>>, run: &RunAttributes<'_>) -> ActiveSpan {
+    let span = new_span!(
+        "graph.run",
+        gen_ai.operation.name = "invoke_workflow",
+        gen_ai.workflow.name = run.graph,
+        nerve.graph = run.graph,
+        nerve.steps = count(run.steps as u64),
+        nerve.run = run.run,
+        nerve.session = run.session
+    );
+    ActiveSpan::begin(span, parent, || format!("graph.run {}", run.graph))
+}
 
-    /// Begins the span of a step, an item or a round. `path`: full path of the step.
-    pub(crate) fn begin_step(
-        &self,
-        parent: Option<&Arc<TraceContext>>,
-        step: &str,
-        path: Option<&Arc<str>>,
-        node: &str,
-    ) -> ActiveSpan {
-        let mut span = self.begin(SpanKind::Internal, parent, || format!("graph.step {step}").into());
-        span.describe(|span| {
-            let attributes = &mut span.attributes;
-            attributes.set("nerve.step", path.map_or(step, |path| path).to_string());
-            attributes.set("nerve.node", node.to_string());
-        });
-        span
-    }
+/// Begins the span of a step, an item or a round. `path`: full path of the step.
+pub(crate) fn begin_step(
+    parent: Option<&Arc<TraceContext>>,
+    step: &str,
+    path: Option<&Arc<str>>,
+    node: &str,
+) -> ActiveSpan {
+    let span = new_span!("graph.step", nerve.step = path.map_or(step, |path| path), nerve.node = node);
+    ActiveSpan::begin(span, parent, || format!("graph.step {step}"))
+}
 
-    /// Begins the span of a detached execution: its wait in the queue, its turn, and the delivery of its result.
-    pub(crate) fn begin_result(
-        &self,
-        parent: Option<&Arc<TraceContext>>,
-        node: &NodeRef,
-        result: &str,
-    ) -> ActiveSpan {
-        let mut span = self.begin(SpanKind::Internal, parent, || format!("result {}", node.node).into());
-        span.describe(|span| {
-            set_node(&mut span.attributes, node);
-            span.attributes.set("nerve.result", result.to_string());
-        });
-        span
-    }
+/// Begins the span of a detached execution: its wait in the queue, its turn, and the delivery of its result.
+pub(crate) fn begin_result(parent: Option<&Arc<TraceContext>>, node: &NodeRef, result: &str) -> ActiveSpan {
+    let span = new_span!("result", nerve.result = result);
+    let span = ActiveSpan::begin(span, parent, || format!("result {}", node.node));
+    span.describe(|span| set_node(span, node));
+    span
+}
 
-    /// Begins the span of a command that is typed without waiting for its end.
-    pub(crate) fn begin_run_command(&self, parent: Option<&Arc<TraceContext>>, node: &NodeRef) -> ActiveSpan {
-        let mut span = self.begin(SpanKind::Internal, parent, || format!("run {}", node.node).into());
-        span.describe(|span| set_node(&mut span.attributes, node));
-        span
-    }
+/// Begins the span of a command that is typed without waiting for its end.
+pub(crate) fn begin_run_command(parent: Option<&Arc<TraceContext>>, node: &NodeRef) -> ActiveSpan {
+    let span = ActiveSpan::begin(new_span!("run"), parent, || format!("run {}", node.node));
+    span.describe(|span| set_node(span, node));
+    span
 }
 
 /// Ends the span of a run.
 pub(crate) fn end_run(span: ActiveSpan, status: TraceStatus, error: Option<&EngineError>, tokens: u64) {
     span.end(|span| {
-        span.attributes.set("nerve.status", status.as_str());
-        if tokens > 0 {
-            span.attributes.set("nerve.tokens", tokens);
-        }
+        span.set("nerve.status", status.as_str());
+        span.set_some("nerve.tokens", (tokens > 0).then(|| count(tokens)));
         if let Some(error) = error {
             set_error(span, error);
         }
     });
-}
-
-/// Ends the span of a step.
-pub(crate) fn end_step<T>(span: ActiveSpan, outcome: &Result<T, EngineError>) {
-    end_with(span, outcome);
 }
 
 /// Ends a span with the outcome of its operation.

@@ -1,30 +1,38 @@
 //! OpenTelemetry spans of nodes, graphs and API calls.
 //!
-//! This module does not export spans: a [`Telemetry`] puts finished spans into a bounded queue, and the receiver exports them.
-//! Without a receiver, the default, no ids are created and nothing is recorded; a caller's trace context is still propagated (W3C
-//! Trace Context, §3.4).
+//! Spans are [`tracing`] spans with the target [`TARGET`]. They are recorded if the process has a subscriber with a
+//! `tracing_opentelemetry` layer; otherwise nothing is evaluated, and a caller's trace context is still propagated (W3C Trace
+//! Context, §3.4). They are never entered, so that log lines neither show them nor become their events.
 //!
 //! Names follow OpenTelemetry's semantic conventions for generative AI; others begin with `nerve.`.
 
 mod context;
 mod graph;
-mod ids;
 mod proxy;
-mod sampler;
 mod span;
-mod tracer;
+#[cfg(test)]
+#[path = "../../tests/nodes/span_receiver.rs"]
+mod span_receiver;
 mod turn;
 
 pub use self::context::{BadTraceparent, MAX_TRACESTATE, TraceContext};
-pub(crate) use self::graph::{RunAttributes, end_run, end_step, end_with};
-pub use self::ids::{SpanId, TraceId};
+pub(crate) use self::graph::{
+    RunAttributes, begin_result, begin_run, begin_run_command, begin_step, end_run, end_with,
+};
 pub use self::proxy::record_call;
-pub use self::sampler::{RootSampler, Sampler};
-pub use self::span::{Attribute, Attributes, Span, SpanEvent, SpanKind, Status};
-pub use self::tracer::{ActiveSpan, Spans, Telemetry, TelemetrySetup};
-pub(crate) use self::turn::{TurnAttributes, end_turn, set_error};
+pub(crate) use self::span::{ActiveSpan, count, new_span, set_error};
+pub(crate) use self::turn::TurnAttributes;
+/// Target of all spans for the exporter.
+pub use nerve_proxy::SPAN_TARGET as TARGET;
 
 /// Environment variable with the span in which a program was started.
 pub const TRACEPARENT: &str = "TRACEPARENT";
 /// Environment variable with the vendor data of that trace.
 pub const TRACESTATE: &str = "TRACESTATE";
+
+/// Settings for spans. The `tracing` subscriber decides whether spans are recorded at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Telemetry {
+    /// Includes prompts and answers of agents in spans.
+    pub captures_content: bool,
+}

@@ -1,73 +1,67 @@
 //! Spans of API calls that a proxy has forwarded.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nerve_proxy::{CallOutcome, CallReport};
-use nerve_types::TsNs;
 
 use super::context::TraceContext;
-use super::span::{Attributes, Span, SpanKind};
-use super::tracer::Telemetry;
+use super::span::{ActiveSpan, count};
 use super::turn::set_node;
 use crate::command::NodeRef;
 
-/// Records a finished call, inside the client's span if the request names one, otherwise inside the current turn of `node`.
-pub fn record_call(telemetry: &Telemetry, report: &CallReport, node: Option<&NodeRef>) {
-    if !telemetry.is_on() {
+/// Describes the span of a finished call. It is inside the client's span if the request names one, otherwise inside `turn`, the
+/// turn of `node` that made it.
+pub fn record_call(report: &CallReport, node: Option<&NodeRef>, turn: Option<Arc<TraceContext>>) {
+    if report.span.is_disabled() {
         return;
     }
     let reported = report.traceparent.as_deref().and_then(|parent| TraceContext::parse(parent, None).ok());
-    let parent = reported.map(Arc::new).or_else(|| telemetry.turn_of(node?));
+    let parent = reported.map(Arc::new).or(turn);
     let requested_model = report.asked_model.as_deref().or(report.model.as_deref());
     let name = || match requested_model.filter(|_| report.spends) {
-        Some(model) => Cow::Owned(format!("chat {model}")),
-        None => Cow::Borrowed("proxy.call"),
+        Some(model) => format!("chat {model}"),
+        None => "proxy.call".to_string(),
     };
-    let start = time(report.started);
-    let end = start + report.took;
-    telemetry.record(SpanKind::Client, parent.as_ref(), (start, end), name, |span| {
+    ActiveSpan::begin(report.span.clone(), parent.as_ref(), name).end(|span| {
         if let Some(node) = node {
-            set_node(&mut span.attributes, node);
+            set_node(span, node);
         }
         describe(span, report);
     });
 }
 
-fn describe(span: &mut Span, report: &CallReport) {
-    let attributes = &mut span.attributes;
+fn describe(span: &ActiveSpan, report: &CallReport) {
     if report.spends {
-        attributes.set("gen_ai.operation.name", "chat");
-        attributes.set_some("gen_ai.request.model", report.asked_model.clone());
-        attributes.set_some("gen_ai.response.model", report.model.clone());
-        attributes.set_some("gen_ai.conversation.id", report.session.clone());
+        span.set("gen_ai.operation.name", "chat");
+        span.set_some("gen_ai.request.model", report.asked_model.clone());
+        span.set_some("gen_ai.response.model", report.model.clone());
+        span.set_some("gen_ai.conversation.id", report.session.clone());
     }
-    attributes.set("gen_ai.provider.name", report.provider);
+    span.set("gen_ai.provider.name", report.provider);
     if let Some(usage) = &report.usage {
         // By convention, input tokens include cached ones.
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        attributes.set("gen_ai.usage.input_tokens", input);
-        attributes.set("gen_ai.usage.output_tokens", usage.output);
-        attributes.set("gen_ai.usage.cache_read.input_tokens", usage.cache_read);
-        attributes.set("gen_ai.usage.cache_creation.input_tokens", usage.cache_write);
+        span.set("gen_ai.usage.input_tokens", count(input));
+        span.set("gen_ai.usage.output_tokens", count(usage.output));
+        span.set("gen_ai.usage.cache_read.input_tokens", count(usage.cache_read));
+        span.set("gen_ai.usage.cache_creation.input_tokens", count(usage.cache_write));
     }
-    attributes.set_some("nerve.cost_usd", report.cost_usd);
-    attributes.set_some("nerve.turn", report.turn);
-    attributes.set("nerve.proxy.request", report.id.clone());
-    attributes.set("nerve.proxy.outcome", report.outcome.as_str());
-    attributes.set_some(
+    span.set_some("nerve.cost_usd", report.cost_usd);
+    span.set_some("nerve.turn", report.turn.map(count));
+    span.set("nerve.proxy.request", report.id.clone());
+    span.set("nerve.proxy.outcome", report.outcome.as_str());
+    span.set_some(
         "nerve.first_byte_ms",
-        report.first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX)),
+        report.first.map(|first| i64::try_from(first.as_millis()).unwrap_or(i64::MAX)),
     );
-    attributes.set("http.request.method", report.method.clone());
-    attributes.set("url.path", report.path.split('?').next().unwrap_or_default().to_string());
-    attributes.set_some("http.response.status_code", report.status.map(u32::from));
-    set_server(attributes, &report.upstream);
+    span.set("http.request.method", report.method.clone());
+    span.set("url.path", report.path.split('?').next().unwrap_or_default().to_string());
+    span.set_some("http.response.status_code", report.status.map(i64::from));
+    set_server(span, &report.upstream);
     let failed = report.status.is_none_or(|status| status >= 400);
     match (report.outcome, report.status) {
         (CallOutcome::Whole, Some(status)) if failed => {
-            span.fail(status.to_string(), format!("HTTP status {status}"))
+            span.fail(status.to_string(), &format!("HTTP status {status}"))
         }
         (CallOutcome::Whole, _) => {}
         (outcome, _) => span.fail(outcome.as_str(), outcome.as_str()),
@@ -75,28 +69,28 @@ fn describe(span: &mut Span, report: &CallReport) {
 }
 
 /// Sets host and port of the server, from `host:port`.
-fn set_server(attributes: &mut Attributes, upstream: &str) {
+fn set_server(span: &ActiveSpan, upstream: &str) {
     let (host, port) = match upstream.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse::<u32>().ok()),
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse::<i64>().ok()),
         _ => (upstream, None),
     };
-    attributes.set("server.address", host.trim_matches(['[', ']']).to_string());
-    attributes.set_some("server.port", port);
-}
-
-fn time(at: SystemTime) -> TsNs {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    TsNs(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    span.set("server.address", host.trim_matches(['[', ']']).to_string());
+    span.set_some("server.port", port);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use nerve_proxy::Usage;
 
+    use opentelemetry::Value;
+    use opentelemetry::trace::Status;
+    use opentelemetry_sdk::trace::{Sampler, SpanData};
+
+    use super::super::span::new_span;
+    use super::super::span_receiver::{SpanReceiver, attribute};
     use super::*;
-    use crate::telemetry::{Attribute, RootSampler, Sampler, Status, TelemetrySetup};
 
     fn report() -> CallReport {
         CallReport {
@@ -122,72 +116,59 @@ mod tests {
             first: Some(Duration::from_millis(30)),
             bytes: 9,
             traceparent: None,
+            span: new_span!("proxy.call", otel.kind = "client"),
         }
     }
 
-    fn record(change: impl FnOnce(&mut CallReport)) -> (Span, Arc<TraceContext>) {
-        let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
+    fn record(change: impl FnOnce(&mut CallReport)) -> (SpanData, Arc<TraceContext>) {
+        let mut spans = SpanReceiver::new(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)));
         let node = NodeRef { session: None, node: "c".into() };
-        let mut turn = telemetry.begin(SpanKind::Internal, None, || "turn".into());
-        turn.register_turn(&telemetry, &node);
+        let turn = ActiveSpan::begin(new_span!("turn"), None, || "turn".into());
         let mut report = report();
         change(&mut report);
-        record_call(&telemetry, &report, Some(&node));
         let context = Arc::clone(turn.context().unwrap());
-        turn.end(|_| {});
-        spans.close();
-        let mut all = Vec::new();
-        while let Some(span) = futures_util::FutureExt::now_or_never(spans.next()).flatten() {
-            all.push(span);
-        }
-        (all.swap_remove(0), context)
+        record_call(&report, Some(&node), Some(Arc::clone(&context)));
+        assert!(spans.received().is_empty(), "the caller owns the span");
+        drop(report);
+        (spans.received().swap_remove(0), context)
     }
 
     #[test]
     fn call_is_inside_the_turn_of_its_node() {
         let (span, turn) = record(|_| {});
-        assert_eq!((span.name.as_ref(), span.parent), ("chat m", Some(turn.span_id())));
-        assert_eq!((span.start, span.end), (TsNs(7_000_000_000), TsNs(9_000_000_000)));
-        assert_eq!(span.attributes.get("gen_ai.usage.input_tokens"), Some(&Attribute::Int(111)));
-        assert_eq!(span.attributes.get("url.path"), Some(&Attribute::Text("/v1/messages".into())));
+        assert_eq!((span.name.as_ref(), span.parent_span_id), ("chat m", turn.span_context().span_id()));
+        assert_eq!(attribute(&span, "gen_ai.usage.input_tokens"), Some(&Value::I64(111)));
+        assert_eq!(attribute(&span, "url.path"), Some(&"/v1/messages".into()));
         assert_eq!(span.status, Status::Unset);
     }
 
     /// Unsampled spans have no sampled children.
     #[test]
     fn call_of_unsampled_turn_is_not_recorded() {
-        let sampler = Sampler::ParentBased(RootSampler::On);
-        let (telemetry, mut spans) = Telemetry::new(TelemetrySetup { sampler, ..TelemetrySetup::default() });
-        let node = NodeRef { session: None, node: "c".into() };
+        let mut spans = SpanReceiver::new(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)));
         let caller = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", None);
-        let mut turn =
-            telemetry.begin(SpanKind::Internal, Some(&Arc::new(caller.unwrap())), || "turn".into());
-        turn.register_turn(&telemetry, &node);
-        record_call(&telemetry, &report(), Some(&node));
-        turn.end(|_| {});
-        assert_eq!(telemetry.turn_of(&node), None);
-        spans.close();
-        assert_eq!(futures_util::FutureExt::now_or_never(spans.next()), Some(None));
+        let caller = Arc::new(caller.unwrap());
+        let turn = ActiveSpan::begin(new_span!("turn"), Some(&caller), || "turn".into());
+        record_call(&report(), None, turn.context().cloned());
+        drop(turn);
+        assert!(spans.received().is_empty());
     }
 
     #[test]
     fn span_of_client_takes_precedence() {
         let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let (span, turn) = record(|report| report.traceparent = Some(header.into()));
-        assert_ne!(span.context.trace_id(), turn.trace_id());
-        assert_eq!(span.context.trace_id().to_string(), header[3..35]);
+        assert_ne!(span.span_context.trace_id(), turn.span_context().trace_id());
+        assert_eq!(span.span_context.trace_id().to_string(), header[3..35]);
         let (span, turn) = record(|report| report.traceparent = Some("nonsense".into()));
-        assert_eq!(span.parent, Some(turn.span_id()));
+        assert_eq!(span.parent_span_id, turn.span_context().span_id());
     }
 
     #[test]
     fn failed_call_has_error_type() {
         let kind = |change: fn(&mut CallReport)| {
             let (span, _) = record(change);
-            match span.attributes.get("error.type") {
-                Some(Attribute::Text(kind)) => kind.to_string(),
-                _ => String::new(),
-            }
+            attribute(&span, "error.type").unwrap().to_string()
         };
         assert_eq!(kind(|report| report.status = Some(529)), "529");
         assert_eq!(kind(|report| report.outcome = CallOutcome::Broken), "broken");

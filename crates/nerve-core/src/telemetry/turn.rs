@@ -1,16 +1,15 @@
 //! Spans of turns: a prompt and its answer.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use nerve_api::value::{Delivery, ResponseSource};
+use nerve_api::value::ResponseSource;
 use serde_json::json;
 
+use super::Telemetry;
 use super::context::TraceContext;
-use super::span::{Attributes, Span, SpanKind};
-use super::tracer::{ActiveSpan, Telemetry};
+use super::span::{ActiveSpan, count, new_span, set_error};
 use crate::command::{NodeRef, Response};
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::node::names::DEFAULT_SESSION;
 
 /// The attributes of a turn's node.
@@ -28,122 +27,112 @@ pub(crate) struct TurnAttributes {
     pub(crate) model: Option<String>,
 }
 
+/// The span of a turn. Dropping it ends it as cancelled.
+pub(crate) struct TurnSpan {
+    span: ActiveSpan,
+    captures_content: bool,
+}
+
 impl Telemetry {
-    /// Begins the span of a turn, at the time of the request: it includes the wait in the queue.
+    /// Begins the span of a turn, at the time of the request: it includes the wait in the queue. `info` is called only if a
+    /// subscriber wants the span.
     pub(crate) fn begin_turn(
-        &self,
+        self,
         parent: Option<&Arc<TraceContext>>,
         node: &NodeRef,
         prompt: &str,
         info: impl FnOnce() -> TurnAttributes,
-    ) -> ActiveSpan {
-        if !self.is_on() {
-            return self.begin(SpanKind::Internal, parent, || Cow::Borrowed(""));
-        }
-        let TurnAttributes { kind, is_agent, provider, profile, model } = info();
-        let name = || match is_agent {
-            true => Cow::Owned(format!("invoke_agent {}", node.node)),
-            false => Cow::Owned(format!("turn {}", node.node)),
-        };
-        let mut span = self.begin(SpanKind::Internal, parent, name);
-        let captures = self.captures_content();
+    ) -> TurnSpan {
+        let span = new_span!("turn");
+        let TurnAttributes { kind, is_agent, provider, profile, model } =
+            if span.is_disabled() { TurnAttributes::default() } else { info() };
+        let span = ActiveSpan::begin(span, parent, || match is_agent {
+            true => format!("invoke_agent {}", node.node),
+            false => format!("turn {}", node.node),
+        });
+        // Input and output of a shell are not a conversation.
+        let captures_content = self.captures_content && is_agent;
         span.describe(|span| {
-            let attributes = &mut span.attributes;
             if is_agent {
-                attributes.set("gen_ai.operation.name", "invoke_agent");
-                attributes.set("gen_ai.agent.name", node.node.clone());
-                attributes.set_some("gen_ai.provider.name", provider);
-                attributes.set_some("gen_ai.request.model", model);
+                span.set("gen_ai.operation.name", "invoke_agent");
+                span.set("gen_ai.agent.name", node.node.clone());
+                span.set_some("gen_ai.provider.name", provider);
+                span.set_some("gen_ai.request.model", model);
             }
-            set_node(attributes, node);
-            attributes.set("nerve.node.kind", kind);
-            attributes.set_some("nerve.profile", profile);
-            if captures && is_agent {
-                attributes.set_content("gen_ai.input.messages", prompt, |text| {
+            set_node(span, node);
+            span.set("nerve.node.kind", kind);
+            span.set_some("nerve.profile", profile);
+            if captures_content {
+                span.set_content("gen_ai.input.messages", prompt, |text| {
                     json!([{ "role": "user", "parts": [{ "type": "text", "content": text }] }]).to_string()
                 });
             }
         });
-        span.register_turn(self, node);
-        span
+        TurnSpan { span, captures_content }
+    }
+}
+
+impl TurnSpan {
+    /// Returns the parent for child spans.
+    pub(crate) fn context(&self) -> Option<&Arc<TraceContext>> {
+        self.span.context()
+    }
+
+    /// Ends the span. `conversation`: current conversation id of the agent.
+    pub(crate) fn end(
+        self,
+        outcome: &Result<Response, EngineError>,
+        conversation: impl FnOnce() -> Option<String>,
+    ) {
+        self.span.end(|span| {
+            span.set_some("gen_ai.conversation.id", conversation());
+            match outcome {
+                Ok(response) => set_response(span, response, self.captures_content),
+                Err(error) => set_error(span, error),
+            }
+        });
     }
 }
 
 /// Sets the attributes of a node.
-pub(crate) fn set_node(attributes: &mut Attributes, node: &NodeRef) {
-    attributes.set("nerve.node", node.node.clone());
-    attributes.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
+pub(super) fn set_node(span: &ActiveSpan, node: &NodeRef) {
+    span.set("nerve.node", node.node.clone());
+    span.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
 }
 
-/// Ends the span of a turn. `conversation`: current conversation id of the agent.
-pub(crate) fn end_turn(
-    span: ActiveSpan,
-    telemetry: &Telemetry,
-    outcome: &Result<Response, EngineError>,
-    conversation: impl FnOnce() -> Option<String>,
-) {
-    let captures = telemetry.captures_content();
-    span.end(|span| {
-        span.attributes.set_some("gen_ai.conversation.id", conversation());
-        match outcome {
-            Ok(response) => set_response(span, response, captures),
-            Err(error) => set_error(span, error),
-        }
-    });
-}
-
-/// Sets the error of a span. Output of an agent is not included.
-pub(crate) fn set_error(span: &mut Span, error: &EngineError) {
-    span.attributes.set_some("nerve.delivery", error.delivery.map(Delivery::as_str));
-    let why = match error.kind {
-        ErrorKind::Api | ErrorKind::Blocked | ErrorKind::Delivery => {
-            format!("{}: see the node's history", error.kind.as_str())
-        }
-        _ => error.message.clone(),
-    };
-    span.fail(error.kind.as_str(), why);
-}
-
-fn set_response(span: &mut Span, response: &Response, captures: bool) {
-    // Input and output of a shell are not a conversation.
-    let captures = captures && span.attributes.get("gen_ai.agent.name").is_some();
+fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) {
     let took = response.time.1.0.saturating_sub(response.time.0.0);
-    let attributes = &mut span.attributes;
-    attributes.set("nerve.turn", response.turn);
-    attributes.set("nerve.turn.duration_ms", took / 1_000_000);
-    attributes.set("nerve.delivery", response.delivery.as_str());
-    attributes.set("nerve.source", response.source.as_str());
-    if let Some(tokens) = &response.tokens {
-        attributes.set_some("gen_ai.usage.input_tokens", tokens.input);
-        attributes.set_some("gen_ai.usage.output_tokens", tokens.output);
-        attributes.set_some("nerve.tokens", tokens.total);
-    }
+    span.set("nerve.turn", count(response.turn));
+    span.set("nerve.turn.duration_ms", count(took / 1_000_000));
+    span.set("nerve.delivery", response.delivery.as_str());
+    span.set("nerve.source", response.source.as_str());
+    let shown = response.tokens.as_ref();
+    let mut input = shown.and_then(|tokens| tokens.input);
+    let mut output = shown.and_then(|tokens| tokens.output);
     // The proxy's counts are more complete than what an agent shows.
     if let Some(usage) = response.usage.as_ref().filter(|usage| usage.requests > 0) {
-        attributes.set("gen_ai.usage.input_tokens", usage.total().saturating_sub(usage.output));
-        attributes.set("gen_ai.usage.output_tokens", usage.output);
-        attributes.set("nerve.api_calls", usage.requests);
-        attributes.set_some("nerve.cost_usd", usage.cost_usd);
+        input = Some(usage.total().saturating_sub(usage.output));
+        output = Some(usage.output);
+        span.set("nerve.api_calls", count(usage.requests));
+        span.set_some("nerve.cost_usd", usage.cost_usd);
     }
+    span.set_some("gen_ai.usage.input_tokens", input.map(count));
+    span.set_some("gen_ai.usage.output_tokens", output.map(count));
+    span.set_some("nerve.tokens", shown.and_then(|tokens| tokens.total).map(count));
     let attribute = |name: &str| response.attributes.get(name);
-    attributes.set_some("gen_ai.response.model", attribute("model").cloned());
-    attributes
-        .set_some("process.exit.code", attribute("exit_code").and_then(|code| code.parse::<i64>().ok()));
-    if captures {
+    span.set_some("gen_ai.response.model", attribute("model").cloned());
+    span.set_some("process.exit.code", attribute("exit_code").and_then(|code| code.parse::<i64>().ok()));
+    if captures_content {
         let reason = if response.is_complete { "stop" } else { "incomplete" };
-        attributes.set_content("gen_ai.output.messages", &response.text, |text| {
+        span.set_content("gen_ai.output.messages", &response.text, |text| {
             let parts = json!([{ "type": "text", "content": text }]);
             json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]).to_string()
         });
     }
     if let Some((why, kind)) = response.failure() {
         // Messages of a command or an agent are content.
-        let why = if captures || response.source == ResponseSource::Process {
-            why
-        } else {
-            "the node reported a failure".to_string()
-        };
-        span.fail(kind.as_str(), why);
+        let is_safe = captures_content || response.source == ResponseSource::Process;
+        span.fail(kind.as_str(), if is_safe { &why } else { "the node reported a failure" });
     } else if attribute("interrupted").is_some_and(|interrupted| interrupted == "true") {
         span.fail("interrupted", "the turn was interrupted");
     }

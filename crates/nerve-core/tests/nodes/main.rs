@@ -16,6 +16,7 @@ mod profile_env;
 mod proxy;
 mod results;
 mod shell;
+mod span_receiver;
 mod streams;
 mod telemetry;
 mod tmux;

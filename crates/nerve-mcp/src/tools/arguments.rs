@@ -226,6 +226,73 @@ pub(super) struct History {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ListSnapshots {
+    /// Id of the node whose recording is searched. Not together with recording.
+    pub(super) node_id: Option<String>,
+    /// Recording: its id or a unique prefix, or its absolute path [default: all snapshots with files].
+    pub(super) recording: Option<String>,
+    /// Session of the node [default: the default session].
+    pub(super) session: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TakeSnapshot {
+    /// Node id, as listed by nerve_list_nodes.
+    pub(super) node_id: String,
+    /// Label by which the snapshot can be found.
+    pub(super) label: Option<String>,
+    /// Directory to store, as an absolute path [default: the node's].
+    pub(super) dir: Option<String>,
+    /// Only mark the recording, without storing files.
+    #[serde(default)]
+    pub(super) no_files: bool,
+    /// Session of the node [default: the default session].
+    pub(super) session: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RestoreSnapshot {
+    /// Number of the snapshot, as listed by nerve_list_snapshots.
+    pub(super) id: u64,
+    /// Target directory, as an absolute path. It must be empty or not exist.
+    pub(super) to: String,
+    /// Id of the node whose snapshot it is. Not together with recording.
+    pub(super) node_id: Option<String>,
+    /// Recording of the snapshot: its id or a unique prefix, or its absolute path.
+    pub(super) recording: Option<String>,
+    /// Session of the node [default: the default session].
+    pub(super) session: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateBranch {
+    /// Id of the recorded node to continue. Not together with recording.
+    pub(super) source_id: Option<String>,
+    /// Recording to continue: its id or a unique prefix, or its absolute path.
+    pub(super) recording: Option<String>,
+    /// Instruction for the agent of the new node.
+    pub(super) instruction: String,
+    /// Where to continue: a snapshot's number or label, 'end' of a finished session, or 'now' to take a snapshot
+    /// first [default: end].
+    pub(super) at: Option<String>,
+    /// Name of the new node: 1-32 of a-z, 0-9 and '-' [default: derived from the first node's].
+    pub(super) target_id: Option<String>,
+    /// Session of both nodes [default: the default session].
+    pub(super) session: Option<String>,
+    /// Timeout of the answer in seconds [default: the node's limit].
+    #[schemars(range(min = 0))]
+    pub(super) timeout: Option<f64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListBranches {}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CreateChannel {
     /// Name of the new node: 1-32 of a-z, 0-9 and '-'.
     pub(super) channel_id: String,

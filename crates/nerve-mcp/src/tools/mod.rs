@@ -4,6 +4,7 @@ mod arguments;
 mod deprecated;
 mod graphs;
 mod nodes;
+mod snapshots;
 mod turns;
 
 use std::future::Future;
@@ -139,6 +140,50 @@ static TOOLS: &[ToolSpec] = &[
         run: |call| Box::pin(graphs::run(call)),
     },
     ToolSpec {
+        name: "nerve_list_snapshots",
+        title: "List snapshots",
+        description: "List the snapshots of a node's recording, or of any recording: moments with their files, from which \
+            nerve_create_branch continues and whose files nerve_restore_snapshot brings back.",
+        effect: Effect::ReadOnly,
+        schema: schema_for_input::<args::ListSnapshots>,
+        run: |call| Box::pin(snapshots::list(call)),
+    },
+    ToolSpec {
+        name: "nerve_take_snapshot",
+        title: "Take a snapshot",
+        description: "Take a snapshot of a node that runs in a recorded terminal: marks the present in its recording and stores the \
+            files of its directory. The files and the agent are not changed.",
+        effect: Effect::Additive,
+        schema: schema_for_input::<args::TakeSnapshot>,
+        run: |call| Box::pin(snapshots::take(call)),
+    },
+    ToolSpec {
+        name: "nerve_restore_snapshot",
+        title: "Restore a snapshot",
+        description: "Restore the files of a snapshot to a directory that is empty or does not exist. The original files are not changed.",
+        effect: Effect::Additive,
+        schema: schema_for_input::<args::RestoreSnapshot>,
+        run: |call| Box::pin(snapshots::restore(call)),
+    },
+    ToolSpec {
+        name: "nerve_create_branch",
+        title: "Branch from a snapshot",
+        description: "Continue a recorded agent from one of its snapshots as a second node, with a new instruction: with the files of \
+            that moment in a folder of their own and, where the agent supports it, its conversation up to there. Waits for the answer. \
+            The first node is not changed.",
+        effect: Effect::Destructive,
+        schema: schema_for_input::<args::CreateBranch>,
+        run: |call| Box::pin(snapshots::branch(call)),
+    },
+    ToolSpec {
+        name: "nerve_list_branches",
+        title: "List branches",
+        description: "List the folders with the files of branches: their source, the node that works in each, and whether files changed.",
+        effect: Effect::ReadOnly,
+        schema: schema_for_input::<args::ListBranches>,
+        run: |call| Box::pin(snapshots::list_branches(call)),
+    },
+    ToolSpec {
         name: "nerve_history",
         title: "Read a node's history",
         description: "Read the audit log of a node, which may be stopped: what was sent to it and what it answered, oldest first.",
@@ -194,8 +239,9 @@ mod tests {
             let schema = (entry.schema)().unwrap();
             assert_eq!(schema["type"], "object", "{}", entry.name);
             assert_eq!(schema["additionalProperties"], false, "{}", entry.name);
-            let properties = schema["properties"].as_object().unwrap();
-            for (name, property) in properties {
+            // A tool without arguments has no properties.
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
                 let words = property.get("description").and_then(Value::as_str).unwrap_or_default();
                 assert!(words.len() > 10, "{}: {name} is not described", entry.name);
             }

@@ -76,6 +76,12 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
         ),
         EventKind::Activity(activity) => (EventType::NodeActivity, activity.to_json()),
         EventKind::Graph(event) => graph_event(*event),
+        EventKind::SnapshotTaken { id, session, anchor, label, has_files } => (
+            EventType::SnapshotTaken,
+            json!({
+                "id": id, "session": session, "anchor_byte": anchor, "label": label, "has_files": has_files,
+            }),
+        ),
         EventKind::ResultReady { result, success, status } => {
             (EventType::ResultReady, json!({ "result_id": result, "success": success, "status": status }))
         }

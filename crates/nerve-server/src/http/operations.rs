@@ -2,11 +2,12 @@
 
 use nerve_api::Request;
 use nerve_api::request::{
-    AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateGraph, CreateNode, CreateSession,
-    DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetGraph,
-    GetHistory, GetNode, GetResult, GetRun, GetSession, ListGraphs, ListNodes, ListResults, ListRuns,
-    ListSessions, ResizeNode, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession,
-    StopNode, StopSession, WaitNode, WriteData,
+    AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
+    CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
+    ListGraphs, ListNodes, ListResults, ListRuns, ListSessions, ListSnapshots, ResizeNode, RestoreSnapshot,
+    ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession, StopNode, StopSession,
+    TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -121,6 +122,18 @@ const HISTORY: &[Query] = &[
     ),
     Query::same("seq", Kind::Number, "Returns only the entry with this sequence number."),
     Query::same("inputs_only", Kind::Bool, "Returns only send, send_stream, write and run."),
+];
+
+const SNAPSHOTS: &[Query] = &[
+    SESSION,
+    Query::of("node", "node_id", Kind::Text, "Returns only snapshots of this node's recording."),
+    Query::same(
+        "recording",
+        Kind::Text,
+        "Returns only snapshots of this recording: an id or a unique prefix.",
+    ),
+    Query::same("dir", Kind::Text, "Git work tree to search. Default: where the snapshots were taken."),
+    Query::same("last", Kind::Number, "Returns only the last snapshots, at most this many. Default: 1000."),
 ];
 
 /// All operations.
@@ -269,6 +282,23 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             Builtin::Recordings,
         )
     },
+    get::<ListSnapshots>("/snapshots", "Lists the snapshots of a recorded session").with_query(SNAPSHOTS),
+    post::<TakeSnapshot>("/snapshots", "Takes a snapshot of a running recorded session")
+        .with_query(IN_SESSION)
+        .body(),
+    post::<RestoreSnapshot>("/snapshots/restore", "Restores the files of a snapshot")
+        .with_query(IN_SESSION)
+        .body(),
+    get::<ListBranches>("/branches", "Lists the folders of branches"),
+    post::<CreateBranch>(
+        "/branches",
+        "Creates a node that continues a recorded session from a snapshot, and sends it an instruction",
+    )
+    .with_query(IN_SESSION)
+    .body()
+    .takes_trace(),
+    delete::<DeleteBranch>("/branches/{name}", "Removes the folder of a branch that no node uses")
+        .with_query(&[Query::same("force", Kind::Bool, "Removes it even if its files have changed.")]),
     agent(
         "GET",
         "/compat/agentapi/{node_id}/status",

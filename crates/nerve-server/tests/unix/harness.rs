@@ -36,6 +36,7 @@ pub(crate) fn engine(paths: &ServerPaths) -> Engine {
         sessions_file: Some(paths.sessions_file()),
         conversations: Some(paths.conversations()),
         results_dir: Some(paths.results()),
+        data_dirs: Some(paths.data_dirs()),
         telemetry: Default::default(),
     })
 }

@@ -14,6 +14,7 @@ mod in_process;
 mod lifecycle;
 mod matrix;
 mod results;
+mod snapshots;
 mod tcp;
 mod tls;
 mod traffic;

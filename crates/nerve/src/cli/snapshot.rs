@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
-use nerve_record::files::DEFAULT_LIMIT;
 
 use super::node::Seconds;
 
@@ -63,26 +61,12 @@ pub(crate) struct TakeArgs {
     /// Time limit for the recorder's confirmation in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
+    /// Server that has the session, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "SERVER", requires = "session", conflicts_with = "socket")]
+    pub(crate) server: Option<String>,
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
-}
-
-impl TakeArgs {
-    /// Returns the arguments of `nerve snapshot --session SESSION`.
-    pub(crate) fn of_session(session: String) -> TakeArgs {
-        TakeArgs {
-            label: None,
-            id: None,
-            session: Some(session),
-            dir: None,
-            limit: ByteCount(DEFAULT_LIMIT),
-            no_files: false,
-            socket: None,
-            timeout: Seconds(Duration::from_secs(10)),
-            json: false,
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -110,7 +94,8 @@ pub(crate) struct RestoreArgs {
 EXAMPLES
   nerve snapshot list
   nerve snapshot list 0195e3a1-77aa
-  nerve snapshot list run.ahr --json | jq -r '.[].label'")]
+  nerve snapshot list run.ahr --json | jq -r '.[].label'
+  nerve snapshot list 0195e3a1-77aa --server tls://build.example.com:7070")]
 pub(crate) struct ListArgs {
     /// Session or its recording [default: the enclosing session]
     #[arg(value_name = "SESSION|FILE", value_hint = ValueHint::FilePath, conflicts_with = "session")]
@@ -131,6 +116,9 @@ pub(crate) struct SnapshotSource {
     /// Git work tree to search [default: where the snapshot was taken]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
+    /// Server that has the snapshots, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) server: Option<String>,
 }
 
 /// A number of bytes, optionally with K, M, G or T for powers of 1024.
@@ -154,18 +142,20 @@ impl FromStr for ByteCount {
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
+    use nerve_core::snapshots::SnapshotOptions;
 
     use super::*;
 
     #[test]
-    fn of_session_equals_command_line_defaults() {
+    fn defaults_equal_those_of_requests() {
         let matches = TakeArgs::augment_args(clap::Command::new("snapshot")).get_matches_from([
             "snapshot",
             "--session",
             "me",
         ]);
         let args = TakeArgs::from_arg_matches(&matches).unwrap();
-        assert_eq!(format!("{args:?}"), format!("{:?}", TakeArgs::of_session("me".into())));
+        let default = SnapshotOptions::default();
+        assert_eq!((args.limit.0, args.timeout.0), (default.limit, default.timeout));
     }
 
     #[test]

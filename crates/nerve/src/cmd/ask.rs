@@ -24,7 +24,7 @@ const NAME: &str = "ask";
 pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let paths = ServerPaths::from_env();
-    let trace_export = TraceExport::from_env(NAME, |problem| out::warning(problem));
+    let trace_export = TraceExport::from_env(NAME, None, |problem| out::warning(problem));
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: NAME.to_string(),
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             panes: Default::default(),
             proxies: Default::default(),
         },
-        telemetry: trace_export.telemetry.clone(),
+        telemetry: trace_export.telemetry,
         ..EngineConfig::default()
     });
     let waiting = format!("asking {}", args.command);
@@ -60,7 +60,7 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<Turn> {
         parser: args.parser,
         timeout: Some(args.timeout.0.into()),
         traceparent: span.as_ref().map(TraceContext::traceparent),
-        tracestate: span.as_ref().and_then(|span| span.tracestate().map(str::to_string)),
+        tracestate: span.as_ref().and_then(TraceContext::tracestate),
         ..ExecuteInput::new(NAME, text)
     };
     match engine.execute_input(request, RequestContext::default()).await.map_err(with_dialog_hint)? {

@@ -215,7 +215,7 @@ fn graphs(args: GraphArgs, group: &str) -> Result<()> {
 }
 
 /// Cancels the command on Ctrl+C. Work that a server has started continues.
-async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> {
+async fn interruptible<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     // `biased` installs the Ctrl+C handler before the command starts.
     tokio::select! {
         biased;

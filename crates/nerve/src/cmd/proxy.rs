@@ -1,7 +1,7 @@
 //! `nerve proxy`: runs a proxy in the foreground.
 
 use anyhow::Result;
-use nerve_core::telemetry::{Telemetry, record_call};
+use nerve_core::telemetry::record_call;
 use nerve_proxy::{
     Budget, CallObserver, LogConfig, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Totals,
     Upstream, create_anthropic_proxy, create_openai_proxy,
@@ -18,8 +18,8 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     // Listens before the start, so that a signal during the start stops the proxy too.
     let stop = nerve_server::stop_signal();
     let as_json = args.prints_json();
-    let trace_export = TraceExport::from_env("proxy", |problem| out::warning(problem));
-    let on_call = on_call(&trace_export.telemetry);
+    let trace_export = TraceExport::from_env("proxy", None, |problem| out::warning(problem));
+    let on_call = Some(CallObserver::new(|report| record_call(report, None, None)));
     let started = match args.command {
         ProxyCommand::Anthropic(settings) => {
             let config = config(settings, Upstream::ANTHROPIC)?;
@@ -38,12 +38,6 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     let spent = proxy.shutdown().await;
     trace_export.finish().await;
     summary(spent, as_json)
-}
-
-/// Returns a callback that exports each request as a span, if telemetry is enabled.
-fn on_call(telemetry: &Telemetry) -> Option<CallObserver> {
-    let telemetry = telemetry.clone();
-    telemetry.is_on().then(|| CallObserver::new(move |report| record_call(&telemetry, report, None)))
 }
 
 impl ProxyArgs {

@@ -47,15 +47,13 @@ pub(super) fn format_event(event: &EventMessage) -> Option<String> {
         EventType::ResultReady => {
             format!("{node}: result {} is {}", data.text("result_id"), data.text("status"))
         }
+        EventType::SnapshotTaken => format!("{node}: snapshot {} taken", data.number("id")),
         EventType::Error => format!("error: {}", data.text("error")),
         EventType::ServerShutdown => "the server is shutting down".to_string(),
         EventType::EventsDropped => {
             format!("{} dropped", pluralize(data.number("dropped"), "event"))
         }
-        EventType::OutputChunk
-        | EventType::OutputParsed
-        | EventType::NodeActivity
-        | EventType::SnapshotTaken => {
+        EventType::OutputChunk | EventType::OutputParsed | EventType::NodeActivity => {
             return None;
         }
     };

@@ -61,8 +61,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a REPL with nodes in this process. Returns the exit code.
 pub(crate) async fn in_process(args: ReplArgs) -> Result<u8> {
-    let trace_export = TraceExport::from_env(SERVER, |problem| out::warning(problem));
-    let (client, server) = start_in_process(trace_export.telemetry.clone())?;
+    let trace_export = TraceExport::from_env(SERVER, None, |problem| out::warning(problem));
+    let (client, server) = start_in_process(trace_export.telemetry)?;
     let code = run(client, None, args.options).await;
     if tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err() {
         out::warning(format_args!("some nodes did not stop within {} s", STOP_TIMEOUT.as_secs()));

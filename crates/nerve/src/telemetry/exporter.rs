@@ -1,69 +1,92 @@
-//! Exports queued spans in batches. If the collector is unreachable or slow, spans are lost with a warning.
+//! Exports spans in batches. If the collector is unreachable or slow, spans are lost with a warning.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::telemetry::{Span, Spans, Telemetry};
+use nerve_core::telemetry::TARGET;
+use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, Key, KeyValue};
 use opentelemetry_otlp::{Protocol, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::SpanExporter;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider, SpanData, SpanExporter,
+};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 
+use super::loss_reporter::LossReporter;
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{Report, span_data};
+use super::{BoxedLayer, Report};
 
 /// Time limit for sending the last spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
-/// Minimum interval between reports of lost spans.
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Exports spans to a collector in a background task.
+/// Exports spans to a collector in a background thread.
 #[derive(Debug)]
 pub(super) struct Exporter {
-    task: JoinHandle<()>,
-    stop: CancellationToken,
+    provider: SdkTracerProvider,
+    losses: Arc<LossReporter>,
     report: Report,
 }
 
-impl Exporter {
-    /// Starts the export.
-    ///
-    /// # Errors
-    /// The exporter cannot be configured from the environment.
-    pub(super) fn start(
-        server: &str,
-        settings: Settings,
-        report: Report,
-    ) -> Result<(Telemetry, Exporter), String> {
-        let transport = Transport { limit: settings.timeout };
-        let built = Otlp::builder()
-            .with_http()
-            .with_http_client(transport)
-            .with_protocol(Protocol::HttpBinary)
-            .with_timeout(settings.timeout)
-            .build();
-        let mut otlp = built.map_err(|error| error.to_string())?;
-        otlp.set_resource(&resource(server));
-        let (telemetry, spans) = Telemetry::new(settings.setup.clone());
-        let stop = CancellationToken::new();
-        let scope = InstrumentationScope::builder("nerve").with_version(env!("CARGO_PKG_VERSION")).build();
-        let work = ExportTask { otlp, scope, settings, spans, losses: LossReporter::new(report) };
-        let task = tokio::spawn(work.run(stop.clone()));
-        Ok((telemetry, Exporter { task, stop, report }))
-    }
+/// Starts the export. Returns the layer that records spans. Must be called within a runtime.
+///
+/// # Errors
+/// The exporter cannot be configured from the environment.
+pub(super) fn start(
+    server: &str,
+    settings: Settings,
+    report: Report,
+) -> Result<(BoxedLayer, Exporter), String> {
+    let built = Otlp::builder()
+        .with_http()
+        .with_http_client(Transport { limit: settings.timeout })
+        .with_protocol(Protocol::HttpBinary)
+        .with_timeout(settings.timeout)
+        .build();
+    let mut otlp = built.map_err(|error| error.to_string())?;
+    otlp.set_resource(&resource(server));
+    let losses = Arc::new(LossReporter::new(report));
+    let exporter = RuntimeExporter {
+        otlp: Arc::new(otlp),
+        runtime: Handle::current(),
+        // The exporter limits its retries and requests; this limit is a safeguard.
+        limit: 2 * settings.timeout,
+        losses: Arc::clone(&losses),
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(settings.queue)
+        .with_max_export_batch_size(settings.batch)
+        .with_scheduled_delay(settings.delay)
+        .build();
+    let batches = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
+    let provider =
+        SdkTracerProvider::builder().with_sampler(settings.sampler).with_span_processor(batches).build();
+    let scope = InstrumentationScope::builder("nerve").with_version(env!("CARGO_PKG_VERSION")).build();
+    let is_ours = filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET);
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer_with_scope(scope))
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_filter(is_ours.with_max_level_hint(LevelFilter::TRACE));
+    Ok((layer.boxed(), Exporter { provider, losses, report }))
+}
 
+impl Exporter {
     /// Exports the queued spans and stops.
-    pub(super) async fn finish(mut self) {
-        self.stop.cancel();
-        if timeout(FLUSH_TIMEOUT, &mut self.task).await.is_err() {
-            self.task.abort();
-            (self.report)(&format!(
-                "the last traces were lost: not sent within {} s",
-                FLUSH_TIMEOUT.as_secs()
-            ));
+    pub(super) async fn finish(self) {
+        let Exporter { provider, losses, report } = self;
+        // The processor's thread needs the runtime, so this waits in another thread.
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_TIMEOUT)).await;
+        losses.flush();
+        if !matches!(ended, Ok(Ok(()))) {
+            report(&format!("the last traces were lost: not sent within {} s", FLUSH_TIMEOUT.as_secs()));
         }
     }
 }
@@ -81,127 +104,27 @@ fn resource(server: &str) -> Resource {
     if is_named { builder } else { builder.with_service_name("nerve") }.build()
 }
 
-struct ExportTask {
-    otlp: Otlp,
-    scope: InstrumentationScope,
-    settings: Settings,
-    spans: Spans,
-    losses: LossReporter,
-}
-
-impl ExportTask {
-    async fn run(mut self, stop: CancellationToken) {
-        while let Some(batch) = self.batch(&stop).await {
-            self.send(batch).await;
-        }
-        self.losses.flush();
-    }
-
-    /// Collects a batch: until it is full or the delay is over. Returns `None` after the last span.
-    async fn batch(&mut self, stop: &CancellationToken) -> Option<Vec<Span>> {
-        let mut batch = vec![self.next(stop).await?];
-        let until = Instant::now() + self.settings.delay;
-        while batch.len() < self.settings.batch {
-            match timeout_at(until, self.next(stop)).await {
-                Ok(Some(span)) => batch.push(span),
-                Ok(None) | Err(_) => break,
-            }
-        }
-        Some(batch)
-    }
-
-    /// Returns the next span. After `stop` returns the queued spans, then `None`.
-    async fn next(&mut self, stop: &CancellationToken) -> Option<Span> {
-        tokio::select! {
-            // Checks for a stop before any queued span.
-            biased;
-            () = stop.cancelled() => self.spans.close(),
-            span = self.spans.next() => return span,
-        }
-        self.spans.next().await
-    }
-
-    async fn send(&mut self, batch: Vec<Span>) {
-        let count = batch.len() as u64;
-        let batch = batch.into_iter().map(|span| span_data::span(span, &self.scope)).collect();
-        // The exporter limits its retries and requests; this limit is a safeguard.
-        let sent = timeout(2 * self.settings.timeout, self.otlp.export(batch)).await;
-        let problem = match sent {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("the collector timed out".to_string()),
-        };
-        self.losses.record(self.spans.take_lost(), problem.map(|problem| (count, problem)));
-    }
-}
-
-/// Counts lost spans and reports them at intervals.
+/// Exports on a runtime, which nerve's HTTP client needs: the batch processor has a thread without one. Counts lost spans.
 #[derive(Debug)]
-struct LossReporter {
-    report: Report,
-    lost: u64,
-    why: Option<String>,
-    reported_at: Option<Instant>,
+struct RuntimeExporter {
+    otlp: Arc<Otlp>,
+    runtime: Handle,
+    limit: Duration,
+    losses: Arc<LossReporter>,
 }
 
-impl LossReporter {
-    fn new(report: Report) -> LossReporter {
-        LossReporter { report, lost: 0, why: None, reported_at: None }
-    }
-
-    fn record(&mut self, lost: u64, failed: Option<(u64, String)>) {
-        self.lost += lost;
-        if let Some((count, why)) = failed {
-            self.lost += count;
-            self.why = Some(why);
-        }
-        if self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.lost == 0 {
-            return;
-        }
-        let why = self.why.take().unwrap_or_else(|| "the queue was full".to_string());
-        (self.report)(&format!("{} spans were lost: {why}", self.lost));
-        self.lost = 0;
-        self.reported_at = Some(Instant::now());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use nerve_core::telemetry::{SpanKind, TelemetrySetup};
-
-    use super::*;
-
-    /// A stop during an export is noticed before queued spans, which are then sent without delay.
-    #[tokio::test(start_paused = true)]
-    async fn stop_ends_the_batch_delay() {
-        let settings = Settings {
-            setup: TelemetrySetup::default(),
-            batch: 512,
-            delay: Duration::from_secs(5),
-            timeout: Duration::from_secs(10),
+impl SpanExporter for RuntimeExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let (otlp, limit, count) = (Arc::clone(&self.otlp), self.limit, batch.len());
+        let sent = self.runtime.spawn(async move { timeout(limit, otlp.export(batch)).await }).await;
+        let problem = match sent {
+            Ok(Ok(Ok(()))) => return Ok(()),
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(_)) => "the collector timed out".to_string(),
+            Err(_) => "this process ended first".to_string(),
         };
-        // Without `biased`, select! chooses randomly.
-        for _ in 0..20 {
-            let transport = Transport { limit: settings.timeout };
-            let otlp = Otlp::builder().with_http().with_http_client(transport).build().unwrap();
-            let (telemetry, spans) = Telemetry::new(settings.setup.clone());
-            let scope = InstrumentationScope::builder("nerve").build();
-            let losses = LossReporter::new(|_| {});
-            let mut task = ExportTask { otlp, scope, settings: settings.clone(), spans, losses };
-            for _ in 0..3 {
-                telemetry.begin(SpanKind::Internal, None, || "x".into()).end(|_| {});
-            }
-            let (stop, began) = (CancellationToken::new(), Instant::now());
-            stop.cancel();
-            assert_eq!(task.batch(&stop).await.map(|batch| batch.len()), Some(3));
-            assert!(task.batch(&stop).await.is_none());
-            assert_eq!(began.elapsed(), Duration::ZERO);
-        }
+        self.losses.record(count, problem);
+        // Reported, so that the processor does not log each failure.
+        Ok(())
     }
 }

@@ -1,14 +1,23 @@
-//! Exports spans to an OpenTelemetry collector if the feature `otel` is built in and the environment configures one.
+//! Logging, and the export of spans to an OpenTelemetry collector if the feature `otel` is built in and the environment configures
+//! one.
 
 #[cfg(feature = "otel")]
 mod exporter;
-mod settings;
 #[cfg(feature = "otel")]
-mod span_data;
+mod loss_reporter;
+mod settings;
 #[cfg(feature = "otel")]
 mod transport;
 
 use nerve_core::telemetry::Telemetry;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
+
+use self::settings::EnvReader;
+
+/// A part of this process's subscriber.
+pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Reports problems to the user.
 type Report = fn(&str);
@@ -16,51 +25,62 @@ type Report = fn(&str);
 /// Export of this process's spans.
 #[must_use = "`finish` sends the queued spans"]
 pub(crate) struct TraceExport {
-    /// Telemetry handle for the engine.
+    /// Settings for the engine.
     pub(crate) telemetry: Telemetry,
     #[cfg(feature = "otel")]
     exporter: Option<exporter::Exporter>,
 }
 
 impl TraceExport {
-    /// Starts the export configured by the environment: none without a collector. Calls `report` for unsupported settings. Must
-    /// be called within a runtime.
-    pub(crate) fn from_env(server: &str, report: Report) -> TraceExport {
-        let (settings, problems) = settings::read(|name| std::env::var(name).ok());
-        problems.iter().for_each(|problem| report(problem.as_str()));
-        match settings {
-            Some(settings) => TraceExport::start(server, settings, report),
-            None => TraceExport::off(),
+    /// Starts the log and the export configured by the environment: no export without a collector. Calls `report` for unsupported
+    /// settings. Must be called once, within a runtime.
+    pub(crate) fn from_env(server: &str, log: Option<BoxedLayer>, report: Report) -> TraceExport {
+        let mut layers: Vec<BoxedLayer> = log.into_iter().collect();
+        let mut reader = EnvReader::new(|name| std::env::var(name).ok());
+        let export = TraceExport::start(server, &mut reader, &mut layers, report);
+        if !layers.is_empty() {
+            // Fails only if a test has set a subscriber.
+            let _ = tracing_subscriber::registry().with(layers).try_init();
         }
+        reader.problems.iter().for_each(|problem| report(problem));
+        export
     }
 
     #[cfg(feature = "otel")]
-    fn off() -> TraceExport {
-        TraceExport { telemetry: Telemetry::off(), exporter: None }
-    }
-
-    #[cfg(not(feature = "otel"))]
-    fn off() -> TraceExport {
-        TraceExport { telemetry: Telemetry::off() }
-    }
-
-    #[cfg(feature = "otel")]
-    fn start(server: &str, settings: settings::Settings, report: Report) -> TraceExport {
-        match exporter::Exporter::start(server, settings, report) {
-            Ok((telemetry, exporter)) => TraceExport { telemetry, exporter: Some(exporter) },
+    fn start(
+        server: &str,
+        reader: &mut EnvReader<impl Fn(&str) -> Option<String>>,
+        layers: &mut Vec<BoxedLayer>,
+        report: Report,
+    ) -> TraceExport {
+        let Some(settings) = reader.settings() else {
+            return TraceExport { telemetry: Telemetry::default(), exporter: None };
+        };
+        let telemetry = Telemetry { captures_content: settings.captures_content };
+        match exporter::start(server, settings, report) {
+            Ok((layer, exporter)) => {
+                layers.push(layer);
+                TraceExport { telemetry, exporter: Some(exporter) }
+            }
             Err(problem) => {
-                report(&format!("no traces are exported: {problem}"));
-                TraceExport::off()
+                reader.problems.push(format!("no traces are exported: {problem}"));
+                TraceExport { telemetry, exporter: None }
             }
         }
     }
 
     #[cfg(not(feature = "otel"))]
-    fn start(_server: &str, _settings: settings::Settings, report: Report) -> TraceExport {
-        report(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: nerve was built without the feature 'otel'",
-        );
-        TraceExport::off()
+    fn start(
+        _server: &str,
+        reader: &mut EnvReader<impl Fn(&str) -> Option<String>>,
+        _layers: &mut Vec<BoxedLayer>,
+        _report: Report,
+    ) -> TraceExport {
+        if reader.has_collector() {
+            let problem = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: nerve was built without the feature 'otel'";
+            reader.problems.push(problem.to_string());
+        }
+        TraceExport { telemetry: Telemetry::default() }
     }
 
     /// Sends the queued spans, for a few seconds at most.

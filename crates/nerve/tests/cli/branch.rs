@@ -6,6 +6,7 @@ mod concurrency;
 mod directories;
 mod environment;
 mod prune;
+mod requests;
 mod unrecorded;
 
 use std::fs;
@@ -57,11 +58,16 @@ impl Fixture {
 
     /// Creates the node with arguments for the agent.
     fn with_agent_args(args: &str, prepare: impl Fn(&Home, &Path)) -> Fixture {
+        Fixture::start(&[], args, prepare)
+    }
+
+    /// Creates the node on a server with these options.
+    fn start(options: &[&str], args: &str, prepare: impl Fn(&Home, &Path)) -> Fixture {
         let home = Home::new();
         let folder = home.hermetic.work().canonicalize().unwrap().join("project");
         put(&folder, "file", "old\n");
         prepare(&home, &folder);
-        home.ok(&["server", "start"]);
+        home.ok(&[&["server", "start"], options].concat());
         let claude = agent(&home, "claude", args);
         let cwd = folder.to_str().unwrap();
         home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--cwd", cwd]);
@@ -283,9 +289,6 @@ fn invalid_sources_and_targets_explain_what_to_do() {
         .assert_stderr(2, &["is not empty", "--to"]);
     let inside = fixture.folder().join("inside");
     fixture.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).assert_stderr(2, &["it is inside"]);
-    fixture
-        .branch(&["x", "--at", "1", "-s", "tcp://127.0.0.1:1"])
-        .assert_stderr(2, &["on the machine of the recording"]);
     let meta = Meta::path_of(&fixture.recording);
     let whole = text(meta.clone());
     fs::write(&meta, "{").unwrap();

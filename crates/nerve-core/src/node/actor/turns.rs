@@ -85,7 +85,8 @@ impl<B: Backend> Actor<B> {
         };
         self.turns = number;
         if let Some(proxy) = &self.spec.proxy {
-            proxy.begin_turn(number, call.as_ref().and_then(|call| call.spend.clone()));
+            let spend = call.as_ref().and_then(|call| call.spend.clone());
+            proxy.begin_turn(number, spend, prompt.trace.clone());
         }
         // Programs that draw no composer and have no parser answer in plain rows.
         let parser = prompt.parser.unwrap_or(self.spec.parser);

@@ -9,7 +9,6 @@ use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
 use nerve_core::proxy::{Proxies, ProxyKind, ProxySpec};
-use nerve_core::telemetry::Telemetry;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::wait_until_async;
 use serde_json::Value;
@@ -34,11 +33,6 @@ pub(crate) struct ProxyHarness {
 
 impl ProxyHarness {
     pub(crate) async fn new() -> ProxyHarness {
-        ProxyHarness::with_telemetry(Telemetry::off()).await
-    }
-
-    /// Like [`ProxyHarness::new`], with spans sent to `telemetry`.
-    pub(crate) async fn with_telemetry(telemetry: Telemetry) -> ProxyHarness {
         let folder = tempfile::tempdir().unwrap();
         let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -59,7 +53,6 @@ impl ProxyHarness {
                 proxies: Proxies { folder: Some(at("proxies")), ..Proxies::default() },
                 ..FactoryConfig::default()
             },
-            telemetry,
             ..EngineConfig::default()
         });
         let events = engine.subscribe();

@@ -9,5 +9,6 @@ mod limits;
 mod memory;
 mod metrics;
 mod resources;
+mod snapshots;
 mod socket;
 mod tls;

@@ -4,14 +4,19 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use anyhow::Result;
+use nerve_core::branches::{
+    At, BranchOptions, Instruction, Origin, Wait, create_branch, missing_note, plan_branch,
+};
+use nerve_server::paths::ServerPaths;
 use nerve_view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::target::AttachTarget;
-use crate::cmd::branch::{At, BranchOptions, Origin, Wait, conversation_difference, plan_branch, run};
-use crate::exit::Failure;
-use crate::out;
+use crate::cmd::branch::LocalServer;
+use crate::cmd::server;
+use crate::exit::{Failure, USAGE};
+use crate::{out, trace};
 
 /// Reason why an unrecorded program cannot be branched from.
 pub(super) const NOTHING_KEPT: &str = "the session is not recorded: see --out-file of 'nerve record'";
@@ -184,14 +189,28 @@ async fn create(
 ) -> Result<BranchEvent> {
     let at = submission.snapshot.map_or(At::End, At::Snapshot);
     let server = std::env::var("NERVE_SERVER").unwrap_or_default();
+    if server::is_remote(&server) {
+        let message =
+            format!("cannot branch on {server}: branches are created on the machine of the recording");
+        return Err(Failure::new(USAGE, message).hint("select a local server with --server").into());
+    }
     progress("reading the session to branch from");
     let planned = tokio::task::spawn_blocking(move || {
         let origin = Origin::read(&file).or_else(|error| saved_origin.ok_or(error))?;
-        plan_branch(&origin, at, BranchOptions { server, ..BranchOptions::default() })
+        let options = BranchOptions { server, ..BranchOptions::default() };
+        plan_branch(&origin, at, options, &ServerPaths::from_env().data_dirs())
     });
-    let made = run(planned.await??, &submission.text, Wait::Delivered, progress).await?;
-    let conversation = conversation_difference(&made.plan);
-    let missing_note = made.inherited.missing_note().map(|missing_note| format!("; it is {missing_note}"));
+    let plan = planned.await??;
+    let instruction = Instruction {
+        traceparent: trace::parent(),
+        tracestate: trace::state(),
+        ..Instruction::new(&submission.text, Wait::Delivered)?
+    };
+    let server = LocalServer::connect_or_start(&plan.server, progress).await?;
+    let made = create_branch(&server, plan, &instruction, progress).await?;
+    let conversation = made.plan.conversation_difference();
+    let missing_note =
+        missing_note(&made.inherited.missing).map(|missing_note| format!("; it is {missing_note}"));
     let (server, session) = (made.plan.server.clone(), made.plan.session.clone());
     let target = AttachTarget { target: made.node, server, session };
     let missing = match made.left_out.len() {

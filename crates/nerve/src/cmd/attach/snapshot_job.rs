@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nerve_core::error::EngineError;
+use nerve_core::snapshots::{SnapshotOptions, SnapshotOutcome, SnapshotTarget, take_snapshot};
 use nerve_host::registry::Entry;
-use nerve_record::files::FileSnapshot;
+use nerve_record::files::{FileSnapshot, FileStore};
+use nerve_server::paths::ServerPaths;
 use tokio::sync::oneshot;
 
 use super::branch_job::one_line;
-use crate::cli::snapshot::TakeArgs;
-use crate::cmd::snapshot::{SnapshotOutcome, take_snapshot};
 use crate::exit::Failure;
 use crate::out;
 
@@ -45,12 +46,12 @@ impl SnapshotJob {
         if self.running.is_some() {
             return Err("a snapshot is being taken: wait for it".into());
         }
-        let args = TakeArgs::of_session(host.id.clone());
+        let host = host.id.clone();
         let (sender, result) = oneshot::channel();
         let cancelled = Arc::<AtomicBool>::default();
         let cancel_flag = Arc::clone(&cancelled);
         // Runs on its own thread: the runtime would wait for its blocking threads at shutdown.
-        let work = move || drop(sender.send(take(&args, &cancel_flag)));
+        let work = move || drop(sender.send(take(&host, &cancel_flag)));
         let begun = thread::Builder::new().name("snapshot".into()).spawn(work);
         begun.map_err(|error| format!("the snapshot failed: no thread can be started: {error}"))?;
         // A signal that ends the viewer also ends the job.
@@ -100,11 +101,16 @@ fn report(result: SnapshotResult) {
     }
 }
 
-fn take(args: &TakeArgs, cancelled: &AtomicBool) -> SnapshotResult {
-    match take_snapshot(args, Some(cancelled)) {
+fn take(host: &str, cancelled: &AtomicBool) -> SnapshotResult {
+    let dirs = ServerPaths::from_env().data_dirs();
+    let taken = SnapshotTarget::find(&dirs.hosts, host).and_then(|target| {
+        let store = FileStore::new(&dirs.snapshots);
+        take_snapshot(target, &SnapshotOptions::default(), &store, Some(cancelled))
+    });
+    match taken {
         Ok(SnapshotOutcome { key, files, note_error, .. }) => describe(key.id(), files, note_error),
         Err(error) => {
-            let why = one_line(for_key_binding(Failure::from_error(&error)));
+            let why = one_line(for_key_binding(Failure::from(error)));
             Err(format!("the snapshot failed: {why}"))
         }
     }
@@ -112,12 +118,12 @@ fn take(args: &TakeArgs, cancelled: &AtomicBool) -> SnapshotResult {
 
 fn describe(
     id: u64,
-    files: Result<Option<FileSnapshot>, Failure>,
+    files: Result<Option<FileSnapshot>, EngineError>,
     unnoted: Option<String>,
 ) -> SnapshotResult {
     let left_out = match files {
         Ok(taken) => taken.map(|taken| taken.left_out).unwrap_or_default(),
-        Err(failure) => return Err(one_line(for_key_binding(failure))),
+        Err(error) => return Err(one_line(for_key_binding(Failure::from(error)))),
     };
     let mut result = format!("snapshot {id} taken");
     if let Some(first) = left_out.first() {
@@ -142,10 +148,10 @@ fn for_key_binding(failure: Failure) -> Failure {
 mod tests {
     use std::path::PathBuf;
 
+    use nerve_core::error::ErrorKind;
     use nerve_record::snapshots::FilesRef;
 
     use super::*;
-    use crate::exit::FAILED;
 
     #[test]
     fn result_is_one_line() {
@@ -160,9 +166,9 @@ mod tests {
             result(kept(&["a: a socket", "b: a socket"]), Some("cannot note it")),
             Ok("snapshot 4 taken; 2 not kept: a: a socket; cannot note it".into())
         );
-        let failure = Failure::new(FAILED, "snapshot 4 is\n without files").hint("raise --limit");
+        let error = EngineError::new(ErrorKind::Process, "snapshot 4 is\n without files");
         assert_eq!(
-            result(Err(failure), None),
+            result(Err(error.hint("raise --limit")), None),
             Err("snapshot 4 is without files; with 'nerve snapshot': raise --limit".into())
         );
     }

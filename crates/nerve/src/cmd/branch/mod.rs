@@ -1,29 +1,25 @@
-//! `nerve branch`: continues from a snapshot of a recorded session in a new node. Also used by the viewer.
-//!
-//! [`plan_branch`] plans without side effects; [`run()`] executes the plan. Neither writes to the terminal.
+//! `nerve branch`: arguments and output. The viewer also creates branches, on a [`LocalServer`].
 
-mod environment;
-mod files;
-mod origin;
-mod plan;
+mod local_server;
 mod report;
-mod restore;
-mod run;
-mod start;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nerve_api::reply::BranchCreated;
+use nerve_api::request::{CreateBranch, Seconds};
+use nerve_core::branches::{
+    At, BranchOptions, Instruction, NodeOverrides, Origin, Wait, create_branch, plan_branch, preview_branch,
+};
+use nerve_server::paths::ServerPaths;
 
-pub(crate) use self::environment::NodeOverrides;
-pub(crate) use self::origin::Origin;
-pub(crate) use self::plan::{At, BranchOptions, plan_branch};
-pub(crate) use self::report::conversation_difference;
-pub(crate) use self::run::{Wait, run};
+pub(crate) use self::local_server::LocalServer;
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
 use crate::cmd::node::{execute, proxy};
-use crate::cmd::{prompt, recording};
+use crate::cmd::{prompt, recording, server};
 use crate::exit::{Failure, USAGE};
-use crate::out;
+use crate::{out, trace};
 
 /// Runs the command.
 pub(crate) async fn command(args: BranchArgs) -> Result<()> {
@@ -40,7 +36,24 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
     let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
-    let origin = Origin::read(&origin::resolve_file(recording)?)?;
+    if server::is_remote(&args.server.server) {
+        let recording = recording.map(str::to_string);
+        return remote(args, recording, text).await;
+    }
+    let dirs = ServerPaths::from_env().data_dirs();
+    let origin = match recording {
+        Some(name) => Origin::find(name, &dirs)?,
+        None => Origin::of_recording(&recording::find_named(None)?)?,
+    };
+    let wait = match args.no_wait {
+        true => Wait::Delivered,
+        false => Wait::Answer(args.timeout.map(|timeout| timeout.0)),
+    };
+    let instruction = Instruction {
+        traceparent: trace::parent(),
+        tracestate: trace::state(),
+        ..Instruction::new(&text, wait)?
+    };
     let options = BranchOptions {
         node: args.node,
         to: args.to,
@@ -56,20 +69,60 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     };
     let at = At::parse(&args.at, &origin)?;
     // Planning reads transcripts, which can be large, and runs git.
-    let plan = tokio::task::spawn_blocking(move || plan_branch(&origin, at, options)).await??;
+    let plan = tokio::task::spawn_blocking(move || plan_branch(&origin, at, options, &dirs)).await??;
     let json = args.server.json;
     if args.dry_run {
-        let (name, inherited) = run::preview(&plan).await?;
+        let server = LocalServer::connect(&plan.server).await.ok();
+        let (name, inherited) = preview_branch(server.as_ref(), &plan).await?;
         return report::print_plan(&plan, (&name, inherited.as_ref()), &text, json);
     }
     if !json {
         report::print_notes(&plan);
     }
-    let wait = match args.no_wait {
-        true => Wait::Delivered,
-        false => Wait::Answer(args.timeout.map(|timeout| timeout.0)),
+    let work = async {
+        let server = LocalServer::connect_or_start(&plan.server, &mut |_| {}).await?;
+        anyhow::Ok(create_branch(&server, plan, &instruction, &mut |_| {}).await?)
     };
-    let result = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
-    report::print_result(&result, json)?;
-    result.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
+    finish(out::progress("branching", work).await?.reply(), json)
+}
+
+/// Creates the branch on the machine of a remote server.
+async fn remote(args: BranchArgs, recording: Option<String>, text: String) -> Result<()> {
+    let Some(recording) = recording else {
+        let message = "no recording: the newest one on another machine is not known";
+        return Err(Failure::new(USAGE, message).hint("name it: nerve branch RECORDING INSTRUCTION").into());
+    };
+    let path = |path: Option<PathBuf>| path.as_deref().map(Path::display).map(|path| path.to_string());
+    let request = CreateBranch {
+        recording: Some(recording),
+        at: Some(args.at),
+        target_id: args.node,
+        session_id: args.session,
+        to: path(args.to),
+        in_place: args.in_place,
+        dir: path(args.dir),
+        env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
+        proxy: proxy::proxy_params(args.proxy)?,
+        no_proxy: args.no_proxy,
+        wait: !args.no_wait,
+        timeout: args.timeout.map(|timeout| Seconds::from(timeout.0)),
+        dry_run: args.dry_run,
+        traceparent: trace::parent(),
+        tracestate: trace::state(),
+        ..CreateBranch::new(text)
+    };
+    let client = server::connect(&args.server.server).await?;
+    let branch = out::progress("branching", client.request(&request)).await?;
+    client.take_warnings().iter().for_each(out::warning);
+    if branch.dry_run {
+        // The plan is about files on the other machine.
+        return out::json(&serde_json::to_value(branch)?);
+    }
+    finish(branch, args.server.json)
+}
+
+/// Prints a branch. Fails if its first turn failed.
+fn finish(branch: BranchCreated, json: bool) -> Result<()> {
+    report::print_result(&branch, json)?;
+    branch.response.as_ref().map_or(Ok(()), execute::check)
 }

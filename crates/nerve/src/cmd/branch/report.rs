@@ -1,15 +1,9 @@
 //! Prints a branch as text or JSON.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use nerve_core::fork::branch::Conversation;
-use serde_json::{Value, json};
+use nerve_api::reply::BranchCreated;
+use nerve_core::branches::{Files, InheritedSettings, Plan, missing_note};
 
-use super::environment::InheritedSettings;
-use super::files::Files;
-use super::plan::Plan;
-use super::run::BranchResult;
 use crate::cmd::node::execute;
 use crate::out;
 
@@ -21,10 +15,9 @@ pub(super) fn print_plan(
     as_json: bool,
 ) -> Result<()> {
     if as_json {
-        let mut data = data(plan, node, inherited);
-        data["dry_run"] = true.into();
-        data["instruction"] = instruction.into();
-        return out::json(&data);
+        let plan = plan.reply(node, inherited);
+        let data = BranchCreated { dry_run: true, instruction: Some(instruction.to_string()), ..plan };
+        return out::json(&serde_json::to_value(data)?);
     }
     let (from, to) = files(plan);
     out::fields(&[
@@ -32,7 +25,7 @@ pub(super) fn print_plan(
         ("snapshot", snapshot(plan)),
         ("files from", from),
         ("files to", to),
-        ("conversation", conversation(plan)),
+        ("conversation", plan.conversation_text()),
         ("command", out::sanitize(&shell_words::join(&plan.branch.command))),
         ("directory", plan.cwd.display().to_string()),
         ("environment", environment(plan, inherited)),
@@ -44,7 +37,7 @@ pub(super) fn print_plan(
 
 /// Prints notes on conversation and files that differ from the snapshot.
 pub(super) fn print_notes(plan: &Plan) {
-    if let Some(conversation) = conversation_difference(plan) {
+    if let Some(conversation) = plan.conversation_difference() {
         out::note(format_args!("conversation: {conversation}"));
     }
     if matches!(plan.files, Files::InPlace) {
@@ -52,88 +45,26 @@ pub(super) fn print_notes(plan: &Plan) {
     }
 }
 
-/// Describes the new node's conversation unless it ends exactly at the snapshot.
-pub(crate) fn conversation_difference(plan: &Plan) -> Option<String> {
-    let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. } | Conversation::Imported { .. });
-    (!is_cut).then(|| conversation(plan))
-}
-
 /// Prints the result.
-pub(super) fn print_result(result: &BranchResult, as_json: bool) -> Result<()> {
-    let BranchResult { plan, node, inherited, left_out, git, answer } = result;
+pub(super) fn print_result(branch: &BranchCreated, as_json: bool) -> Result<()> {
     if as_json {
-        let mut data = data(plan, node, Some(inherited));
-        data["git_branch"] = json!(git);
-        data["left_out"] = json!(left_out);
-        if let Some(answer) = answer {
-            data["response"] = serde_json::to_value(&answer.response)?;
-        }
-        return out::json(&data);
+        return out::json(&serde_json::to_value(branch)?);
     }
-    for what in left_out {
+    for what in &branch.left_out {
         out::warning(format_args!("not restored: {what}"));
     }
-    if let Some(missing) = inherited.missing_note() {
+    let node = &branch.node_id;
+    if let Some(missing) = branch.environment.missing.as_deref().and_then(missing_note) {
         out::note(format_args!("node '{node}' runs {missing}"));
     }
-    match answer {
+    match &branch.response {
         None => out::line(node),
-        Some(answer) => {
-            let on = git.as_ref().map(|git| format!(", on branch '{git}'")).unwrap_or_default();
-            out::note(format_args!("node '{node}' works in {}{on}", plan.cwd.display()));
-            execute::print(answer, false)
+        Some(response) => {
+            let on = branch.git_branch.as_ref().map(|git| format!(", on branch '{git}'")).unwrap_or_default();
+            out::note(format_args!("node '{node}' works in {}{on}", branch.cwd));
+            execute::print_response(response)
         }
     }
-}
-
-fn data(plan: &Plan, node: &str, inherited: Option<&InheritedSettings>) -> Value {
-    let (kind, why) = match &plan.branch.conversation {
-        Conversation::Cut { .. } | Conversation::Imported { .. } => ("cut", None),
-        Conversation::Whole { .. } => ("whole", None),
-        Conversation::New(why) => ("new", Some(why)),
-    };
-    let mut talk = json!({ "kind": kind, "about": conversation(plan), "why": why });
-    if let Conversation::Cut { from, to, turns, of } = &plan.branch.conversation {
-        talk["from"] = json!(from);
-        talk["to"] = json!(to);
-        talk["turns"] = json!(turns);
-        talk["of"] = json!(of);
-    }
-    if let Conversation::Imported { from, to, turns, of } = &plan.branch.conversation {
-        talk["from"] = json!(from);
-        talk["to"] = json!(to);
-        talk["turns"] = json!(turns);
-        talk["of"] = json!(of);
-    }
-    let files = match &plan.files {
-        Files::InPlace => Value::Null,
-        Files::Restored { files, to, .. } => json!({
-            "provider": files.provider, "source": files.source, "reference": files.reference, "to": to,
-        }),
-    };
-    let snapshot = plan.snapshot.as_ref();
-    json!({
-        "recording": plan.is_recorded.then_some(&plan.recording),
-        "snapshot": snapshot.map(|line| json!({
-            "id": line.id, "label": line.label, "ts_ns": line.ts_ns, "anchor_byte": line.anchor_byte,
-        })),
-        "files": files,
-        "conversation": talk,
-        "command": plan.branch.command,
-        "cwd": plan.cwd,
-        "node_id": node,
-        "session_id": plan.session,
-        "server": plan.server,
-        "environment": {
-            "given": plan.overrides.env.keys().collect::<Vec<_>>(),
-            "taken_over": inherited.map(|inherited| &inherited.env),
-            "missing": inherited.map(|inherited| &inherited.missing),
-        },
-        "proxy": match &plan.overrides.proxy {
-            Some(_) => Some("given"),
-            None => inherited.and_then(|inherited| inherited.proxy.as_deref()),
-        },
-    })
 }
 
 fn recording(plan: &Plan) -> String {
@@ -168,27 +99,6 @@ fn files(plan: &Plan) -> (String, String) {
     }
 }
 
-/// Describes the new node's conversation.
-fn conversation(plan: &Plan) -> String {
-    match &plan.branch.conversation {
-        Conversation::Cut { turns, of, from, to } => {
-            let path = |path: &PathBuf| path.display().to_string();
-            format!("{}: {} copied to {}", turn_count(*turns, *of), path(from), path(to))
-        }
-        Conversation::Imported { turns, of, from, to } => {
-            format!("{}: {from} imported as {to}", turn_count(*turns, *of))
-        }
-        Conversation::Whole { id } => {
-            let later = match plan.snapshot.as_ref().is_some_and(|line| line.kind != "end") {
-                true => ", including those after the snapshot: this agent's conversations cannot be cut",
-                false => "",
-            };
-            format!("a fork of {id} with all its messages{later}")
-        }
-        Conversation::New(why) => format!("a new one: {why}"),
-    }
-}
-
 /// Describes the node's variables without their values.
 fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
     let mut parts = Vec::new();
@@ -204,7 +114,7 @@ fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
             if let Some(source) = inherited.inherit.as_ref().filter(|_| !inherited.env.is_empty()) {
                 parts.push(format!("{} from node '{}'", inherited.env.join(", "), source.node_id));
             }
-            parts.extend(inherited.missing_note());
+            parts.extend(missing_note(&inherited.missing));
         }
     }
     if parts.is_empty() { "the server's".to_string() } else { format!("the server's; {}", parts.join("; ")) }
@@ -218,9 +128,4 @@ fn proxy(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
         (None, None) if plan.overrides.no_proxy => "none, as requested".to_string(),
         (None, None) => String::new(),
     }
-}
-
-fn turn_count(turns: u64, of: u64) -> String {
-    let some = if turns == of { "all" } else { "the first" };
-    format!("{some} {turns} of {of} turns")
 }

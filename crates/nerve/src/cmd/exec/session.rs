@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
+use nerve_core::recordings;
 use nerve_host::connection::Connection;
 use nerve_host::registry::{Entry, canonical_path, entries};
 use nerve_host::{CONTROL, UNRECORDED};
 use nerve_record::store::Store;
 use nerve_server::paths::ServerPaths;
-
-use crate::cmd::recording::find_by_id;
 
 /// Time limit for the session's host to answer.
 const GREETING: Duration = Duration::from_secs(2);
@@ -22,9 +21,9 @@ const GREETING: Duration = Duration::from_secs(2);
 /// There is no session of this name.
 pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
     if let Some(named) = named {
-        return match find_by_id(named) {
+        return match recordings::find_by_id(&paths.recordings(), named) {
             Ok(path) => Ok(Some(canonical_path(&path))),
-            Err(error) => unrecorded(named, paths).map(Some).ok_or(error),
+            Err(error) => Ok(Some(recordings::find_unrecorded(&paths.hosts(), named).ok_or(error)?)),
         };
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -34,25 +33,6 @@ pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Opti
     let around = around.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(stands));
     let by_session = || Store::new(paths.recordings()).find(&variable("NERVE_SESSION_ID")?).ok();
     Ok(around.or_else(by_session).map(|path| canonical_path(&path)))
-}
-
-/// Finds a running unrecorded session by its id or a unique prefix.
-fn unrecorded(named: &str, paths: &ServerPaths) -> Option<PathBuf> {
-    let running = unrecorded_ones(&entries(&paths.hosts()));
-    let is_it = |entry: &&Entry| entry.session_id == named || entry.id == named;
-    let begins = |entry: &&Entry| !named.is_empty() && entry.session_id.starts_with(named);
-    let exactly = running.iter().find(is_it);
-    let found = exactly.or_else(|| {
-        let mut found = running.iter().filter(begins);
-        found.next().filter(|_| found.next().is_none())
-    });
-    found.and_then(|entry| entry.unrecorded.clone())
-}
-
-/// Returns the running unrecorded sessions, newest first.
-pub(crate) fn unrecorded_ones(hosts: &[Entry]) -> Vec<Entry> {
-    let runs = |entry: &&Entry| entry.unrecorded.is_some() && entry.is_alive();
-    hosts.iter().rev().filter(runs).cloned().collect()
 }
 
 /// Returns the running host of the session with this file.

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
+use nerve_core::error::ErrorKind;
+use nerve_core::recordings;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
@@ -96,10 +98,10 @@ fn from_id(path: &Path) -> Result<Input> {
             .hint("list the recordings: nerve recordings list")
     };
     let id = path.to_str().filter(|id| !id.contains(['/', '.'])).ok_or_else(missing)?;
-    match recording::find_by_id(id) {
+    match recordings::find_by_id(&ServerPaths::from_env().recordings(), id) {
         Ok(found) => from_recording(&found),
-        Err(error) if Failure::from_error(&error).code == NOT_FOUND => Err(missing().into()),
-        Err(error) => Err(error),
+        Err(error) if error.kind == ErrorKind::NotFound => Err(missing().into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -65,14 +65,19 @@ pub(crate) fn print(data: &Turn, as_json: bool) -> Result<()> {
     if as_json {
         return out::json(&serde_json::to_value(data)?);
     }
-    if !data.response.text.is_empty() {
-        return out::text(&data.response.text);
+    print_response(&data.response)
+}
+
+/// Prints the text of a response, or its sections if it has none.
+pub(crate) fn print_response(response: &TurnResponse) -> Result<()> {
+    if !response.text.is_empty() {
+        return out::text(&response.text);
     }
     let is_shown = |section: &&ResponseSection| {
         section.kind != SectionKind::Error
             && !(section.kind == SectionKind::Text && section.content.is_empty())
     };
-    for section in data.response.sections.iter().filter(is_shown) {
+    for section in response.sections.iter().filter(is_shown) {
         let tool = section.metadata.get("tool").and_then(|tool| tool.as_str()).unwrap_or_default();
         let head = format!("[{}{}{tool}]", section.kind, if tool.is_empty() { "" } else { " " });
         out::text(format!("{head} {}", section.content).trim_end())?;

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use nerve_core::branches::BranchFolders;
 use nerve_record::ahr::repair as write_repaired;
 use nerve_record::library::{Reason, RecordingInfo, Retention, list as list_stored, remove, select_expired};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
 use nerve_record::store::EXTENSION;
+use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
-use super::branches::{self, BranchFolders};
+use super::branches::{self, outcome_json, outcome_line};
 use super::{find, format, store, unreadable};
 use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
 use crate::out;
@@ -85,7 +87,12 @@ fn prune(args: &PruneArgs) -> Result<()> {
     }
     let bytes: u64 = removed.iter().map(|(info, _)| info.bytes).sum();
     let paths = removed.iter().map(|(info, _)| info.path.clone()).collect();
-    let outcomes = BranchFolders::scan().prune(&paths, args.branches, args.force, args.dry_run);
+    let outcomes = BranchFolders::scan(&ServerPaths::from_env().data_dirs()).prune(
+        &paths,
+        args.branches,
+        args.force,
+        args.dry_run,
+    );
     if args.json {
         let removed: Vec<Value> = removed
             .iter()
@@ -93,7 +100,7 @@ fn prune(args: &PruneArgs) -> Result<()> {
                 json!({"id": info.id, "path": info.path, "bytes": info.bytes, "reason": reason_name(*reason)})
             })
             .collect();
-        let branches: Vec<Value> = outcomes.iter().map(branches::PruneOutcome::json).collect();
+        let branches: Vec<Value> = outcomes.iter().map(outcome_json).collect();
         return out::json(
             &json!({"removed": removed, "bytes": bytes, "branches": branches, "dry_run": args.dry_run}),
         );
@@ -101,7 +108,7 @@ fn prune(args: &PruneArgs) -> Result<()> {
     for (info, reason) in &removed {
         out::line(format_args!("{}  {}  {}", info.id, format::size(info.bytes), reason_name(*reason)))?;
     }
-    for line in outcomes.iter().filter_map(|outcome| outcome.line(args.dry_run)) {
+    for line in outcomes.iter().filter_map(|outcome| outcome_line(outcome, args.dry_run)) {
         out::line(line)?;
     }
     if outcomes.iter().any(|outcome| outcome.is_orphaned) && !args.force {

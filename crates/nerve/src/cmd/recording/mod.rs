@@ -18,16 +18,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_record::ahr::{AhrError, DamagedRange, Part, Reader};
+use nerve_core::recordings;
+use nerve_record::ahr::{AhrError, DamagedRange};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
-use nerve_record::store::{Store, StoreError, id_of, suggest_ids};
+use nerve_record::store::{Store, StoreError};
 use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
 
 use crate::cli::recording::RecordingArg;
-use crate::exit::{BrokenPipe, FAILED, Failure, NOT_FOUND, USAGE};
+use crate::exit::BrokenPipe;
 use crate::out;
 
 pub(crate) use export::{branch_points, export};
@@ -51,78 +52,21 @@ fn find(source: &RecordingArg) -> Result<PathBuf> {
 
 /// Finds a recording by file name, id or id prefix; the newest if `name` is `None`.
 pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
-    let store = store();
+    let root = ServerPaths::from_env().recordings();
     let Some(name) = name else {
-        let newest = store.all().into_iter().next().ok_or_else(|| {
-            let message = format!("no recordings in {}", store.root().display());
-            Failure::new(NOT_FOUND, message)
-                .hint("give a file, or record one: nerve record --out-file -- CMD")
-        })?;
+        let newest = recordings::newest(&root)?;
         out::note(format_args!("newest recording: {}", newest.display()));
         return Ok(newest);
     };
-    store.find(name).or_else(|error| {
-        // A file with another extension, unless the name is an ambiguous id prefix.
-        let file = PathBuf::from(name);
-        if !matches!(error, StoreError::Ambiguous { .. }) && file.exists() {
-            Ok(file)
-        } else {
-            Err(lookup_failure(error))
-        }
-    })
+    Ok(recordings::find(&root, name)?)
 }
 
 /// Returns true if `word` names one or more existing recordings: a file, an id or an id prefix.
 pub(crate) fn is_recording(word: &str) -> bool {
     match store().find(word) {
         Ok(_) | Err(StoreError::Ambiguous { .. }) => true,
-        Err(_) => Path::new(word).is_file() && check(Path::new(word)).is_ok(),
+        Err(_) => Path::new(word).is_file() && recordings::check(Path::new(word)).is_ok(),
     }
-}
-
-/// Finds a recording by id or unique id prefix.
-pub(crate) fn find_by_id(id: &str) -> Result<PathBuf> {
-    store().find(id).map_err(lookup_failure)
-}
-
-/// Checks that a file contains a recording or is being recorded. Without the check an empty or foreign file would look
-/// like an empty session.
-///
-/// # Errors
-/// The file is empty or contains no block of a recording.
-pub(crate) fn check(recording: &Path) -> Result<()> {
-    let mut reader = Reader::open(recording).map_err(unreadable)?;
-    let mut lost = None;
-    loop {
-        match reader.next().map_err(unreadable)? {
-            Some(Part::Block(_)) => return Ok(()),
-            Some(Part::Lost(stretch)) => lost = lost.or(Some(stretch)),
-            None => break,
-        }
-    }
-    let path = recording.display();
-    let message = match lost {
-        _ if is_live(recording) => return Ok(()),
-        None => format!("recording {path} is empty"),
-        Some(lost) if lost.tail => format!("recording {path} is unreadable: {}", lost.reason),
-        Some(_) => format!("{path} is not a recording: it contains no block"),
-    };
-    Err(Failure::new(FAILED, message).hint("list the recordings: nerve recordings list").into())
-}
-
-fn lookup_failure(error: StoreError) -> anyhow::Error {
-    let code = match error {
-        StoreError::NotFound { .. } => NOT_FOUND,
-        StoreError::Ambiguous { .. } | StoreError::Id { .. } => USAGE,
-        StoreError::Io { .. } => FAILED,
-    };
-    let hint = match &error {
-        StoreError::Ambiguous { what, paths } => {
-            suggest_ids(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
-        }
-        _ => "list the recordings: nerve recordings list".to_string(),
-    };
-    Failure::new(code, error.to_string()).hint(hint).into()
 }
 
 /// Loads the metadata next to a recording. Warns and returns the default if it cannot be read.
@@ -185,11 +129,7 @@ fn export_failure(error: ExportError) -> anyhow::Error {
 }
 
 pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
-    let code = match &error {
-        AhrError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
-        _ => FAILED,
-    };
-    Failure::new(code, error.to_string()).into()
+    recordings::unreadable(error).into()
 }
 
 /// Converts a write error; a closed standard output becomes [`BrokenPipe`].

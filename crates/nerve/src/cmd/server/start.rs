@@ -22,13 +22,13 @@ use nerve_server::daemon::addresses;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
 use serde_json::{Value, json};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use super::listen;
 use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
-use crate::telemetry::TraceExport;
+use crate::telemetry::{BoxedLayer, TraceExport};
 
 /// Log size in bytes above which a starting server rotates the log. One old log is kept.
 const MAX_LOG: u64 = 4 * 1024 * 1024;
@@ -91,7 +91,9 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
 pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     remove_token_from_env()?;
     let paths = ServerPaths::from_env();
-    log_to_stderr(!args.daemon);
+    let log = log_to_stderr(!args.daemon);
+    let trace_export =
+        TraceExport::from_env(&args.name.get(), Some(log), |problem| tracing::warn!("{problem}"));
     let mut config = listen::config(args.name.get(), paths.clone(), &args.listen)?;
     if !args.daemon {
         listen::warn(&config, &args.listen);
@@ -111,7 +113,6 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         }
         Err(error) => return Err(error.into()),
     };
-    let trace_export = TraceExport::from_env(&config.name, |problem| tracing::warn!("{problem}"));
     let program = crate::current_exe::path()?;
     let claimed = paths.claim_hosts(&config.name);
     let hosts = match claimed {
@@ -136,7 +137,8 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         sessions_file: Some(paths.sessions_file()),
         conversations: Some(paths.conversations()),
         results_dir: Some(paths.results()),
-        telemetry: trace_export.telemetry.clone(),
+        data_dirs: Some(paths.data_dirs()),
+        telemetry: trace_export.telemetry,
     });
     engine.adopt();
     engine.resume_interrupted();
@@ -164,11 +166,13 @@ fn remove_token_from_env() -> Result<()> {
     Err(error).with_context(|| format!("cannot restart without {TOKEN} in the environment: unset it"))
 }
 
-fn log_to_stderr(with_colors: bool) {
+/// Returns the log of this process.
+fn log_to_stderr(with_colors: bool) -> BoxedLayer {
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("info,rmcp=error"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    let _ = if with_colors { log.try_init() } else { log.with_ansi(false).try_init() };
+    let log = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let log = if with_colors { log } else { log.with_ansi(false) };
+    log.with_filter(filter).boxed()
 }
 
 /// Opens the log for appending. Returns the file and its length.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nerve_core::recordings;
 use nerve_host::registry::{Entry, entries};
 use nerve_host::{EXECUTION, OF};
 use nerve_record::executions::{self, ExecutionLine, Executions};
@@ -99,7 +100,7 @@ pub(crate) fn find(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result
     if let Some(found) = running(id, &hosts) {
         return Ok(found);
     }
-    let unrecorded = session::unrecorded_ones(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
+    let unrecorded = recordings::unrecorded(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
     let mut recordings = unrecorded.chain(Store::new(paths.recordings()).all());
     let Some(found) = recordings.find_map(|recording| recorded(id, recording, &hosts)) else {
         return Err(not_found(id, None).into());

@@ -11,7 +11,7 @@ use super::{Fixture, git, put};
 
 impl Fixture {
     /// Creates a branch from the first snapshot and ends its node.
-    fn ended_branch(&self) -> PathBuf {
+    pub(super) fn ended_branch(&self) -> PathBuf {
         let made = self.branch_json(&["RECALL", "--at", "one"]);
         self.end_node(made["node_id"].as_str().unwrap());
         made["cwd"].as_str().unwrap().into()

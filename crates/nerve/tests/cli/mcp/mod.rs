@@ -103,7 +103,7 @@ fn legacy_tools_need_a_flag_and_name_replacements() {
     assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool"), "{unknown}");
     let mut mcp = StdioClient::ready(&home, &["--legacy-tools"]);
     let listed = mcp.request("tools/list", json!({}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 15, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 20, "{listed}");
     let warned = |result: &Value, instead: &str| {
         assert_ne!(result["isError"], true, "{result}");
         assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
@@ -141,6 +141,28 @@ fn graph_run_returns_results_even_if_it_fails() {
 }
 
 #[test]
+fn snapshot_tools_take_list_and_restore() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = StdioClient::ready(&home, &[]);
+    let folder = home.hermetic.work().canonicalize().unwrap().join("project");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), "old").unwrap();
+    mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "cwd": folder}));
+    let taken = mcp.ok("nerve_take_snapshot", json!({"node_id": "sh", "label": "first"}));
+    assert_eq!((&taken["id"], &taken["files"]["source"]), (&json!(1), &json!(folder)), "{taken}");
+    std::fs::write(folder.join("file"), "new").unwrap();
+    let listed = mcp.ok("nerve_list_snapshots", json!({"node_id": "sh"}));
+    assert_eq!(listed["snapshots"][0]["label"], "first", "{listed}");
+    let to = home.hermetic.work().join("restored");
+    mcp.ok("nerve_restore_snapshot", json!({"id": 1, "node_id": "sh", "to": to}));
+    assert_eq!(std::fs::read_to_string(to.join("file")).unwrap(), "old");
+    let branch = mcp.call("nerve_create_branch", json!({"source_id": "sh", "at": "1", "instruction": "x"}));
+    assert!(text(&branch).contains("is not a known agent"), "{branch}");
+    assert_eq!(mcp.ok("nerve_list_branches", json!({}))["branches"], json!([]));
+}
+
+#[test]
 fn tools_have_descriptions_and_hints() {
     let home = Home::new();
     let mut mcp = StdioClient::ready(&home, &[]);
@@ -157,6 +179,11 @@ fn tools_have_descriptions_and_hints() {
         "interrupt",
         "answer",
         "fork",
+        "list_snapshots",
+        "take_snapshot",
+        "restore_snapshot",
+        "create_branch",
+        "list_branches",
         "run_graph",
         "history",
     ] {
@@ -166,7 +193,7 @@ fn tools_have_descriptions_and_hints() {
     }
     assert_eq!(named("nerve_read")["annotations"]["readOnlyHint"], true);
     assert_eq!(named("nerve_stop_node")["annotations"]["destructiveHint"], true);
-    assert_eq!(tools.len(), 11);
+    assert_eq!(tools.len(), 16);
 }
 
 #[test]

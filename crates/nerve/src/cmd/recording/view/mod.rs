@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nerve_core::recordings;
 use nerve_record::library::is_live;
 use nerve_server::paths::ServerPaths;
 use nerve_view::draw::{Gutter, StatusInfo};
@@ -16,7 +17,7 @@ use nerve_vt::keys::{Input, Key};
 
 use self::recording_view::RecordingView;
 use super::player::EndReason;
-use super::{Losses, check, find, format, load_meta, unreadable};
+use super::{Losses, find, format, load_meta, unreadable};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::ViewerOptions;
 use crate::cmd::attach::background::Background;
@@ -45,7 +46,7 @@ pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>)
 
 fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<u8> {
     let recording = find(&args.source)?;
-    check(&recording)?;
+    recordings::check(&recording)?;
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = Settings::for_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::{InheritedNode, ProxyOption};
+use nerve_api::request::{InheritedNode, ListNodes, ProxyOption};
 use nerve_api::value::NodeState;
-use nerve_client::NerveClient;
 
 use super::origin::Origin;
-use crate::exit::{FAILED, Failure};
+use super::server::NodeServer;
+use crate::error::{EngineError, ErrorKind};
 
 /// Recorded separately.
 const HOME: &str = "HOME";
 
 /// The recorded node's identity and the names in its environment.
 #[derive(Debug, Clone)]
-pub(crate) struct RecordedNode {
+pub(super) struct RecordedNode {
     recording: PathBuf,
     /// Host id of an unrecorded session.
     host: Option<String>,
@@ -33,26 +33,26 @@ pub(crate) struct RecordedNode {
 
 /// Environment and proxy settings of the new node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NodeOverrides {
+pub struct NodeOverrides {
     /// Variables to set.
-    pub(crate) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
     /// Proxy of the new node, instead of the recorded one's.
-    pub(crate) proxy: Option<ProxyOption>,
+    pub proxy: Option<ProxyOption>,
     /// Do not use the recorded node's proxy.
-    pub(crate) no_proxy: bool,
+    pub no_proxy: bool,
 }
 
 /// Settings inherited from the recorded node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct InheritedSettings {
+pub struct InheritedSettings {
     /// The node to copy from.
-    pub(crate) inherit: Option<InheritedNode>,
+    pub inherit: Option<InheritedNode>,
     /// Names of the inherited variables.
-    pub(crate) env: Vec<String>,
+    pub env: Vec<String>,
     /// Names of variables whose values are unknown.
-    pub(crate) missing: Vec<String>,
+    pub missing: Vec<String>,
     /// Kind of the inherited proxy.
-    pub(crate) proxy: Option<String>,
+    pub proxy: Option<String>,
 }
 
 impl RecordedNode {
@@ -70,22 +70,23 @@ impl RecordedNode {
         }
     }
 
-    /// Returns what `server` can pass on from the recorded node, if it created that node.
+    /// Returns what the server called `name` can pass on from the recorded node, if it created that node.
     ///
     /// # Errors
     /// The recorded node had a proxy whose settings are unknown, and `overrides` does not decide about it: without a
     /// proxy the new node would bypass its budget and key.
     pub(super) async fn inherit(
         &self,
-        server: &str,
-        client: &NerveClient,
+        name: &str,
+        server: &impl NodeServer,
         overrides: &NodeOverrides,
-    ) -> Result<InheritedSettings, Failure> {
+    ) -> Result<InheritedSettings, EngineError> {
         let node = match &self.node {
-            Some(name) if self.server.as_deref() == Some(server) => {
+            Some(node) if self.server.as_deref() == Some(name) => {
                 // The session may no longer exist.
-                let nodes = client.list_nodes(self.session.as_deref()).await.unwrap_or_default();
-                nodes.into_iter().find(|node| node.id == *name && self.is_recorded_node(node))
+                let request = ListNodes { session_id: self.session.clone() };
+                let nodes = server.list_nodes(request).await.unwrap_or_default();
+                nodes.into_iter().find(|info| info.id == *node && self.is_recorded_node(info))
             }
             _ => None,
         };
@@ -101,7 +102,7 @@ impl RecordedNode {
         {
             let message =
                 format!("cannot inherit the recorded agent's proxy ({kind}): its settings are unknown");
-            return Err(Failure::new(FAILED, message)
+            return Err(EngineError::new(ErrorKind::Process, message)
                 .hint("configure a proxy with --proxy, or use none with --no-proxy"));
         }
         Ok(InheritedSettings {
@@ -140,14 +141,12 @@ fn fact(node: &NodeInfo, name: &str) -> Option<String> {
     node.metadata.get(name).cloned()
 }
 
-impl InheritedSettings {
-    /// Describes the missing variables, if any.
-    pub(crate) fn missing_note(&self) -> Option<String> {
-        (!self.missing.is_empty()).then(|| {
-            let names = self.missing.join(", ");
-            format!("without {names} of the recorded node: values are not recorded; set them with --env")
-        })
-    }
+/// Describes variables whose values are unknown, if there are any.
+pub fn missing_note(missing: &[String]) -> Option<String> {
+    (!missing.is_empty()).then(|| {
+        let names = missing.join(", ");
+        format!("without {names} of the recorded node: values are not recorded; set them with --env")
+    })
 }
 
 #[cfg(test)]

@@ -3,20 +3,19 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
 use nerve_host::end_snapshot::END;
 use nerve_record::files::{self, FileStore};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};
-use nerve_server::paths::ServerPaths;
 
 use super::plan::BranchOptions;
-use crate::cmd::snapshot;
-use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::data_dirs::DataDirs;
+use crate::error::{EngineError, ErrorKind};
+use crate::snapshots::files_error;
 
 /// Source of a branch's files.
 #[derive(Debug, Clone)]
-pub(crate) enum Files {
+pub enum Files {
     /// The snapshot's files, restored to their own folder.
     Restored {
         files: FilesRef,
@@ -31,7 +30,7 @@ pub(crate) enum Files {
 
 /// Kind of the target folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Folder {
+pub enum Folder {
     /// A new folder chosen by nerve.
     Own,
     /// A folder given by the user that does not exist yet.
@@ -47,32 +46,31 @@ pub(super) fn plan_files(
     snapshot: Option<&SnapshotLine>,
     meta: &Meta,
     here: &Path,
-    paths: &ServerPaths,
+    dirs: &DataDirs,
     options: &BranchOptions,
-) -> Result<FilePlan> {
+) -> Result<FilePlan, EngineError> {
     if options.in_place {
         if !here.is_dir() {
             let message = format!("recorded directory {} not found", here.display());
-            return Err(Failure::new(NOT_FOUND, message)
-                .hint("omit --in-place, or restore the directory")
-                .into());
+            return Err(EngineError::new(ErrorKind::NotFound, message)
+                .hint("omit --in-place, or restore the directory"));
         }
         return Ok((Files::InPlace, here.to_path_buf(), None));
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
-        return Err(no_files(snapshot, meta, here).into());
+        return Err(no_files(snapshot, meta, here));
     };
     let files = match &options.dir {
         Some(dir) => FilesRef { source: resolve_links(dir), ..files },
         None => files,
     };
-    let store = FileStore::new(paths.snapshots());
-    let (provider, key) = files::provider_of(&files, &store).map_err(|error| snapshot::failed(error, ""))?;
+    let store = FileStore::new(&dirs.snapshots);
+    let (provider, key) = files::provider_of(&files, &store).map_err(|error| files_error(error, ""))?;
     let folder_name = |n: u64| format!("{}-{n}", key.session());
-    let folder = |n: u64| paths.branches().join(folder_name(n));
+    let folder = |n: u64| dirs.branches.join(folder_name(n));
     let mut n = 1;
     while folder(n).symlink_metadata().is_ok()
-        || provider.has_branch(&git_branch(&folder_name(n))).map_err(|error| snapshot::failed(error, ""))?
+        || provider.has_branch(&git_branch(&folder_name(n))).map_err(|error| files_error(error, ""))?
     {
         n += 1;
     }
@@ -85,12 +83,14 @@ pub(super) fn plan_files(
     let is_full = || std::fs::read_dir(&to).is_ok_and(|mut entries| entries.next().is_some());
     // A conflict in a folder chosen by nerve is detected when it is created.
     if kind != Folder::Own && (is_full() || to.is_file()) {
-        let failure = Failure::new(USAGE, format!("{} is not empty", to.display()));
-        return Err(failure.hint("choose an empty or new directory with --to").into());
+        let failure = EngineError::new(ErrorKind::InvalidRequest, format!("{} is not empty", to.display()));
+        return Err(failure.hint("choose an empty or new directory with --to"));
     }
     if to.starts_with(&files.source) {
         let message = format!("cannot restore to {}: it is inside {}", to.display(), files.source.display());
-        return Err(Failure::new(USAGE, message).hint("choose a directory outside with --to").into());
+        return Err(
+            EngineError::new(ErrorKind::InvalidRequest, message).hint("choose a directory outside with --to")
+        );
     }
     let source =
         snapshot.and_then(|line| line.files.as_ref()).map_or(PathBuf::new(), |files| files.source.clone());
@@ -106,14 +106,15 @@ fn git_branch(name: &str) -> String {
     format!("nerve/{name}")
 }
 
-fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Failure {
+fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> EngineError {
     let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let message = match snapshot {
         Some(line) => format!("snapshot {} has no files{why}", line.id),
         None => format!("the recording has no snapshot at its end, so its files are unknown{why}"),
     };
-    Failure::new(FAILED, message).hint(format!("use the current files in {} with --in-place", here.display()))
+    EngineError::new(ErrorKind::Process, message)
+        .hint(format!("use the current files in {} with --in-place", here.display()))
 }
 
 /// Resolves links in a path whose last components may not exist.

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
-use nerve_api::ErrorKind;
-use nerve_api::request::{CommandLine, CreateNode};
+use nerve_api::request::{CommandLine, CreateNode, ListNodes};
 use nerve_api::value::NodeState;
-use nerve_client::{ClientError, NerveClient, RemoteNode};
-use nerve_core::fork::branch::Branch;
 
 use super::environment::InheritedSettings;
 use super::plan::Plan;
-use crate::exit::{FAILED, Failure};
+use super::server::NodeServer;
+use crate::error::{EngineError, ErrorKind};
+use crate::fork::branch::Branch;
 
 /// Maximum length of a node name, in characters.
 const MAX_NAME_LEN: usize = 32;
@@ -20,67 +18,52 @@ const MAX_NAMES: usize = 100;
 
 /// The node was not started, or it is unknown whether it was.
 pub(super) struct StartFailure {
-    pub(super) error: anyhow::Error,
+    pub(super) error: EngineError,
     /// Name of a node that may have been created.
     pub(super) possible_node: Option<String>,
 }
 
-impl From<anyhow::Error> for StartFailure {
-    fn from(error: anyhow::Error) -> StartFailure {
-        StartFailure { error, possible_node: None }
-    }
-}
-
-/// Starts the node. If its name was derived and has been taken meanwhile, tries other names.
+/// Starts the node and returns its name. If its name was derived and has been taken meanwhile, tries other names.
 pub(super) async fn start(
-    client: &NerveClient,
+    server: &impl NodeServer,
     plan: &Plan,
     inherited: &InheritedSettings,
     mut node: String,
-) -> Result<(RemoteNode, String), StartFailure> {
+) -> Result<String, StartFailure> {
     let mut taken = BTreeSet::new();
+    let not_started = |error| StartFailure { error, possible_node: None };
     loop {
-        let error = match client.create_node(&params(plan, &node, inherited)?).await {
-            Ok(made) => return Ok((made, node)),
-            Err(error) => error,
+        let request = params(plan, &node, inherited).map_err(not_started)?;
+        let failure = match server.create_node(request).await {
+            Ok(()) => return Ok(node),
+            Err(failure) => failure,
         };
-        let is_taken = error.server().is_some_and(|error| error.error_type == ErrorKind::AlreadyExists);
+        let is_taken = failure.error.kind == ErrorKind::AlreadyExists;
         if plan.node.is_ok() || !is_taken || taken.len() >= MAX_NAMES {
-            let possible_node = may_have_taken_effect(&error).then_some(node);
-            return Err(StartFailure { error: error.into(), possible_node });
+            let possible_node = failure.may_exist.then_some(node);
+            return Err(StartFailure { error: failure.error, possible_node });
         }
         // A node that is being started is not listed yet.
         taken.insert(node);
-        node = free_name(client, plan, &taken).await?;
-    }
-}
-
-/// Returns true if the request may have taken effect although its reply is missing.
-fn may_have_taken_effect(error: &ClientError) -> bool {
-    match error {
-        ClientError::Closed(unanswered) => unanswered.sent,
-        ClientError::Protocol(_) => true,
-        ClientError::Server(error) => error.error_type == ErrorKind::Internal,
-        ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
+        node = free_name(server, plan, &taken).await.map_err(not_started)?;
     }
 }
 
 /// Returns the requested name, or a derived one that is unused and not in `taken`.
-pub(super) async fn free_name(client: &NerveClient, plan: &Plan, taken: &BTreeSet<String>) -> Result<String> {
-    let nodes = client.list_nodes(plan.session.as_deref()).await;
-    let nodes = match nodes {
-        Ok(nodes) => nodes,
-        Err(error) => return Err(error.into()),
-    };
+pub(super) async fn free_name(
+    server: &impl NodeServer,
+    plan: &Plan,
+    taken: &BTreeSet<String>,
+) -> Result<String, EngineError> {
+    let nodes = server.list_nodes(ListNodes { session_id: plan.session.clone() }).await?;
     match &plan.node {
         Err(base) => {
             Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))
         }
         Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != NodeState::Stopped) => {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
-            Err(Failure::new(FAILED, message)
-                .hint("stop it first, or choose another name with --node")
-                .into())
+            Err(EngineError::new(ErrorKind::AlreadyExists, message)
+                .hint("stop it first, or choose another name with --node"))
         }
         Ok(name) => Ok(name.clone()),
     }
@@ -109,9 +92,11 @@ pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String
     }
 }
 
-fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode> {
+fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode, EngineError> {
     let Branch { command, env, .. } = &plan.branch;
-    let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
+    let cwd = plan.cwd.to_str().ok_or_else(|| {
+        EngineError::new(ErrorKind::Process, format!("{} is not UTF-8", plan.cwd.display()))
+    })?;
     Ok(CreateNode {
         session_id: plan.session.clone(),
         command: Some(CommandLine::Argv(command.clone())),

@@ -10,12 +10,8 @@ use nerve_record::ssz::snapshot::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::variable;
-use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
-
-/// Variables with the recorder's socket, set for the recorded program. The second is the name used by the earlier `ah`
-/// recorder.
-const SOCKETS: [&str; 2] = ["NERVE_RECORDER_SOCKET", "AH_RECORDER_IPC_SOCKET"];
+use super::enclosing::EnclosingSession;
+use crate::error::{EngineError, ErrorKind};
 
 /// Address of a recorder's snapshot socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,36 +23,36 @@ pub(super) enum Recorder {
 
 /// Confirms that a snapshot is in the recording and on disk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Confirmation {
+pub struct Confirmation {
     /// Output offset of the snapshot, in bytes.
-    pub(super) anchor: u64,
+    pub anchor: u64,
     /// Nanoseconds since the Unix epoch.
-    pub(super) at_ns: u64,
+    pub at_ns: u64,
 }
 
 /// A snapshot that was not confirmed.
 #[derive(Debug)]
 pub(super) enum ConfirmError {
     /// The snapshot is not in the recording.
-    NotRecorded(Failure),
+    NotRecorded(EngineError),
     /// The snapshot may be in the recording.
-    Unknown(Failure),
+    Unknown(EngineError),
 }
 
 impl ConfirmError {
-    pub(super) fn failure(self) -> Failure {
-        let (ConfirmError::NotRecorded(failure) | ConfirmError::Unknown(failure)) = self;
-        failure
+    pub(super) fn into_error(self) -> EngineError {
+        let (ConfirmError::NotRecorded(error) | ConfirmError::Unknown(error)) = self;
+        error
     }
 }
 
 impl Recorder {
     /// Returns the recorder of the enclosing session.
-    pub(super) fn from_env() -> Result<Recorder, Failure> {
-        SOCKETS.into_iter().find_map(variable).map(|text| Recorder::parse(&text)).ok_or_else(|| {
+    pub(super) fn enclosing(session: &EnclosingSession) -> Result<Recorder, EngineError> {
+        session.socket().map(Recorder::parse).ok_or_else(|| {
             let message = "not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
-            Failure::new(NOT_FOUND, message).hint(
+            EngineError::new(ErrorKind::NotFound, message).hint(
                 "run it in a terminal of 'nerve record' or of a node, or select a session with --session or --socket",
             )
         })
@@ -77,9 +73,9 @@ impl Recorder {
         timeout: Duration,
     ) -> Result<Confirmation, ConfirmError> {
         let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
-        let refused = |why: String| ConfirmError::NotRecorded(Failure::new(FAILED, why));
+        let refused = |why: String| ConfirmError::NotRecorded(EngineError::new(ErrorKind::Process, why));
         let frame = request.frame().map_err(|error| refused(error.to_string()))?;
-        // Installs no Ctrl+C handler, so that Ctrl+C still ends the process.
+        // Installs no Ctrl+C handler, so that Ctrl+C still ends the command.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| refused(format!("cannot start the runtime: {error}")))?;
         let answer = runtime.block_on(async { tokio::time::timeout(timeout, self.exchange(&frame)).await });
@@ -88,8 +84,8 @@ impl Recorder {
             Err(_) => {
                 let message =
                     format!("the recorder at {self} did not confirm within {} s", timeout.as_secs_f64());
-                let failure = Failure::new(TIMED_OUT, message);
-                return Err(ConfirmError::Unknown(failure.hint("its disk may be busy; try again")));
+                let error = EngineError::new(ErrorKind::Timeout, message);
+                return Err(ConfirmError::Unknown(error.hint("its disk may be busy; try again")));
             }
         };
         match response {
@@ -121,9 +117,9 @@ impl Recorder {
     }
 
     fn unreachable(&self, error: &io::Error) -> ConfirmError {
-        let failure = Failure::new(NOT_FOUND, format!("no recorder at {self}: {error}"));
+        let error = EngineError::new(ErrorKind::NotFound, format!("no recorder at {self}: {error}"));
         ConfirmError::NotRecorded(
-            failure.hint(
+            error.hint(
                 "the recording has ended or uses another socket; list running sessions: nerve host list",
             ),
         )
@@ -131,7 +127,7 @@ impl Recorder {
 
     fn protocol_error(&self, why: &str) -> ConfirmError {
         let message = format!("the recorder at {self} did not confirm the snapshot: {why}");
-        ConfirmError::Unknown(Failure::new(FAILED, message))
+        ConfirmError::Unknown(EngineError::new(ErrorKind::Process, message))
     }
 }
 

@@ -1,0 +1,80 @@
+//! Replies of the commands for snapshots.
+
+use serde::{Deserialize, Serialize};
+
+/// Reference to the files of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct SnapshotFiles {
+    /// Provider: `git`, `copy` or `reflink`.
+    pub provider: String,
+    /// Directory whose files were stored.
+    pub source: String,
+    /// Reference of the provider: a git reference, or the name of the copy.
+    pub reference: String,
+}
+
+/// A snapshot of a recorded session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct SnapshotInfo {
+    /// Number of the snapshot in its session.
+    pub id: u64,
+    /// Id of the recorded session.
+    pub session: String,
+    /// Time of the snapshot, in nanoseconds since the Unix epoch; null if its recording is gone.
+    pub ts_ns: Option<u64>,
+    /// Output offset of the snapshot, in bytes; null if its recording is gone.
+    pub anchor_byte: Option<u64>,
+    /// Label.
+    pub label: Option<String>,
+    /// Stored files, if any.
+    pub files: Option<SnapshotFiles>,
+}
+
+/// Reply to LIST_SNAPSHOTS.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SnapshotList {
+    /// Snapshots, in the order in which they were taken.
+    pub snapshots: Vec<SnapshotInfo>,
+}
+
+/// Reply to TAKE_SNAPSHOT.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct SnapshotTaken {
+    /// Number of the snapshot in its session.
+    pub id: u64,
+    /// Id of the recorded session.
+    pub session: String,
+    /// Label.
+    pub label: Option<String>,
+    /// Output offset of the snapshot, in bytes.
+    pub anchor_byte: u64,
+    /// Time of the snapshot, in nanoseconds since the Unix epoch.
+    pub ts_ns: u64,
+    /// Stored files; null with `no_files`.
+    pub files: Option<SnapshotFiles>,
+    /// Files that could not be stored, with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// Reply to RESTORE_SNAPSHOT.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SnapshotRestored {
+    /// Number of the snapshot in its session.
+    pub id: u64,
+    /// Id of the recorded session.
+    pub session: String,
+    /// Directory that has the files.
+    pub to: String,
+    /// Stored files of the snapshot.
+    pub files: SnapshotFiles,
+    /// Files that could not be restored, with the reason.
+    pub left_out: Vec<String>,
+}

@@ -1,0 +1,20 @@
+//! Locations of one user's recordings and of the data that belongs to them.
+
+use std::path::PathBuf;
+
+/// The directories and files that requests for snapshots and branches use. They need not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DataDirs {
+    /// Recordings.
+    pub recordings: PathBuf,
+    /// Files of snapshots.
+    pub snapshots: PathBuf,
+    /// Folders of branches.
+    pub branches: PathBuf,
+    /// Entries of hosts.
+    pub hosts: PathBuf,
+    /// The user's own profiles.
+    pub profiles: PathBuf,
+    /// Definitions of sessions and their nodes.
+    pub sessions_file: PathBuf,
+}

@@ -1,0 +1,122 @@
+//! Tools for snapshots and branches of recorded sessions.
+
+use nerve_api::reply::{BranchInfo, SnapshotFiles, SnapshotInfo};
+use nerve_api::request::{CreateBranch, ListSnapshots, RestoreSnapshot, TakeSnapshot};
+use serde_json::{Value, json};
+
+use super::args;
+use super::nodes::seconds;
+use crate::call::{Call, WaitOutcome};
+use crate::tool_result::{Failure, MAX_TEXT, Success, bound_value, truncate};
+
+/// Maximum number of listed snapshots.
+const MAX_SNAPSHOTS: usize = 200;
+
+pub(super) async fn list(call: Call) -> Result<Success, Failure> {
+    let given: args::ListSnapshots = call.arguments()?;
+    let client = call.link.client().await?;
+    let filter = ListSnapshots {
+        node_id: given.node_id,
+        recording: given.recording,
+        session_id: given.session,
+        last: Some(MAX_SNAPSHOTS),
+        ..ListSnapshots::default()
+    };
+    let snapshots = client.snapshots(&filter).await?;
+    let text = match snapshots.len() {
+        0 => "There are no snapshots. Take one with nerve_take_snapshot.".to_string(),
+        _ => snapshots.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    let data = json!({ "snapshots": bound_value(json!(snapshots), MAX_TEXT) });
+    Ok(Success::new(truncate(&text, MAX_TEXT).0, data))
+}
+
+fn line(snapshot: &SnapshotInfo) -> String {
+    let SnapshotInfo { id, session, label, files, .. } = snapshot;
+    let label = label.as_ref().map(|label| format!("  '{label}'")).unwrap_or_default();
+    format!("{id}  session {session}  {}{label}", files_text(files.as_ref()))
+}
+
+fn files_text(files: Option<&SnapshotFiles>) -> String {
+    files.map_or("no files".to_string(), |files| format!("files of {}", files.source))
+}
+
+pub(super) async fn take(call: Call) -> Result<Success, Failure> {
+    let given: args::TakeSnapshot = call.arguments()?;
+    let client = call.link.client().await?;
+    let request = TakeSnapshot {
+        node_id: Some(given.node_id),
+        session_id: given.session,
+        label: given.label,
+        dir: given.dir,
+        no_files: given.no_files,
+        ..TakeSnapshot::default()
+    };
+    let taken = client.take_snapshot(&request).await?;
+    let text = format!("Snapshot {} was taken, {}.", taken.id, files_text(taken.files.as_ref()));
+    Ok(Success::new(text, json!(taken)).warn(client.take_warnings()))
+}
+
+pub(super) async fn restore(call: Call) -> Result<Success, Failure> {
+    let given: args::RestoreSnapshot = call.arguments()?;
+    let client = call.link.client().await?;
+    let request = RestoreSnapshot {
+        id: given.id,
+        to: given.to,
+        node_id: given.node_id,
+        recording: given.recording,
+        session_id: given.session,
+        dir: None,
+    };
+    let restored = client.restore_snapshot(&request).await?;
+    let text = format!("The files of snapshot {} are in {}.", restored.id, restored.to);
+    Ok(Success::new(text, json!(restored)))
+}
+
+pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
+    let given: args::CreateBranch = call.arguments()?;
+    let client = call.link.client().await?;
+    let request = CreateBranch {
+        source_id: given.source_id,
+        recording: given.recording,
+        at: given.at,
+        target_id: given.target_id,
+        session_id: given.session,
+        timeout: seconds("timeout", given.timeout)?,
+        ..CreateBranch::new(given.instruction)
+    };
+    let branch = match call.follow(client.create_branch(&request), None).await? {
+        WaitOutcome::Done(branch) => branch,
+        WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
+            return Err(Failure::new("cancelled", "the call was cancelled; the branch continues"));
+        }
+    };
+    let answer = branch.response.as_ref().map(|response| response.text.as_str()).unwrap_or_default();
+    let text = format!(
+        "Node '{}' works in {}; its conversation: {}.\n\n{answer}",
+        branch.node_id, branch.cwd, branch.conversation.about
+    );
+    let data = json!({
+        "node_id": branch.node_id, "cwd": branch.cwd, "git_branch": branch.git_branch,
+        "conversation": branch.conversation, "left_out": branch.left_out, "text": truncate(answer, MAX_TEXT).0,
+    });
+    Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+}
+
+pub(super) async fn list_branches(call: Call) -> Result<Success, Failure> {
+    let _: args::ListBranches = call.arguments()?;
+    let client = call.link.client().await?;
+    let branches = client.branches().await?;
+    let line = |branch: &BranchInfo| {
+        let user = branch.used_by.as_deref().unwrap_or("no node");
+        let changes = branch.changes.as_deref().unwrap_or("no changes");
+        format!("{}  {user}  {changes}", branch.path)
+    };
+    let text = match branches.len() {
+        0 => "There are no branches. Create one with nerve_create_branch.".to_string(),
+        _ => branches.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    let rows: Value = bound_value(json!(branches), MAX_TEXT);
+    let data = json!({ "branches": rows });
+    Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+}

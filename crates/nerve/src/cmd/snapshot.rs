@@ -1,0 +1,175 @@
+//! `nerve snapshot`: arguments and output.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use nerve_api::Request;
+use nerve_api::reply::{SnapshotInfo, SnapshotTaken};
+use nerve_api::request::{ListSnapshots, RestoreSnapshot, Seconds, TakeSnapshot};
+use nerve_core::snapshots::{
+    EnclosingSession, SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots,
+    restore_snapshot, take_snapshot,
+};
+use nerve_record::activity::TsMs;
+use nerve_record::files::FileStore;
+use nerve_server::paths::ServerPaths;
+use nerve_types::TsNs;
+
+use super::{interruptible, on_one_core, server};
+use crate::cli::snapshot::{ListArgs, RestoreArgs, SnapshotArgs, SnapshotCommand, SnapshotSource, TakeArgs};
+use crate::out;
+
+/// Runs the subcommand. Blocks: Ctrl+C ends the process, and the next snapshot removes its leftovers.
+pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
+    match args.command {
+        None => take(args.take),
+        Some(SnapshotCommand::Restore(args)) => restore(args),
+        Some(SnapshotCommand::List(args)) => list(args),
+    }
+}
+
+/// Takes a snapshot and prints it.
+pub(crate) fn take(args: TakeArgs) -> Result<()> {
+    if let Some(server) = args.server {
+        let request = TakeSnapshot {
+            recording: args.session,
+            label: args.label,
+            id: args.id,
+            dir: remote_path(args.dir),
+            limit: Some(args.limit.0),
+            no_files: args.no_files,
+            timeout: Some(Seconds::from(args.timeout.0)),
+            ..TakeSnapshot::default()
+        };
+        return print(&send(&server, request)?, args.json);
+    }
+    let dirs = ServerPaths::from_env().data_dirs();
+    let enclosing = EnclosingSession::from_env();
+    let mut target = match (&args.session, &args.socket) {
+        (Some(session), _) => SnapshotTarget::find(&dirs.hosts, session)?,
+        (None, Some(socket)) => SnapshotTarget::at_socket(&dirs.hosts, socket, &enclosing),
+        (None, None) => SnapshotTarget::enclosing(&dirs.hosts, &enclosing)?,
+    };
+    target.dir.get_or_insert_with(|| PathBuf::from("."));
+    let options = SnapshotOptions {
+        label: args.label,
+        id: args.id,
+        dir: args.dir,
+        limit: args.limit.0,
+        no_files: args.no_files,
+        timeout: args.timeout.0,
+    };
+    let outcome = take_snapshot(target, &options, &FileStore::new(&dirs.snapshots), None)?;
+    let note_error = outcome.note_error.clone();
+    let taken = SnapshotOutcome::into_reply(outcome, options.label)?;
+    if let Some(note_error) = note_error {
+        out::warning(note_error);
+    }
+    print(&taken, args.json)
+}
+
+fn print(taken: &SnapshotTaken, json: bool) -> Result<()> {
+    if json {
+        return out::json(&serde_json::to_value(taken)?);
+    }
+    for what in &taken.left_out {
+        out::warning(format_args!("not stored: {what}"));
+    }
+    let files = taken.files.clone();
+    let (files, reference) = files
+        .map(|files| (format!("{} of {}", files.provider, files.source), files.reference))
+        .unwrap_or_default();
+    out::fields(&[
+        ("snapshot", taken.id.to_string()),
+        ("session", taken.session.clone()),
+        ("label", taken.label.clone().unwrap_or_default()),
+        ("anchor", format!("byte {}", taken.anchor_byte)),
+        ("files", files),
+        ("reference", reference),
+    ])
+}
+
+/// Restores the files of a snapshot.
+fn restore(args: RestoreArgs) -> Result<()> {
+    let restored = match args.source.server {
+        Some(server) => {
+            let request = RestoreSnapshot {
+                id: args.id,
+                to: args.to.display().to_string(),
+                recording: args.source.session,
+                dir: remote_path(args.source.dir),
+                ..RestoreSnapshot::default()
+            };
+            send(&server, request)?
+        }
+        None => {
+            let to = std::path::absolute(&args.to)
+                .with_context(|| format!("cannot find {}", args.to.display()))?;
+            let dirs = ServerPaths::from_env().data_dirs();
+            restore_snapshot(&query(args.source.session, args.source.dir), args.id, &to, &dirs)?
+        }
+    };
+    if args.json {
+        return out::json(&serde_json::to_value(&restored)?);
+    }
+    for what in restored.left_out {
+        out::warning(format_args!("not restored: {what}"));
+    }
+    out::line(format_args!("snapshot {} restored to {}", restored.id, restored.to))
+}
+
+/// Lists snapshots.
+fn list(args: ListArgs) -> Result<()> {
+    let SnapshotSource { session, dir, server } = args.source;
+    let query = query(args.recording.or(session), dir);
+    let snapshots = match server {
+        Some(server) => {
+            let (recording, dir) = (query.session.clone(), remote_path(query.dir.clone()));
+            send(&server, ListSnapshots { recording, dir, ..ListSnapshots::default() })?.snapshots
+        }
+        None => list_snapshots(&query, &ServerPaths::from_env().data_dirs())?,
+    };
+    if args.json {
+        return out::json(&serde_json::to_value(&snapshots)?);
+    }
+    if snapshots.is_empty() {
+        out::note(format_args!("no snapshots{}", query.of_session()));
+    }
+    let rows: Vec<Vec<String>> = snapshots.into_iter().map(row).collect();
+    out::table(&["id", "session", "time", "byte", "files", "label"], &rows)
+}
+
+/// Sends a request to a server. Its paths are those of the server's machine.
+fn send<R: Request>(server: &str, request: R) -> Result<R::Reply> {
+    on_one_core(interruptible(async {
+        let client = server::connect(server).await?;
+        let reply = client.request(&request).await?;
+        client.take_warnings().iter().for_each(out::warning);
+        Ok(reply)
+    }))
+}
+
+fn remote_path(path: Option<PathBuf>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+fn query(session: Option<String>, dir: Option<PathBuf>) -> SnapshotQuery {
+    SnapshotQuery {
+        session,
+        dir,
+        current_dir: Some(PathBuf::from(".")),
+        enclosing: EnclosingSession::from_env(),
+    }
+}
+
+fn row(snapshot: SnapshotInfo) -> Vec<String> {
+    let dash = || "-".to_string();
+    vec![
+        snapshot.id.to_string(),
+        snapshot.session,
+        snapshot.ts_ns.map_or_else(dash, |ts_ns| TsMs::from(TsNs(ts_ns)).iso()),
+        snapshot.anchor_byte.map_or_else(dash, |anchor| anchor.to_string()),
+        snapshot.files.map_or_else(dash, |files| files.provider),
+        snapshot.label.unwrap_or_default(),
+    ]
+}

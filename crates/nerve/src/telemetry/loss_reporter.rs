@@ -1,0 +1,73 @@
+//! Reports spans that were not sent.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Report;
+
+/// Minimum interval between reports.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Counts spans whose export failed and reports them at intervals.
+#[derive(Debug)]
+pub(super) struct LossReporter {
+    report: Report,
+    losses: Mutex<Losses>,
+}
+
+#[derive(Debug, Default)]
+struct Losses {
+    lost: usize,
+    why: String,
+    reported_at: Option<Instant>,
+}
+
+impl LossReporter {
+    pub(super) fn new(report: Report) -> LossReporter {
+        LossReporter { report, losses: Mutex::default() }
+    }
+
+    /// Adds lost spans, and reports all of them if the last report is old.
+    pub(super) fn record(&self, lost: usize, why: String) {
+        let is_due = {
+            let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+            losses.lost += lost;
+            losses.why = why;
+            losses.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
+        };
+        if is_due {
+            self.flush();
+        }
+    }
+
+    /// Reports the lost spans that were not reported yet.
+    pub(super) fn flush(&self) {
+        let (lost, why) = {
+            let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+            losses.reported_at = Some(Instant::now());
+            (std::mem::take(&mut losses.lost), std::mem::take(&mut losses.why))
+        };
+        if lost > 0 {
+            (self.report)(&format!("{lost} spans were lost: {why}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_reported_at_intervals_and_at_the_end() {
+        static REPORTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let reports = || std::mem::take(&mut *REPORTS.lock().unwrap());
+        let losses = LossReporter::new(|text| REPORTS.lock().unwrap().push(text.to_string()));
+        losses.record(2, "first".into());
+        losses.record(3, "second".into());
+        losses.record(1, "third".into());
+        assert_eq!(reports(), ["2 spans were lost: first"]);
+        losses.flush();
+        losses.flush();
+        assert_eq!(reports(), ["4 spans were lost: third"]);
+    }
+}
