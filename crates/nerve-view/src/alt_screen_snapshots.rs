@@ -7,7 +7,47 @@ use crate::document::Document;
 use crate::keys::Operation;
 use crate::regions::FrameContext;
 use crate::task_entry::Target;
-use crate::viewer::{Effect, Source, Viewer};
+use crate::viewer::{Effect, Viewer};
+
+/// The snapshot whose screen is shown instead of the document's end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SnapshotView {
+    shown: Option<u64>,
+    /// The last snapshot navigated to, and the top line since then.
+    last_stop: Option<(u64, u64)>,
+    /// Seek for the caller: to a snapshot, or to the recording's end.
+    seek: Option<Option<u64>>,
+}
+
+impl SnapshotView {
+    /// Returns the snapshot whose screen is shown.
+    pub(crate) fn shown(&self) -> Option<u64> {
+        self.shown
+    }
+
+    /// Takes the effect that was requested since the last call.
+    pub(crate) fn take_seek(&mut self) -> Option<Effect> {
+        self.seek.take().map(Effect::SeekSnapshot)
+    }
+
+    /// Shows a snapshot's screen.
+    fn show(&mut self, id: u64) {
+        if self.shown.replace(id) != Some(id) {
+            self.seek = Some(Some(id));
+        }
+    }
+
+    /// Returns to the recording's end.
+    fn show_end(&mut self) {
+        (self.shown, self.seek) = (None, Some(None));
+    }
+
+    /// Returns the snapshot that is shown, or the last one navigated to unless the user has scrolled since.
+    fn position(&self, top_line: u64) -> Option<u64> {
+        let last_stop = self.last_stop.filter(|(_, top)| *top == top_line).map(|(id, _)| id);
+        self.shown.or(last_stop)
+    }
+}
 
 /// A step of the snapshot navigation: one alternate-screen snapshot, or a line with snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +82,7 @@ impl Viewer {
     /// Returns the document whose snapshots can be reached: the recording's end while a moment with a full-screen
     /// program is shown, otherwise the shown document.
     pub(crate) fn snapshot_source<'a>(&self, frame: &FrameContext<'a>) -> &'a Document<'a> {
-        let is_known_there = self.shown_snapshot.is_some() || frame.document.screen_start().is_some();
+        let is_known_there = self.snapshot_view.shown.is_some() || frame.document.screen_start().is_some();
         frame.end.filter(|_| is_known_there).unwrap_or(frame.document)
     }
 
@@ -51,7 +91,7 @@ impl Viewer {
         let known = self.snapshot_source(frame);
         match self.has_hidden_snapshots(frame) && !known.is_loading_earlier() {
             true => "earlier snapshots are on lines that only the recording's end shows",
-            false => known.explain_none_above(self.source == Source::Recording),
+            false => known.explain_none_above(),
         }
     }
 
@@ -67,13 +107,13 @@ impl Viewer {
         match self.entry.target {
             Some(Target::Snapshot { id, .. } | Target::Moment { id }) => Some(id),
             Some(Target::End) => None,
-            None => self.shown_snapshot,
+            None => self.snapshot_view.shown,
         }
     }
 
     /// Returns true if the document is a full-screen program at an earlier moment.
     pub(crate) fn shows_alt_screen_moment(&self, frame: &FrameContext<'_>) -> bool {
-        (self.shown_snapshot.is_some() || frame.end.is_some()) && frame.document.screen_start().is_some()
+        (self.snapshot_view.shown.is_some() || frame.end.is_some()) && frame.document.screen_start().is_some()
     }
 
     /// Shows the screen as of a snapshot.
@@ -82,15 +122,13 @@ impl Viewer {
         self.pager.remember_position();
         self.pager.clear_found();
         self.pager.viewport.go_to_end();
-        if self.shown_snapshot.replace(id) != Some(id) {
-            self.pending_effect = Some(Effect::SeekSnapshot(Some(id)));
-        }
+        self.snapshot_view.show(id);
     }
 
     /// Returns from a snapshot's screen to the recording's end.
     pub(crate) fn leave_snapshot(&mut self) {
-        if self.shown_snapshot.take().is_some() {
-            self.pending_effect = Some(Effect::SeekSnapshot(None));
+        if self.snapshot_view.shown.is_some() {
+            self.snapshot_view.show_end();
             self.pager.clear_found();
             self.pager.viewport.go_to_end();
         }
@@ -99,7 +137,7 @@ impl Viewer {
     /// Leaves the shown snapshot before another moment is shown. A task entry at that snapshot or at the end is
     /// closed and keeps its text.
     pub(crate) fn forget_snapshot(&mut self) {
-        self.shown_snapshot = None;
+        self.snapshot_view.shown = None;
         self.pager.clear_found();
         if let Some(Target::Moment { .. } | Target::End) = self.entry.target {
             self.entry.target = None;
@@ -110,9 +148,8 @@ impl Viewer {
     /// Switches to the lines of [`Viewer::snapshot_source`].
     pub(crate) fn show_source_lines(&mut self, frame: &FrameContext<'_>) {
         let is_elsewhere = frame.end.is_some_and(|end| std::ptr::eq(end, self.snapshot_source(frame)));
-        if is_elsewhere || self.shown_snapshot.is_some() {
-            self.shown_snapshot = None;
-            self.pending_effect = Some(Effect::SeekSnapshot(None));
+        if is_elsewhere || self.snapshot_view.shown.is_some() {
+            self.snapshot_view.show_end();
             self.pager.clear_found();
             self.pager.update_document(frame.end.unwrap_or(frame.document));
         }
@@ -123,7 +160,7 @@ impl Viewer {
     pub(crate) fn snapshot_of(&self, line: u64, frame: &FrameContext<'_>) -> Option<(u64, u64)> {
         let document = frame.document;
         let is_on_screen = document.screen_start().is_some_and(|start| line >= start);
-        let found = match (self.shown_snapshot, frame.end) {
+        let found = match (self.snapshot_view.shown, frame.end) {
             (Some(id), _) if is_on_screen => return Some((line, id)),
             (None, Some(end)) if is_on_screen => end.latest_snapshot_until(document.offset()),
             _ => document.snapshot_at(line),
@@ -158,9 +195,9 @@ impl Viewer {
             Some(stop) => {
                 self.show_source_lines(frame);
                 self.pager.go_to(stop.line);
-                self.last_stop = Some((stop.id, self.pager.viewport.top_line()));
+                self.snapshot_view.last_stop = Some((stop.id, self.pager.viewport.top_line()));
             }
-            None if is_down && self.shown_snapshot.is_some() => self.leave_snapshot(),
+            None if is_down && self.snapshot_view.shown.is_some() => self.leave_snapshot(),
             None if is_down => self.show_message("no snapshot below"),
             None => self.show_message(self.explain_none_above(frame)),
         }
@@ -169,8 +206,7 @@ impl Viewer {
     /// Returns the nearest stops above and below the current position.
     fn neighbours(&self, stops: &[Stop], frame: &FrameContext<'_>) -> (Option<usize>, Option<usize>) {
         let viewport = &self.pager.viewport;
-        let last_stop = self.last_stop.filter(|(_, top)| *top == viewport.top_line()).map(|(id, _)| id);
-        let at = self.shown_snapshot.or(last_stop);
+        let at = self.snapshot_view.position(viewport.top_line());
         if let Some(at) = at.and_then(|id| stops.iter().position(|stop| stop.id == id)) {
             return (at.checked_sub(1), (at + 1 < stops.len()).then_some(at + 1));
         }

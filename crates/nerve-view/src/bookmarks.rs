@@ -31,6 +31,8 @@ pub(crate) struct Bookmarks {
     letters: BTreeMap<char, Bookmark>,
     /// Top line of the window before the last jump.
     previous_top: u64,
+    /// Use of the next key as a letter.
+    pub(crate) pending: Option<PendingBookmark>,
 }
 
 impl Bookmarks {
@@ -54,7 +56,7 @@ impl Pager {
             Code::Esc => return,
             // As in `less`, `^X^X` is `''`.
             _ if pending_bookmark == PendingBookmark::GoTo && key == Key::ctrl('x') => {
-                return self.pending_bookmark = Some(pending_bookmark);
+                return self.bookmarks.pending = Some(pending_bookmark);
             }
             Code::Char(letter) if !key.ctrl && !key.alt => Some(letter),
             _ => None,

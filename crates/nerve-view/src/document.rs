@@ -228,14 +228,14 @@ impl<'a> Document<'a> {
     }
 
     /// Explains why no snapshot is above, with a hint if other moments can be shown.
-    pub(crate) fn explain_none_above(&self, has_moments: bool) -> &'static str {
+    pub(crate) fn explain_none_above(&self) -> &'static str {
         if self.is_loading_earlier {
             return "earlier snapshots are still being read: try again when all lines are there";
         }
-        match (self.kept_snapshots().len() < self.snapshots(), has_moments) {
+        match (self.kept_snapshots().len() < self.snapshots(), self.is_live) {
             (false, _) => "no snapshot above",
-            (true, true) => "the snapshot's lines were erased: go back in time (, or the timeline)",
-            (true, false) => "the snapshot's lines were erased",
+            (true, false) => "the snapshot's lines were erased: go back in time (, or the timeline)",
+            (true, true) => "the snapshot's lines were erased",
         }
     }
 

@@ -158,13 +158,13 @@ fn draw_modal(
     let (regions, limits) = (&frame.regions, layout.above());
     let Some(shown) = viewer.modal()?.shown() else {
         let modal = viewer.modal()?;
-        let status = format!("{} running of {}", viewer.tools.running(), viewer.tools.len());
+        let status = format!("{} running of {}", viewer.tools.list.running(), viewer.tools.list.len());
         modal_box::frame(outer(regions.list, limits), "tools", &status, buffer);
         let first = modal.first_row(regions.list.height);
         modal_box::list(regions.list, viewer.tools(), first, modal.row(), buffer);
         return None;
     };
-    let tool = viewer.tools.get(shown.id());
+    let tool = viewer.tools.list.get(shown.id());
     let title = tool.map(|tool| modal_box::one_line(&tool.command)).unwrap_or_default();
     let mut status = tool.map(|tool| modal_box::state(tool.state).0).unwrap_or_default();
     if *viewer.mode() == Mode::ToolScrolling && frame.tool.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`viewer`] | the viewer's state; its input handling is in `input`, `mouse`, `modal` and [`task_entry`] |
+//! | [`viewer`] | the viewer's state, and in `subject` what the user may do; its input handling is in `input`, `mouse`, `modal` and [`task_entry`] |
 //! | [`pager`] | one scrollable window with the keys of `less`; searching is in [`search`] |
 //! | [`task_entry`], [`tools`] | the text box for a new task; the tools that the agent runs |
 //! | [`regions`] | the frame that an input event refers to |
@@ -43,6 +43,7 @@ mod search_prompt;
 mod snapshots;
 mod status;
 pub mod status_info;
+mod subject;
 pub mod task_entry;
 pub mod timeline;
 pub mod tools;

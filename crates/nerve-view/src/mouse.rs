@@ -7,8 +7,7 @@ use crate::keys::{Button, Context, Input, Mouse, MouseAction, Wheel};
 use crate::pager::Pager;
 use crate::regions::{FrameContext, within};
 use crate::task_entry::Target;
-use crate::tools::Modal;
-use crate::viewer::{Effect, PendingKey, Source, Viewer};
+use crate::viewer::{Effect, Focus, Source, Viewer};
 use crate::viewport::Row;
 
 /// Lines per wheel step.
@@ -32,13 +31,11 @@ enum Owner {
 impl Viewer {
     pub(crate) fn handle_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         if !matches!(mouse.what, MouseAction::Move(_) | MouseAction::Release(_)) {
-            self.clear_transient_state();
             // A click cancels the confirmation: the next key must not answer it.
-            self.pending = PendingKey::None;
+            self.take_transient_state();
         }
         if let Some(owner) = self.owner(mouse) {
-            let shown = self.modal.as_ref().and_then(|modal| modal.shown.as_ref());
-            return match (owner, shown, frame.tool) {
+            return match (owner, self.tools.shown(), frame.tool) {
                 (Owner::Program, ..) => {
                     drag_input(mouse, frame.regions.lines, &self.pager, frame.document).map(Effect::Input)
                 }
@@ -84,23 +81,23 @@ impl Viewer {
 
     /// Handles an event while no button is held.
     fn handle_free_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
-        if self.help.is_some() {
+        if self.help.is_open() {
             if let Some((_, lines)) = wheel(mouse) {
                 self.scroll_lines(lines);
             }
             return None;
         }
-        if self.modal.is_some() {
+        if self.modal().is_some() {
             return self.handle_modal_mouse(mouse, frame);
         }
         if let Some(input) = self.to_program_input(mouse, frame) {
             return Some(Effect::Input(input));
         }
         match mouse.what {
-            MouseAction::Wheel(Wheel::Left) => self.pager.left = self.pager.left.saturating_sub(3),
+            MouseAction::Wheel(Wheel::Left) => self.pager.columns.left = self.pager.left().saturating_sub(3),
             MouseAction::Wheel(Wheel::Right) => {
                 let furthest = self.pager.max_left(frame.document);
-                self.pager.left = self.pager.left.saturating_add(3).min(furthest);
+                self.pager.columns.left = self.pager.left().saturating_add(3).min(furthest);
             }
             MouseAction::Wheel(_) => self.scroll_lines(wheel(mouse)?.1),
             MouseAction::Press(Button::Left) if self.pager.prompt.is_none() => {
@@ -113,22 +110,20 @@ impl Viewer {
 
     /// Scrolls by this many lines.
     pub(crate) fn scroll_lines(&mut self, lines: i64) {
-        if let Some(row) = &mut self.help {
-            let by = i16::try_from(lines).unwrap_or(0);
-            *row = (*row).min(self.max_help_row).saturating_add_signed(by).min(self.max_help_row);
+        if self.help.scroll_lines(lines) {
             return;
         }
-        if self.is_live && self.entry.target.is_none() {
+        if self.focus == Focus::Program && self.entry.target.is_none() {
             // Nothing is below a program's screen.
             if lines >= 0 {
                 return;
             }
-            self.is_live = false;
+            self.focus = Focus::Lines;
         }
         self.pager.viewport.scroll(lines);
         // Scrolling to the end returns the keys to a running program.
         let is_scrolling = self.context() == Context::Scroll && self.pager.prompt.is_none();
-        if self.source == Source::Live && is_scrolling && lines > 0 && self.pager.viewport.is_at_end() {
+        if self.source() == Source::Live && is_scrolling && lines > 0 && self.pager.viewport.is_at_end() {
             self.go_live();
         }
     }
@@ -202,8 +197,7 @@ impl Viewer {
 
     fn handle_modal_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         let context = self.context();
-        let modal = self.modal.as_mut()?;
-        if let (Some(Modal { shown: Some(shown), .. }), Some(tool)) = (Some(&*modal), frame.tool)
+        if let (Some(shown), Some(tool)) = (self.tools.shown(), frame.tool)
             && context == Context::Modal
             && tool.modes().mouse.is_some()
             && let Some(input) = to_program_coordinates(mouse, frame.regions.tool, &shown.pager, tool)
@@ -211,19 +205,16 @@ impl Viewer {
             return Some(Effect::ToolInput(input));
         }
         if let Some((way, lines)) = wheel(mouse) {
-            self.wheel_in_modal(way, lines);
+            self.tools.wheel(way, lines);
             return None;
         }
         let is_press = mouse.what == MouseAction::Press(Button::Left);
         if is_press
             && context == Context::List
             && let Some((_, row)) = within(frame.regions.list, mouse.col, mouse.row)
+            && self.tools.select(usize::from(row), frame.regions.list.height)
         {
-            let row = modal.first_row(frame.regions.list.height) + usize::from(row);
-            if row < self.tools.listed().len() {
-                modal.row = row;
-                return self.open_selected_tool();
-            }
+            return self.open_selected_tool();
         }
         None
     }
@@ -244,7 +235,7 @@ fn to_program_coordinates(mouse: Mouse, area: Rect, pager: &Pager, document: &Do
     let (col, row) = within(area, mouse.col, mouse.row)?;
     let row = pager.viewport.line_at(row)?.checked_sub(pager.screen_start?)?;
     let row = u16::try_from(row).ok().filter(|row| *row < document.height())?;
-    let col = Some(col.saturating_add(pager.left)).filter(|col| *col < document.width())?;
+    let col = Some(col.saturating_add(pager.left())).filter(|col| *col < document.width())?;
     Some(Input::Mouse(Mouse { col, row, ..mouse }))
 }
 
@@ -255,6 +246,6 @@ fn drag_input(mouse: Mouse, area: Rect, pager: &Pager, document: &Document<'_>) 
     let line = pager.viewport.line_at(row).or_else(|| pager.last_line())?;
     let row = u16::try_from(line.saturating_sub(pager.screen_start?)).unwrap_or(u16::MAX);
     let row = row.min(document.height().saturating_sub(1));
-    let col = col.saturating_add(pager.left).min(document.width().saturating_sub(1));
+    let col = col.saturating_add(pager.left()).min(document.width().saturating_sub(1));
     Some(Input::Mouse(Mouse { col, row, ..mouse }))
 }

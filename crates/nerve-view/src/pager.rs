@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::bookmarks::{Bookmarks, PendingBookmark};
 use crate::document::Document;
-use crate::effect::Source;
 use crate::filter::LineFilter;
 use crate::follow::FollowMode;
 use crate::keys::{Code, Key, Operation};
@@ -16,24 +15,34 @@ use crate::viewport::{Row, Viewport};
 /// Largest count that can be typed before a key.
 const MAX_NUMBER: u64 = 1_000_000_000_000;
 
+/// The visible columns of a window.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns {
+    /// First visible column.
+    pub(crate) left: u16,
+    /// Number of visible columns.
+    pub(crate) width: u16,
+    /// Columns of a horizontal step, if set by a count.
+    step: Option<u16>,
+}
+
+/// Lines of the vertical steps, if set by a count.
+#[derive(Debug, Clone, Copy, Default)]
+struct ScrollSteps {
+    half_page: Option<i64>,
+    page: Option<i64>,
+}
+
 /// A window on a document: scroll position, search, filter and prompt.
 #[derive(Debug, Clone)]
 pub struct Pager {
     pub(crate) viewport: Viewport,
-    /// First visible column.
-    pub(crate) left: u16,
-    /// Width in columns.
-    pub(crate) cols: u16,
+    pub(crate) columns: Columns,
+    steps: ScrollSteps,
     /// First line of the screen when it was last updated.
     pub(crate) screen_start: Option<u64>,
     /// Count typed before a key.
     pub(crate) number: Option<u64>,
-    /// Lines of half a page and of a page, if set by a count.
-    half_step: Option<i64>,
-    page_step: Option<i64>,
-    /// Columns of a horizontal step, if set by a count.
-    column_step: Option<u16>,
-    pub(crate) pending_bookmark: Option<PendingBookmark>,
     pub(crate) bookmarks: Bookmarks,
     pub(crate) search: Option<SearchSession>,
     /// Hides lines that do not match.
@@ -45,22 +54,16 @@ pub struct Pager {
     pub(crate) history: PatternHistory,
     /// Message for the status line.
     pub(crate) message: Option<String>,
-    /// Other moments of the recording can be shown.
-    pub(crate) has_moments: bool,
 }
 
 impl Default for Pager {
     fn default() -> Pager {
         Pager {
             viewport: Viewport::new(1),
-            left: 0,
-            cols: 1,
+            columns: Columns { left: 0, width: 1, step: None },
+            steps: ScrollSteps::default(),
             screen_start: None,
             number: None,
-            half_step: None,
-            page_step: None,
-            column_step: None,
-            pending_bookmark: None,
             bookmarks: Bookmarks::default(),
             search: None,
             filter: None,
@@ -68,17 +71,50 @@ impl Default for Pager {
             prompt: None,
             history: PatternHistory::default(),
             message: None,
-            has_moments: false,
         }
     }
 }
 
-impl Pager {
-    /// Creates the window of a running program or a recording.
-    pub(crate) fn new(source: Source) -> Pager {
-        Pager { has_moments: source == Source::Recording, ..Pager::default() }
+impl Columns {
+    /// Moves by the least number of columns that makes one visible; a column that fits at the left edge moves back
+    /// there. `max_left` limits the first column.
+    fn show(&mut self, col: u16, max_left: u16) {
+        if col < self.width && col < self.left {
+            self.left = 0;
+        } else if col < self.left {
+            self.left = col;
+        } else if col - self.left >= self.width {
+            self.left = (col - self.width + 1).min(max_left);
+        }
     }
 
+    /// Moves by a step, which a count sets.
+    fn scroll(&mut self, operation: Operation, count: Option<i64>, max_left: u16) {
+        let columns = count.map(|count| u16::try_from(count.max(1)).unwrap_or(u16::MAX));
+        self.step = columns.or(self.step);
+        let columns = self.step.unwrap_or((self.width / 2).max(1));
+        self.left = match operation {
+            Operation::Right => self.left.saturating_add(columns).min(max_left),
+            _ => self.left.saturating_sub(columns),
+        };
+    }
+}
+
+impl ScrollSteps {
+    /// Returns the lines of half a window of `rows` rows, which a count sets.
+    fn half_page(&mut self, count: Option<i64>, rows: i64) -> i64 {
+        self.half_page = count.map(|count| count.max(1)).or(self.half_page);
+        self.half_page.unwrap_or((rows / 2).max(1))
+    }
+
+    /// Returns the lines of a window of `rows` rows, which a count sets.
+    fn page(&mut self, count: Option<i64>, rows: i64) -> i64 {
+        self.page = count.map(|count| count.max(1)).or(self.page);
+        self.page.unwrap_or(rows)
+    }
+}
+
+impl Pager {
     /// Returns the viewport.
     pub fn viewport(&self) -> &Viewport {
         &self.viewport
@@ -86,7 +122,7 @@ impl Pager {
 
     /// Returns the first visible column, 0-based.
     pub fn left(&self) -> u16 {
-        self.left
+        self.columns.left
     }
 
     /// Shifts all line numbers.
@@ -101,7 +137,7 @@ impl Pager {
     }
 
     pub(crate) fn resize(&mut self, cols: u16, rows: u16) {
-        self.cols = cols.max(1);
+        self.columns.width = cols.max(1);
         self.viewport.set_rows(rows);
     }
 
@@ -112,19 +148,13 @@ impl Pager {
         self.viewport.pin(document.screen_start().zip(cursor));
         self.update_filter(document);
         self.check_follow_pattern(document);
-        self.left = self.left.min(self.max_left(document));
+        self.columns.left = self.columns.left.min(self.max_left(document));
     }
 
     /// Scrolls horizontally until a visible cursor is in the window.
     pub(crate) fn follow_cursor(&mut self, document: &Document<'_>) {
         let Some((_, col, true)) = document.cursor() else { return };
-        if col < self.cols && col < self.left {
-            self.left = 0;
-        } else if col < self.left {
-            self.left = col;
-        } else if col - self.left >= self.cols {
-            self.left = (col - self.cols + 1).min(self.max_left(document));
-        }
+        self.columns.show(col, self.max_left(document));
     }
 
     /// Returns the text of the visible lines, trimmed at the end.
@@ -147,8 +177,8 @@ impl Pager {
 
     /// Handles a digit, or the key after a bookmark key. Returns false for any other key.
     pub(crate) fn take_prefix_key(&mut self, key: Key) -> bool {
-        if let Some(pending_bookmark) = self.pending_bookmark.take() {
-            self.finish_bookmark(pending_bookmark, key);
+        if let Some(pending) = self.bookmarks.pending.take() {
+            self.finish_bookmark(pending, key);
             return true;
         }
         if let Code::Char(digit @ '0'..='9') = key.code
@@ -165,30 +195,21 @@ impl Pager {
     /// Runs an operation. Returns false if it is not one of a window.
     pub(crate) fn run(&mut self, operation: Operation, document: &Document<'_>) -> bool {
         let number = self.number.take();
-        let times = i64::try_from(number.unwrap_or(1)).unwrap_or(i64::MAX);
+        let count = number.map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+        let times = count.unwrap_or(1);
         let rows = i64::from(self.viewport.height());
         self.follow_mode = None;
         self.filter.iter_mut().for_each(|filter| filter.anchor = None);
         match operation {
             Operation::LineDown => self.viewport.scroll(times),
             Operation::LineUp => self.viewport.scroll(-times),
-            Operation::HalfDown | Operation::HalfUp => {
-                self.half_step = number.map(|_| times.max(1)).or(self.half_step);
-                let half = self.half_step.unwrap_or((rows / 2).max(1));
-                self.viewport.scroll(if operation == Operation::HalfDown { half } else { -half });
-            }
-            Operation::WindowDown | Operation::WindowUp => {
-                self.page_step = number.map(|_| times.max(1)).or(self.page_step);
-                let window = self.page_step.unwrap_or(rows);
-                self.viewport.scroll(if operation == Operation::WindowDown { window } else { -window });
-            }
+            Operation::HalfDown => self.viewport.scroll(self.steps.half_page(count, rows)),
+            Operation::HalfUp => self.viewport.scroll(-self.steps.half_page(count, rows)),
+            Operation::WindowDown => self.viewport.scroll(self.steps.page(count, rows)),
+            Operation::WindowUp => self.viewport.scroll(-self.steps.page(count, rows)),
             // As in `less`, a count is a number of lines.
-            Operation::PageDown => {
-                self.viewport.scroll(number.map_or(self.page_step.unwrap_or(rows), |_| times))
-            }
-            Operation::PageUp => {
-                self.viewport.scroll(-number.map_or(self.page_step.unwrap_or(rows), |_| times))
-            }
+            Operation::PageDown => self.viewport.scroll(count.unwrap_or_else(|| self.steps.page(None, rows))),
+            Operation::PageUp => self.viewport.scroll(-count.unwrap_or_else(|| self.steps.page(None, rows))),
             Operation::Start | Operation::End | Operation::Percent => self.jump(operation, number),
             Operation::Follow => {
                 self.jump(operation, number);
@@ -196,16 +217,10 @@ impl Pager {
             }
             Operation::FollowUntil => self.follow_until(document),
             Operation::Right | Operation::Left => {
-                let columns = number.map(|_| u16::try_from(times.max(1)).unwrap_or(u16::MAX));
-                self.column_step = columns.or(self.column_step);
-                let columns = self.column_step.unwrap_or((self.cols / 2).max(1));
-                self.left = match operation {
-                    Operation::Right => self.left.saturating_add(columns).min(self.max_left(document)),
-                    _ => self.left.saturating_sub(columns),
-                };
+                self.columns.scroll(operation, count, self.max_left(document));
             }
-            Operation::RightEnd => self.left = self.max_left(document),
-            Operation::LeftEnd => self.left = 0,
+            Operation::RightEnd => self.columns.left = self.max_left(document),
+            Operation::LeftEnd => self.columns.left = 0,
             Operation::SearchDown => self.open_prompt(PromptKind::Search(Direction::Down), times),
             Operation::SearchUp => self.open_prompt(PromptKind::Search(Direction::Up), times),
             Operation::Filter => self.open_prompt(PromptKind::Filter, 1),
@@ -215,10 +230,10 @@ impl Pager {
             Operation::ClearSearch => self.search = None,
             Operation::NextSnapshot => self.go_to_snapshot(Direction::Down, times, document),
             Operation::PreviousSnapshot => self.go_to_snapshot(Direction::Up, times, document),
-            Operation::SetBookmark => self.pending_bookmark = Some(PendingBookmark::Set),
-            Operation::SetBottomBookmark => self.pending_bookmark = Some(PendingBookmark::SetBottom),
-            Operation::ClearBookmark => self.pending_bookmark = Some(PendingBookmark::Clear),
-            Operation::GoToBookmark => self.pending_bookmark = Some(PendingBookmark::GoTo),
+            Operation::SetBookmark => self.bookmarks.pending = Some(PendingBookmark::Set),
+            Operation::SetBottomBookmark => self.bookmarks.pending = Some(PendingBookmark::SetBottom),
+            Operation::ClearBookmark => self.bookmarks.pending = Some(PendingBookmark::Clear),
+            Operation::GoToBookmark => self.bookmarks.pending = Some(PendingBookmark::GoTo),
             Operation::CloseBrace
             | Operation::CloseParenthesis
             | Operation::OpenBrace
@@ -263,7 +278,7 @@ impl Pager {
 
     /// Returns the largest first column.
     pub(crate) fn max_left(&self, document: &Document<'_>) -> u16 {
-        document.width().saturating_sub(self.cols)
+        document.width().saturating_sub(self.columns.width)
     }
 
     pub(crate) fn show_message(&mut self, message: &str) {

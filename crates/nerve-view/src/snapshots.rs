@@ -23,7 +23,7 @@ impl Pager {
             }
             None => self.show_message(match direction {
                 Direction::Down => "no snapshot below",
-                Direction::Up => document.explain_none_above(self.has_moments),
+                Direction::Up => document.explain_none_above(),
             }),
         }
     }

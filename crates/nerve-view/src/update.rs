@@ -5,18 +5,16 @@ use crate::keys::Context;
 use crate::regions::Regions;
 use crate::task_entry::Target;
 use crate::tools::{Tool, ToolUpdates, Tools};
-use crate::viewer::{Source, Viewer};
+use crate::viewer::{Focus, Viewer};
 
 impl Viewer {
     /// Sets the regions of the window.
     pub fn set_regions(&mut self, regions: &Regions) {
         self.resize(regions.lines.width, regions.lines.height);
-        self.max_help_row = regions.help;
-        if self.help.is_some_and(|row| row > regions.help) {
-            self.help = Some(regions.help);
+        if self.help.set_max_row(regions.help) {
             self.update_mode();
         }
-        if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
+        if let Some(shown) = self.tools.shown_mut() {
             shown.pager.resize(regions.tool.width, regions.tool.height);
         }
     }
@@ -50,8 +48,8 @@ impl Viewer {
         if sticks {
             self.pager.viewport.go_to_end();
         }
-        if self.source == Source::Recording && !self.has_begun && !document.lines().is_empty() {
-            self.has_begun = true;
+        if self.entry.opens_initially && !document.lines().is_empty() {
+            self.entry.opens_initially = false;
             self.open_initial_entry(document);
             self.update_mode();
         }
@@ -67,7 +65,7 @@ impl Viewer {
 
     /// Updates the viewer to a changed terminal of the shown tool.
     pub fn update_tool_document(&mut self, tool: &Document<'_>) {
-        if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
+        if let Some(shown) = self.tools.shown_mut() {
             shown.pager.update_document(tool);
             if !shown.scrolls {
                 shown.pager.follow_cursor(tool);
@@ -77,7 +75,7 @@ impl Viewer {
 
     /// Like [`Viewer::renumber`], for the shown tool.
     pub fn renumber_tool(&mut self, by: i64) {
-        if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
+        if let Some(shown) = self.tools.shown_mut() {
             shown.pager.renumber(by);
         }
     }
@@ -93,17 +91,20 @@ impl Viewer {
     }
 
     fn change_tools_with(&mut self, change: impl FnOnce(&mut Tools)) {
-        let chosen = self.selected_tool().map(|tool| tool.id.clone());
-        let had_keys = self.context() == Context::Modal;
-        change(&mut self.tools);
-        self.revalidate_modal(chosen.as_deref());
-        self.handle_tool_end(had_keys);
+        if let Some(notice) = self.tools.change(change) {
+            self.show_message(notice);
+        }
         self.update_mode();
+    }
+
+    /// Sets the explanation shown when the list of tools is empty.
+    pub fn explain_no_tools(&mut self, why: String) {
+        self.tools.list.empty_reason = Some(why);
     }
 
     /// Enters scroll mode because the program has ended.
     pub fn program_ended(&mut self) {
-        self.is_live = false;
+        self.focus = Focus::Lines;
         self.update_mode();
     }
 
@@ -119,7 +120,6 @@ impl Viewer {
 
     /// Like [`Viewer::advance_search`], for the shown tool.
     pub fn advance_tool_search(&mut self, tool: &Document<'_>) -> bool {
-        let shown = self.modal.as_mut().and_then(|modal| modal.shown.as_mut());
-        shown.is_some_and(|shown| shown.pager.advance_search(tool))
+        self.tools.shown_mut().is_some_and(|shown| shown.pager.advance_search(tool))
     }
 }

@@ -1,16 +1,20 @@
 //! The viewer's state machine: input events and documents in, effects and frames out. It reads no clock and does no
 //! I/O.
 
+use crate::alt_screen_snapshots::SnapshotView;
 use crate::bindings::Bindings;
 pub use crate::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
+use crate::help::HelpSheet;
 use crate::keys::{Context, Input, Operation};
+use crate::modal::ToolsPanel;
 use crate::mouse::PressedButton;
 use crate::pager::Pager;
 use crate::regions::FrameContext;
 use crate::search::Pattern;
 pub use crate::search::session::LINES_PER_STEP;
+use crate::subject::{Branches, RecordingState, Subject};
 pub use crate::task_entry::{Target, TaskEntry};
-use crate::tools::{Listed, Modal, Tool, Tools};
+use crate::tools::{Listed, Modal, ShownTool};
 use crate::viewport::Viewport;
 
 /// Use of the next key.
@@ -25,6 +29,19 @@ pub(crate) enum PendingKey {
     Colon,
     /// The answer to the confirmation for ending the program.
     ConfirmEnd,
+    /// Esc leaves.
+    Leave,
+    /// Esc leaves, and any other key gets Alt.
+    LeaveOrAlt,
+}
+
+/// Owner of the keys in the main window while the task entry is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Focus {
+    /// Keys go to the program.
+    Program,
+    /// Keys scroll the lines.
+    Lines,
 }
 
 /// The viewer's part of the status line; compared to see whether a redraw is needed.
@@ -38,41 +55,16 @@ pub struct StatusLine {
 /// The viewer of a running program or a recording.
 #[derive(Debug, Clone)]
 pub struct Viewer {
-    pub(crate) source: Source,
+    pub(crate) subject: Subject,
+    pub(crate) branches: Branches,
     pub(crate) bindings: Bindings,
     pub(crate) pager: Pager,
-    /// Keys go to the program unless something else has the focus.
-    pub(crate) is_live: bool,
+    pub(crate) focus: Focus,
     pub(crate) entry: TaskEntry,
-    /// The snapshot whose screen is shown, in a recording.
-    pub(crate) shown_snapshot: Option<u64>,
-    /// The last snapshot navigated to, and the top line since then.
-    pub(crate) last_stop: Option<(u64, u64)>,
-    /// Effect to be taken by the caller after drawing.
-    pub(crate) pending_effect: Option<Effect>,
-    /// Reason why no branch can be created here.
-    pub(crate) no_entry_reason: Option<&'static str>,
-    /// The terminal is that of an agent's tool.
-    pub(crate) is_tool: bool,
-    /// Input never reaches the program.
-    pub(crate) read_only: bool,
-    /// The recording is still being written.
-    pub(crate) runs: bool,
-    /// A branch was created from this viewer.
-    pub(crate) has_branch: bool,
-    /// The task entry was opened initially.
-    pub(crate) has_begun: bool,
-    /// First visible row of the help sheet, while it is open.
-    pub(crate) help: Option<u16>,
-    /// Last row of the sheet that can be at the top.
-    pub(crate) max_help_row: u16,
-    pub(crate) tools: Tools,
-    pub(crate) modal: Option<Modal>,
+    pub(crate) snapshot_view: SnapshotView,
+    pub(crate) help: HelpSheet,
+    pub(crate) tools: ToolsPanel,
     pub(crate) pending: PendingKey,
-    /// Esc was pressed once; a second one leaves.
-    pub(crate) is_leaving: bool,
-    /// Esc was pressed in scroll mode and gives the next key Alt.
-    pub(crate) is_escaped: bool,
     /// The mouse button that is held.
     pub(crate) held: Option<PressedButton>,
     pub(crate) message: Option<String>,
@@ -82,59 +74,53 @@ pub struct Viewer {
 impl Viewer {
     /// Creates a viewer without a document.
     pub fn new(source: Source, bindings: Bindings) -> Viewer {
-        let is_live = source == Source::Live;
+        let (focus, mode, entry) = match source {
+            Source::Live => (Focus::Program, Mode::Live, TaskEntry::default()),
+            Source::Recording => (Focus::Lines, Mode::Scrolling, TaskEntry::opened_initially()),
+        };
         Viewer {
-            source,
+            subject: Subject::new(source),
+            branches: Branches::None,
             bindings,
-            pager: Pager::new(source),
-            is_live,
-            entry: TaskEntry::default(),
-            shown_snapshot: None,
-            last_stop: None,
-            pending_effect: None,
-            no_entry_reason: None,
-            is_tool: false,
-            read_only: false,
-            runs: false,
-            has_branch: false,
-            has_begun: false,
-            help: None,
-            max_help_row: u16::MAX,
-            tools: Tools::default(),
-            modal: None,
+            pager: Pager::default(),
+            focus,
+            entry,
+            snapshot_view: SnapshotView::default(),
+            help: HelpSheet::default(),
+            tools: ToolsPanel::default(),
             pending: PendingKey::None,
-            is_leaving: false,
-            is_escaped: false,
             held: None,
             message: None,
-            mode: if is_live { Mode::Live } else { Mode::Scrolling },
+            mode,
         }
     }
 
     /// Disables the task entry: the terminal is that of an agent's tool.
     #[must_use]
-    pub fn without_entry(self) -> Viewer {
-        let why = "no branches from a tool's output";
-        Viewer { no_entry_reason: Some(why), is_tool: true, has_begun: true, ..self }
+    pub fn without_entry(mut self) -> Viewer {
+        self.branches = Branches::Forbidden("no branches from a tool's output");
+        self.subject = self.subject.as_tool();
+        self.entry.opens_initially = false;
+        self
     }
 
     /// Disables branches, for this reason.
     #[must_use]
     pub fn without_branches(self, why: &'static str) -> Viewer {
-        Viewer { no_entry_reason: Some(why), ..self }
+        Viewer { branches: Branches::Forbidden(why), ..self }
     }
 
     /// Forbids input and branches.
     #[must_use]
     pub fn read_only(self) -> Viewer {
         let why = "attached read-only: use 'nerve branch' to branch from a snapshot";
-        Viewer { no_entry_reason: self.no_entry_reason.or(Some(why)), read_only: true, ..self }
+        Viewer { branches: self.branches.forbid(why), subject: self.subject.read_only(), ..self }
     }
 
     /// Marks the recording as still being written: branches are possible at snapshots, but not at the end.
     #[must_use]
     pub fn still_recording(self) -> Viewer {
-        Viewer { runs: true, ..self }
+        Viewer { subject: Subject::Recording(RecordingState::Growing), ..self }
     }
 
     /// Handles an input event that refers to `frame`, and returns the effect to perform.
@@ -144,17 +130,17 @@ impl Viewer {
             Input::Paste(text) => self.handle_paste(text, frame),
             Input::Mouse(mouse) => self.handle_mouse(mouse, frame),
             Input::Focus(is_here) => {
-                (self.source == Source::Live).then_some(Effect::Input(Input::Focus(is_here)))
+                (self.source() == Source::Live).then_some(Effect::Input(Input::Focus(is_here)))
             }
         };
-        self.track_tool_typing(effect.as_ref());
+        self.tools.track_typing(effect.as_ref());
         self.update_mode();
         effect.or_else(|| self.take_effect())
     }
 
     /// Takes the effect that was requested while drawing. Call it after each frame.
     pub fn take_effect(&mut self) -> Option<Effect> {
-        self.pending_effect.take()
+        self.snapshot_view.take_seek()
     }
 
     /// Scrolls down by this many lines; up if negative.
@@ -167,7 +153,7 @@ impl Viewer {
 
     /// Returns what is shown: a running program or a recording.
     pub fn source(&self) -> Source {
-        self.source
+        self.subject.source()
     }
 
     /// Returns the main window's viewport.
@@ -177,7 +163,7 @@ impl Viewer {
 
     /// Returns the first visible column, 0-based.
     pub fn left(&self) -> u16 {
-        self.pager.left
+        self.pager.left()
     }
 
     /// Returns the current mode.
@@ -213,21 +199,6 @@ impl Viewer {
     pub fn read_only_message(&self) -> String {
         let keys = crate::status::keys_to(self, Operation::Detach).unwrap_or_default();
         format!("attached read-only: {keys} leaves")
-    }
-
-    /// Returns why no snapshot can be taken.
-    pub(crate) fn no_snapshot_reason(&self) -> Option<&'static str> {
-        match self.source {
-            Source::Recording if self.runs => {
-                Some("recordings take no snapshots: use 'nerve attach' for the running session")
-            }
-            Source::Recording => Some("no snapshot: the session has ended"),
-            Source::Live if self.is_tool => Some("a tool takes no snapshots: its agent does"),
-            Source::Live if self.read_only => {
-                Some("attached read-only: 'nerve snapshot --session' takes one from elsewhere")
-            }
-            Source::Live => None,
-        }
     }
 
     /// Returns the message to show until the next key.
@@ -267,52 +238,41 @@ impl Viewer {
 
     /// Returns the tools in list order.
     pub fn tools(&self) -> Listed<'_> {
-        self.tools.listed()
+        self.tools.list.listed()
     }
 
     /// Returns the tools modal if it is open.
     pub fn modal(&self) -> Option<&Modal> {
-        self.modal.as_ref()
+        self.tools.modal.as_ref()
     }
 
     /// Returns the id of the shown tool.
     pub fn shown_tool(&self) -> Option<&str> {
-        Some(self.modal.as_ref()?.shown.as_ref()?.id.as_str())
+        Some(self.tools.shown()?.id())
     }
 
     // ---- Key context ----
 
     /// Returns the context that keys are looked up in.
     pub(crate) fn context(&self) -> Context {
-        match &self.modal {
-            Some(Modal { shown: Some(shown), .. }) => {
-                let runs = self.tools.get(&shown.id).is_some_and(Tool::is_running);
-                if runs && !shown.scrolls { Context::Modal } else { Context::Scroll }
-            }
-            Some(Modal { shown: None, .. }) => Context::List,
-            None if self.entry.target.is_some() => Context::Entry,
-            None if self.is_live => Context::Live,
-            None => Context::Scroll,
-        }
+        self.tools.context().unwrap_or(match self.focus {
+            _ if self.entry.target.is_some() => Context::Entry,
+            Focus::Program => Context::Live,
+            Focus::Lines => Context::Scroll,
+        })
     }
 
     /// Returns the focused window: the shown tool's, otherwise the main one.
     pub(crate) fn front_pager_mut(&mut self) -> &mut Pager {
-        match &mut self.modal {
-            Some(Modal { shown: Some(shown), .. }) => &mut shown.pager,
-            _ => &mut self.pager,
-        }
+        self.tools.shown_mut().map_or(&mut self.pager, |shown| &mut shown.pager)
     }
 
     fn front_pager(&self) -> &Pager {
-        match &self.modal {
-            Some(Modal { shown: Some(shown), .. }) => &shown.pager,
-            _ => &self.pager,
-        }
+        self.tools.shown().map_or(&self.pager, ShownTool::pager)
     }
 
     pub(crate) fn update_mode(&mut self) {
-        self.mode = match (self.pending, self.help) {
+        self.mode = match (self.pending, self.help.row()) {
             (PendingKey::ConfirmEnd, _) => Mode::Confirm,
             (_, Some(row)) => Mode::Help(row),
             _ => match (&self.front_pager().prompt, self.context()) {
@@ -321,7 +281,7 @@ impl Viewer {
                 (None, Context::Modal) => Mode::Tool,
                 (None, Context::Entry) => Mode::Entry,
                 (None, Context::Live) => Mode::Live,
-                (None, _) if self.modal.is_some() => Mode::ToolScrolling,
+                (None, _) if self.modal().is_some() => Mode::ToolScrolling,
                 (None, _) => Mode::Scrolling,
             },
         };

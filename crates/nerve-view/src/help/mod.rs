@@ -1,4 +1,4 @@
-//! Draws the help sheet in columns.
+//! The help sheet: its scroll position, and drawing in columns.
 
 mod content;
 
@@ -9,9 +9,10 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::bindings::Bindings;
 use crate::help::content::{Line, sheet};
+use crate::keys::{Context, Key, Operation};
 use crate::status::truncate::cut;
 use crate::status_info::Capabilities;
-use crate::viewer::Source;
+use crate::viewer::{Source, Viewer};
 
 /// Maximum number of columns.
 const COLUMNS: u16 = 3;
@@ -21,6 +22,74 @@ const GAP: u16 = 3;
 const COLUMN: u16 = 58;
 /// Width of the keys within a column.
 const KEYS: u16 = 24;
+
+/// The help sheet's scroll position.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HelpSheet {
+    /// First visible row; `None` while the sheet is closed.
+    row: Option<u16>,
+    /// Last row that can be at the top.
+    max_row: u16,
+}
+
+impl Default for HelpSheet {
+    fn default() -> HelpSheet {
+        HelpSheet { row: None, max_row: u16::MAX }
+    }
+}
+
+impl HelpSheet {
+    pub(crate) fn open(&mut self) {
+        self.row = Some(0);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.row.is_some()
+    }
+
+    /// Returns the first visible row; `None` while the sheet is closed.
+    pub(crate) fn row(&self) -> Option<u16> {
+        self.row
+    }
+
+    /// Sets the last row that can be at the top. Returns true if the sheet has moved.
+    pub(crate) fn set_max_row(&mut self, max_row: u16) -> bool {
+        self.max_row = max_row;
+        let row = self.row.map(|row| row.min(max_row));
+        std::mem::replace(&mut self.row, row) != row
+    }
+
+    /// Scrolls down by this many lines; up if negative. Returns false while the sheet is closed.
+    pub(crate) fn scroll_lines(&mut self, lines: i64) -> bool {
+        let by = i16::try_from(lines).unwrap_or(0);
+        let max_row = self.max_row;
+        self.row = self.row.map(|row| row.min(max_row).saturating_add_signed(by).min(max_row));
+        self.is_open()
+    }
+
+    /// Scrolls in a window of `rows` rows. Any operation that does not scroll closes the sheet.
+    fn scroll(&mut self, operation: Option<Operation>, rows: u16) {
+        let last = self.max_row;
+        let Some(row) = self.row.map(|row| row.min(last)) else { return };
+        self.row = match operation {
+            Some(Operation::LineDown) => Some(row.saturating_add(1).min(last)),
+            Some(Operation::LineUp) => Some(row.saturating_sub(1)),
+            Some(Operation::PageDown | Operation::HalfDown) => Some(row.saturating_add(rows).min(last)),
+            Some(Operation::PageUp | Operation::HalfUp) => Some(row.saturating_sub(rows)),
+            Some(Operation::Start) => Some(0),
+            Some(Operation::End) => Some(last),
+            _ => None,
+        };
+    }
+}
+
+impl Viewer {
+    /// Handles a key while the help sheet is open.
+    pub(crate) fn handle_help_key(&mut self, key: Key) {
+        let operation = self.bindings.operation(Context::Scroll, key);
+        self.help.scroll(operation, self.pager.viewport.height());
+    }
+}
 
 /// The wrapped rows of the sheet and their arrangement in columns.
 struct Grid {

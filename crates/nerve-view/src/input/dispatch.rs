@@ -3,12 +3,12 @@
 use crate::document::Document;
 use crate::keys::{Code, Context, Input, Key, Operation};
 use crate::regions::FrameContext;
-use crate::viewer::{Effect, PendingKey, Viewer};
+use crate::viewer::{Effect, Focus, PendingKey, Viewer};
 
 impl Viewer {
     pub(crate) fn handle_key(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {
-        let (leaving, escaped) = self.clear_transient_state();
-        match std::mem::take(&mut self.pending) {
+        let pending = self.take_transient_state();
+        match pending {
             PendingKey::ConfirmEnd => return self.handle_confirm_key(key),
             PendingKey::Prefix => return self.handle_prefix_key(key, frame),
             PendingKey::Colon if key == Key::char('q') || key == Key::char('Q') => return self.quit(),
@@ -24,25 +24,25 @@ impl Viewer {
                 }
                 return None;
             }
-            PendingKey::None => {}
+            PendingKey::None | PendingKey::Leave | PendingKey::LeaveOrAlt => {}
         }
-        if self.help.is_some() {
-            self.scroll_help(key);
+        if self.help.is_open() {
+            self.handle_help_key(key);
             return None;
         }
         if self.front_pager_mut().prompt.is_some() {
             self.handle_prompt_key(key, frame);
             return None;
         }
-        if self.discards_key(key) {
-            self.report_discarded_key();
+        if let Some(notice) = self.tools.discard_key(key) {
+            self.show_message(notice);
             return None;
         }
         let context = self.context();
         let operation = self.bindings.operation(context, key);
         // As in `less`, Esc followed by a key is that key with Alt, if it is bound.
         let with_alt = Key { alt: true, ..key };
-        let with_esc = (escaped && context == Context::Scroll && !key.alt)
+        let with_esc = (pending == PendingKey::LeaveOrAlt && context == Context::Scroll && !key.alt)
             .then(|| self.bindings.operation(context, with_alt));
         let operation = with_esc.flatten().or(operation);
         match operation {
@@ -54,24 +54,23 @@ impl Viewer {
                 Context::Modal => return self.handle_tool_key(key, operation, frame),
                 Context::List => return self.handle_list_key(operation),
                 Context::Entry => return self.handle_entry_key(key, operation, frame),
-                Context::Scroll => return self.handle_scroll_key(key, operation, leaving, frame),
+                Context::Scroll => return self.handle_scroll_key(key, operation, pending, frame),
             },
         }
         None
     }
 
-    /// Clears messages and armed keys. Returns whether a second Esc leaves, and whether Esc gives the next key Alt.
-    pub(crate) fn clear_transient_state(&mut self) -> (bool, bool) {
+    /// Clears messages, and returns the use of this key, which is over with it.
+    pub(crate) fn take_transient_state(&mut self) -> PendingKey {
         self.message = None;
         self.front_pager_mut().message = None;
-        (std::mem::take(&mut self.is_leaving), std::mem::take(&mut self.is_escaped))
+        std::mem::take(&mut self.pending)
     }
 
     /// Handles a paste.
     pub(crate) fn handle_paste(&mut self, text: String, frame: &FrameContext<'_>) -> Option<Effect> {
-        self.clear_transient_state();
-        self.pending = PendingKey::None;
-        if self.help.is_some() {
+        self.take_transient_state();
+        if self.help.is_open() {
             return None;
         }
         if self.front_pager_mut().prompt.is_some() {
@@ -96,7 +95,7 @@ impl Viewer {
 
     /// Requests a snapshot if one can be taken.
     pub(crate) fn snapshot(&mut self) -> Option<Effect> {
-        match self.no_snapshot_reason() {
+        match self.subject.no_snapshot_reason() {
             Some(why) => self.show_message(why),
             None => return Some(Effect::TakeSnapshot),
         }
@@ -115,7 +114,7 @@ impl Viewer {
         match operation {
             Some(Operation::ScrollInline) if frame.document.modes().alternate => return to_program,
             Some(Operation::Scroll | Operation::ScrollInline) => {
-                self.is_live = false;
+                self.focus = Focus::Lines;
                 self.pager.run(Operation::PageUp, frame.document);
             }
             Some(Operation::EntryUp) => self.entry_up(frame),
@@ -148,7 +147,7 @@ impl Viewer {
 
     fn handle_prompt_key(&mut self, key: Key, frame: &FrameContext<'_>) {
         match self.front_document(frame) {
-            Some(document) if self.front_pager_mut().handle_prompt_key(key, document) => self.help = Some(0),
+            Some(document) if self.front_pager_mut().handle_prompt_key(key, document) => self.help.open(),
             Some(_) => {}
             None => self.front_pager_mut().prompt = None,
         }
@@ -157,20 +156,5 @@ impl Viewer {
     /// Returns the document of the focused window; `None` while a tool's terminal is unknown.
     pub(crate) fn front_document<'a>(&self, frame: &FrameContext<'a>) -> Option<&'a Document<'a>> {
         if self.shown_tool().is_some() { frame.tool } else { Some(frame.document) }
-    }
-
-    fn scroll_help(&mut self, key: Key) {
-        let (Some(row), rows) = (self.help, self.pager.viewport.height()) else { return };
-        let last = self.max_help_row;
-        let row = row.min(last);
-        self.help = match self.bindings.operation(Context::Scroll, key) {
-            Some(Operation::LineDown) => Some(row.saturating_add(1).min(last)),
-            Some(Operation::LineUp) => Some(row.saturating_sub(1)),
-            Some(Operation::PageDown | Operation::HalfDown) => Some(row.saturating_add(rows).min(last)),
-            Some(Operation::PageUp | Operation::HalfUp) => Some(row.saturating_sub(rows)),
-            Some(Operation::Start) => Some(0),
-            Some(Operation::End) => Some(last),
-            _ => None,
-        };
     }
 }

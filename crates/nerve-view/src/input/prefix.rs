@@ -2,7 +2,7 @@
 
 use crate::keys::{Code, Context, Input, Key, Operation};
 use crate::regions::FrameContext;
-use crate::viewer::{Effect, PendingKey, Source, Viewer};
+use crate::viewer::{Effect, Focus, PendingKey, Source, Viewer};
 
 impl Viewer {
     pub(crate) fn handle_prefix_key(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {
@@ -15,27 +15,27 @@ impl Viewer {
                 _ => None,
             };
         }
-        let is_live = self.source == Source::Live;
+        let is_live = self.source() == Source::Live;
         match self.bindings.operation(Context::Prefix, key) {
             Some(Operation::Detach) => return Some(if is_live { Effect::Detach } else { Effect::Quit }),
             Some(Operation::EndSession) if is_live => self.confirm_end(),
             Some(Operation::EndSession) => return Some(Effect::Quit),
-            Some(Operation::Scroll) if self.modal.is_some() => {
+            Some(Operation::Scroll) if self.modal().is_some() => {
                 self.scroll_tool(key.code == Code::PageUp, frame);
             }
             Some(Operation::Scroll) => {
                 self.close_entry();
-                self.is_live = false;
+                self.focus = Focus::Lines;
                 if key.code == Code::PageUp {
                     self.pager.run(Operation::PageUp, frame.document);
                 }
             }
             Some(Operation::EntryUp) => {
-                self.modal = None;
+                self.tools.modal = None;
                 self.entry_up(frame);
             }
             Some(Operation::EntryDown) => {
-                self.modal = None;
+                self.tools.modal = None;
                 self.entry_down(frame);
             }
             Some(Operation::Snapshot) => return self.snapshot(),
@@ -43,8 +43,8 @@ impl Viewer {
             Some(Operation::SwitchToBranch) => return Some(Effect::SwitchToBranch),
             Some(Operation::Copy) => return self.copy_visible_text(frame),
             Some(Operation::Dismiss) => return self.dismiss_tool(),
-            Some(Operation::Help) => self.help = Some(0),
-            _ if key == Key::plain(Code::Esc) => self.back_to_list(),
+            Some(Operation::Help) => self.help.open(),
+            _ if key == Key::plain(Code::Esc) => self.tools.back_to_list(),
             _ => {
                 let name = |key: Option<&String>| key.cloned().unwrap_or_default();
                 let prefix = name(self.bindings.keys_in(context, Operation::Prefix).first());
@@ -57,7 +57,7 @@ impl Viewer {
 
     /// Asks for confirmation before ending the program.
     pub(crate) fn confirm_end(&mut self) {
-        match self.read_only {
+        match self.subject.is_read_only() {
             true => self.show_message(&self.read_only_message()),
             false => self.pending = PendingKey::ConfirmEnd,
         }

@@ -2,14 +2,14 @@
 
 use crate::keys::{Key, Operation};
 use crate::regions::FrameContext;
-use crate::viewer::{Effect, PendingKey, Source, Viewer};
+use crate::viewer::{Effect, Focus, PendingKey, Source, Viewer};
 
 impl Viewer {
     pub(crate) fn handle_scroll_key(
         &mut self,
         key: Key,
         operation: Option<Operation>,
-        leaving: bool,
+        pending: PendingKey,
         frame: &FrameContext<'_>,
     ) -> Option<Effect> {
         if self.front_pager_mut().take_prefix_key(key) {
@@ -20,16 +20,16 @@ impl Viewer {
             return None;
         };
         match operation {
-            Operation::Help => self.help = Some(0),
+            Operation::Help => self.help.open(),
             Operation::SwitchToBranch => return Some(Effect::SwitchToBranch),
             Operation::Copy => return self.copy_visible_text(frame),
             Operation::Redraw => return Some(Effect::Redraw),
             Operation::Colon => self.pending = PendingKey::Colon,
-            Operation::Leave => return self.leave(leaving),
+            Operation::Leave => return self.leave(pending),
             Operation::Quit if key == Key::ctrl('c') && self.front_pager_mut().stop_following() => {}
             Operation::Quit => return self.quit(),
             // A tool's window has no snapshots and no timeline.
-            _ if self.modal.is_some() => {
+            _ if self.modal().is_some() => {
                 if let Some(document) = self.front_document(frame) {
                     self.front_pager_mut().run(operation, document);
                 }
@@ -37,7 +37,7 @@ impl Viewer {
             Operation::InsertEntry => self.insert_here(frame),
             Operation::EntryUp => self.entry_up(frame),
             Operation::NextSnapshot | Operation::PreviousSnapshot => self.go_to_snapshot(operation, frame),
-            Operation::End if self.shown_snapshot.is_some() && self.pager.number.is_none() => {
+            Operation::End if self.snapshot_view.shown().is_some() && self.pager.number.is_none() => {
                 self.leave_snapshot()
             }
             Operation::TogglePlay
@@ -56,7 +56,7 @@ impl Viewer {
 
     fn seek_effect(&mut self, operation: Operation) -> Option<Effect> {
         let times = self.pager.number.take().unwrap_or(1);
-        if self.source == Source::Live {
+        if self.source() == Source::Live {
             self.show_message("seeking works only in recordings");
             return None;
         }
@@ -75,33 +75,33 @@ impl Viewer {
     }
 
     /// Handles Esc: pressed twice it leaves a recording; in front of a program, and in a tool, once is enough.
-    fn leave(&mut self, leaving: bool) -> Option<Effect> {
-        if leaving || self.modal.is_some() || self.source == Source::Live {
+    fn leave(&mut self, pending: PendingKey) -> Option<Effect> {
+        let is_armed = matches!(pending, PendingKey::Leave | PendingKey::LeaveOrAlt);
+        if is_armed || self.modal().is_some() || self.source() == Source::Live {
             return self.quit();
         }
         self.front_pager_mut().number = None;
         self.pager.toggle_highlight(false);
         self.leave_snapshot();
-        self.is_escaped = true;
-        self.arm_leave();
+        self.arm_leave(PendingKey::LeaveOrAlt);
         None
     }
 
     /// Records that Esc was pressed once.
-    pub(crate) fn arm_leave(&mut self) {
-        self.is_leaving = true;
-        self.show_message(match self.source {
+    pub(crate) fn arm_leave(&mut self, pending: PendingKey) {
+        self.pending = pending;
+        self.show_message(match self.source() {
             Source::Live => "press Esc again to return to the program",
             Source::Recording => "press Esc again to leave",
         });
     }
 
     pub(crate) fn quit(&mut self) -> Option<Effect> {
-        if self.modal.is_some() {
-            self.leave_scrolled_tool();
+        if self.modal().is_some() {
+            self.tools.leave_shown();
             return None;
         }
-        if self.source == Source::Recording {
+        if self.source() == Source::Recording {
             return Some(Effect::Quit);
         }
         self.go_live();
@@ -110,11 +110,11 @@ impl Viewer {
 
     /// Returns the keys to the program and shows its screen.
     pub(crate) fn go_live(&mut self) {
-        self.is_live = true;
+        self.focus = Focus::Program;
         self.pager.search = None;
         self.pager.clear_filter();
         self.pager.number = None;
-        self.pager.left = 0;
+        self.pager.columns.left = 0;
         self.pager.viewport.go_to_end();
     }
 

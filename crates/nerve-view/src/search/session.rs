@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::document::Document;
 use crate::filter::LineFilter;
-use crate::pager::Pager;
+use crate::pager::{Columns, Pager};
 use crate::search::{Direction, MatchCounter, Pattern, ScanStep, Scanner};
 
 /// Lines scanned per step.
@@ -223,8 +223,9 @@ impl Pager {
         let Some(pattern) = self.pattern() else { return };
         let Some(text) = document.text(line) else { return };
         let Some(Range { start, end }) = pattern.columns(&text).into_iter().next() else { return };
-        if start < self.left || end > self.left.saturating_add(self.cols) {
-            self.left = start.saturating_sub(self.cols / 4).min(self.max_left(document));
+        let Columns { left, width, .. } = self.columns;
+        if start < left || end > left.saturating_add(width) {
+            self.columns.left = start.saturating_sub(width / 4).min(self.max_left(document));
         }
     }
 }

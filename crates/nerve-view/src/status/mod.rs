@@ -15,6 +15,7 @@ use crate::regions::FrameContext;
 use crate::search::Direction;
 use crate::status::truncate::{MAX_RANK, Part, cut, fit};
 use crate::status_info::StatusInfo;
+use crate::subject::Branches;
 use crate::timeline::clock;
 use crate::tools::Tools;
 use crate::viewer::{Mode, PromptKind, PromptView, Source, Viewer};
@@ -124,11 +125,11 @@ fn after_prefix(viewer: &Viewer, all: bool) -> String {
     let named = [
         (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
         (Operation::Scroll, "scroll", is_live),
-        (Operation::EntryUp, "task", viewer.no_entry_reason.is_none()),
-        (Operation::Snapshot, "snapshot", all && viewer.no_snapshot_reason().is_none()),
+        (Operation::EntryUp, "task", viewer.branches.forbidden_reason().is_none()),
+        (Operation::Snapshot, "snapshot", all && viewer.subject.no_snapshot_reason().is_none()),
         (Operation::Tools, "tools", true),
-        (Operation::SwitchToBranch, "branch", viewer.has_branch),
-        (Operation::EndSession, "end", is_live && !viewer.read_only),
+        (Operation::SwitchToBranch, "branch", viewer.branches == Branches::Created),
+        (Operation::EndSession, "end", is_live && !viewer.subject.is_read_only()),
         (Operation::Help, "help", true),
     ];
     let named = named.iter().filter(|(.., is_there)| *is_there);
@@ -184,7 +185,7 @@ fn right(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Vec<Pa
         let cut = (&*format!("{state} ("), &**evidence, ")");
         parts.push(part.or_cut(8, EVIDENCE, cut).or(2, state));
     }
-    parts.extend(tools(&viewer.tools));
+    parts.extend(tools(&viewer.tools.list));
     if let Some(bytes) = info.recorded {
         let sign = if viewer.source() == Source::Live { "● " } else { "" };
         parts.push(Part::new(7, format!("{sign}{}", size(bytes))));

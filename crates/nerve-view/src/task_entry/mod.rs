@@ -43,6 +43,8 @@ pub struct TaskEntry {
     area: TextArea<'static>,
     /// `None` while closed; the text is kept.
     pub(crate) target: Option<Target>,
+    /// The first document with lines opens it.
+    pub(crate) opens_initially: bool,
     /// The task was submitted and is being delivered.
     pub(crate) is_sent: bool,
     /// Size of the text area within the border.
@@ -54,7 +56,15 @@ pub struct TaskEntry {
 
 impl Default for TaskEntry {
     fn default() -> TaskEntry {
-        TaskEntry { area: area(), target: None, is_sent: false, cols: 1, rows: 1, wrapped: None }
+        TaskEntry {
+            area: area(),
+            target: None,
+            opens_initially: false,
+            is_sent: false,
+            cols: 1,
+            rows: 1,
+            wrapped: None,
+        }
     }
 }
 
@@ -66,6 +76,11 @@ fn area() -> TextArea<'static> {
 }
 
 impl TaskEntry {
+    /// Creates an entry that the first document with lines opens.
+    pub(crate) fn opened_initially() -> TaskEntry {
+        TaskEntry { opens_initially: true, ..TaskEntry::default() }
+    }
+
     /// Returns the position; `None` while closed.
     pub fn target(&self) -> Option<Target> {
         self.target

@@ -4,7 +4,7 @@ use crate::document::Document;
 use crate::keys::{Code, Context, Key, Operation};
 use crate::regions::{FrameContext, Regions};
 use crate::task_entry::{MAX_TEXT, Target};
-use crate::viewer::{Effect, Source, Submission, Viewer};
+use crate::viewer::{Effect, Focus, PendingKey, Source, Submission, Viewer};
 
 impl Viewer {
     // ---- Position ----
@@ -22,20 +22,16 @@ impl Viewer {
         self.entry.target = Some(target);
     }
 
-    /// Returns true if a branch can be created at the recording's end.
-    fn has_end(&self) -> bool {
-        self.source == Source::Recording && !self.runs
-    }
-
     /// Returns true if the end of `document` is the recording's end.
     fn ends_at_recording_end(&self, document: &Document<'_>, frame: &FrameContext<'_>) -> bool {
-        self.has_end() && frame.end.is_none_or(|end| std::ptr::eq(end, document))
+        self.subject.has_end() && frame.end.is_none_or(|end| std::ptr::eq(end, document))
     }
 
     /// Opens the entry of a recording at its end, or at the latest snapshot while it is still being written.
     pub(crate) fn open_initial_entry(&mut self, document: &Document<'_>) {
         let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
-        let target = if self.has_end() { Some(Target::End) } else { target_of(document, latest, false) };
+        let target =
+            if self.subject.has_end() { Some(Target::End) } else { target_of(document, latest, false) };
         if let Some(target) = target {
             self.move_entry_to(target, &FrameContext::new(document, Regions::default()));
         }
@@ -43,7 +39,7 @@ impl Viewer {
 
     /// Returns true if the snapshot was taken on the alternate screen before the recording's end.
     pub(crate) fn is_before_end(&self, id: u64, document: &Document<'_>) -> bool {
-        matches!(target_of(document, Some((0, id)), self.has_end()), Some(Target::Moment { .. }))
+        matches!(target_of(document, Some((0, id)), self.subject.has_end()), Some(Target::Moment { .. }))
     }
 
     /// Shows a snapshot's screen with the entry below it.
@@ -62,7 +58,7 @@ impl Viewer {
     }
 
     fn entry_height(&mut self) -> u16 {
-        self.entry.fit(self.pager.cols, self.pager.viewport.height())
+        self.entry.fit(self.pager.columns.width, self.pager.viewport.height())
     }
 
     /// Adjusts the entry's height to its text and the window.
@@ -80,7 +76,7 @@ impl Viewer {
         if self.entry.target.take().is_some() {
             self.pager.viewport.close_entry();
             self.leave_snapshot();
-            self.is_live = false;
+            self.focus = Focus::Lines;
         }
     }
 
@@ -106,7 +102,7 @@ impl Viewer {
 
     /// Returns true if branches are possible; otherwise shows the reason.
     fn check_entry_allowed(&mut self) -> bool {
-        self.no_entry_reason.map(|why| self.show_message(why)).is_none()
+        self.branches.forbidden_reason().map(|why| self.show_message(why)).is_none()
     }
 
     /// Opens the entry at the latest snapshot, or moves it to the previous one.
@@ -210,11 +206,11 @@ impl Viewer {
             Some(Operation::Submit) => return self.submit(document),
             Some(Operation::CloseEntry) => {
                 self.close_entry();
-                self.arm_leave();
+                self.arm_leave(PendingKey::Leave);
             }
             Some(Operation::EntryUp) => self.entry_up(frame),
             Some(Operation::EntryDown) => self.entry_down(frame),
-            Some(Operation::Help) => self.help = Some(0),
+            Some(Operation::Help) => self.help.open(),
             Some(Operation::NewLine) => self.edit(|entry| entry.new_line()),
             Some(operation) => {
                 self.pager.run(operation, document);
@@ -291,12 +287,12 @@ impl Viewer {
 
     /// Handles a created branch: clears and closes the entry, and returns the keys to the program.
     pub fn branch_created(&mut self) {
-        self.has_branch = true;
+        self.branches.record_created();
         self.entry.is_sent = false;
         self.entry.clear();
         if self.entry.target.is_some() {
             self.close_entry();
-            if self.source == Source::Live {
+            if self.source() == Source::Live {
                 self.go_live();
             }
         }
