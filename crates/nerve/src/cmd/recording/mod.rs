@@ -12,6 +12,7 @@ mod renderer;
 mod replay;
 mod stream;
 mod terminal_guard;
+mod terminal_replay;
 mod view;
 
 use std::io;

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
 use nerve_record::ahr::Reader;
@@ -12,7 +11,8 @@ use nerve_record::replay::TerminalReplay;
 use nerve_types::TsNs;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
-use super::{Losses, find, load_meta, metadata, player, size, stream, unreadable, unwritten, view};
+use super::player::{Pace, Player};
+use super::{Losses, find, load_meta, metadata, size, stream, terminal_replay, unreadable, unwritten, view};
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::full_screen;
 use crate::exit::DONE;
@@ -40,13 +40,14 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
         play.seek(position(from, start)).map_err(unreadable)?;
     }
     let pace = Pace { speed: args.speed.0, idle: args.idle_limit.map(|limit| limit.0) };
+    let mut player = Player::new(play, start, pace).map_err(unreadable)?;
     let code = if to_terminal {
-        let options = player::PlaybackOptions { start, pace, has_colors, recording: &recording };
-        player::run(&mut play, &options)
+        let options = terminal_replay::PlaybackOptions { start, has_colors, recording: &recording };
+        terminal_replay::run(&mut player, &options)
     } else {
-        stream::run(&mut play, pace, has_colors)
+        stream::run(&mut player, has_colors)
     };
-    play.lost().iter().for_each(|lost| losses.note(lost));
+    player.playback().lost().iter().for_each(|lost| losses.note(lost));
     losses.report();
     code
 }
@@ -55,24 +56,6 @@ fn position(from: StartPosition, start: TsNs) -> Position {
     match from {
         StartPosition::Time(time) => Position::Time(start + time),
         StartPosition::Offset(offset) => Position::Offset(offset),
-    }
-}
-
-/// Maps recorded time to playback time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// Playback speed factor.
-    pub(super) speed: f64,
-    /// Limit for pauses, in recorded time.
-    pub(super) idle: Option<Duration>,
-}
-
-impl Pace {
-    /// Returns the time to wait between two recorded times.
-    pub(super) fn wait(&self, from: TsNs, to: TsNs) -> Duration {
-        let gap = to.since(from);
-        let gap = self.idle.map_or(gap, |idle| gap.min(idle));
-        Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(Duration::MAX)
     }
 }
 
@@ -125,20 +108,4 @@ pub(super) fn last_screen(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_limit_applies_before_speed() {
-        let at = |seconds: u64| TsNs(seconds * 1_000_000_000);
-        let pace = Pace { speed: 2.0, idle: Some(Duration::from_secs(3)) };
-        assert_eq!(pace.wait(at(1), at(3)), Duration::from_secs(1));
-        assert_eq!(pace.wait(at(1), at(100)), Duration::from_millis(1500));
-        assert_eq!(pace.wait(at(5), at(1)), Duration::ZERO, "the clock stepped back");
-        let slow = Pace { speed: 0.5, idle: None };
-        assert_eq!(slow.wait(at(0), at(3)), Duration::from_secs(6));
-    }
 }

@@ -1,49 +1,43 @@
 //! Plays a recording in a terminal, with key control.
 
-use std::future::pending;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_record::ahr::{AhrError, Body};
-use nerve_record::index::Position;
 use nerve_record::library::RecordingInfo;
-use nerve_record::playback::Playback;
 use nerve_types::TsNs;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
 
+use super::player::{Player, SeekTarget};
 use super::renderer::ScreenRenderer;
-use super::replay::{Pace, last_screen};
+use super::replay::last_screen;
 use super::terminal_guard::{TerminalGuard, write_now};
 use super::{format, unreadable, unwritten};
 use crate::exit::{DONE, INTERRUPTED};
+use crate::tty::pacing::until;
 use crate::tty::signals::{SignalEvent, Signals};
 
 /// Step of the arrow keys.
 const SEEK_STEP: Duration = Duration::from_secs(5);
-/// Maximum time between two frames at any playback speed.
-const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
 
 /// Options of playback.
 #[derive(Debug)]
 pub(super) struct PlaybackOptions<'a> {
     /// Time of the first record.
     pub(super) start: TsNs,
-    pub(super) pace: Pace,
     pub(super) has_colors: bool,
     pub(super) recording: &'a Path,
 }
 
 /// Plays to the end or until the user quits. Prints the last screen at the end.
-pub(super) fn run(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<u8> {
+pub(super) fn run(player: &mut Player, options: &PlaybackOptions<'_>) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let end = runtime.context("cannot start the runtime")?.block_on(play_in_terminal(play, options))?;
+    let end = runtime.context("cannot start the runtime")?.block_on(play_in_terminal(player, options))?;
     if end == EndReason::Finished {
         let mut out = io::stdout().lock();
         let cols = TerminalGuard::size().cols;
-        let shown = last_screen(&play.replay().terminal, options.has_colors, cols, &mut out);
+        let shown = last_screen(player.terminal(), options.has_colors, cols, &mut out);
         shown.and_then(|()| out.flush()).map_err(unwritten)?;
     }
     Ok(end.code())
@@ -68,155 +62,59 @@ impl EndReason {
     }
 }
 
-async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<EndReason> {
+async fn play_in_terminal(player: &mut Player, options: &PlaybackOptions<'_>) -> Result<EndReason> {
     let signals = Signals::listen()?;
     let total = RecordingInfo::read(options.recording).ok().and_then(|info| info.duration);
     // Restores the terminal on return or panic.
     let guard = TerminalGuard::enter().context("cannot use the terminal")?;
     let mut user = UserInput { keys: guard.keys(), signals };
     let mut renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors);
-    let clock = play.replay().clock().max(options.start);
-    let mut player = Player { play, options, clock, paused: false, due: Instant::now() };
-    player.schedule()?;
     loop {
-        let status = player.status(total);
-        write_now(&renderer.draw(&player.play.replay().terminal.screen(), status.as_deref()))
-            .map_err(unwritten)?;
-        let next = player.next()?;
-        if next.is_none() && !player.paused {
-            player.play.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
+        let status = status(player, options.start, total);
+        write_now(&renderer.draw(&player.terminal().screen(), status.as_deref())).map_err(unwritten)?;
+        let is_at_end = player.is_at_end().map_err(unreadable)?;
+        if is_at_end && player.is_playing() {
+            player.finish();
             return Ok(EndReason::Finished);
         }
         tokio::select! {
             biased;
             event = user.next_event() => match event {
-                UserEvent::Keys(bytes) => if let Some(end) = player.handle_keys(&bytes)? {
+                UserEvent::Keys(bytes) => if let Some(end) = handle_keys(player, options.start, &bytes)? {
                     return Ok(end);
                 },
                 UserEvent::Size => renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors),
                 UserEvent::End(end) => return Ok(end),
             },
-            next = player.wait(next) => player.catch_up(next)?,
+            () = until(player.due().map(Into::into)) => drop(player.advance(|_| {}).map_err(unreadable)?),
         }
     }
 }
 
-/// Playback state: the recording and the current position.
-struct Player<'a> {
-    play: &'a mut Playback,
-    options: &'a PlaybackOptions<'a>,
-    /// Recorded time reached so far.
-    clock: TsNs,
-    paused: bool,
-    /// Time of the next record, ignoring a pause.
-    due: Instant,
+/// Handles typed keys. Returns the reason if one ends playback.
+fn handle_keys(player: &mut Player, start: TsNs, bytes: &[u8]) -> Result<Option<EndReason>> {
+    let to = |time: TsNs| SeekTarget { time: time.max(start), offset: None };
+    for key in parse_keys(bytes) {
+        let clock = player.clock();
+        let done = match key {
+            Key::Pause => player.set_playing(!player.is_playing()),
+            Key::Step => player.step(),
+            Key::Back => player.seek(to(TsNs(clock.0.saturating_sub(SEEK_STEP.as_nanos() as u64)))),
+            Key::Forward => player.seek(to(clock + SEEK_STEP)),
+            Key::Quit => return Ok(Some(EndReason::Quit)),
+            Key::Interrupt => return Ok(Some(EndReason::Signal(INTERRUPTED - 128))),
+        };
+        done.map_err(unreadable)?;
+    }
+    Ok(None)
 }
 
-impl Player<'_> {
-    /// Returns the recorded time of the next record, or of the timeout of an open synchronized update.
-    fn next(&mut self) -> Result<Option<TsNs>> {
-        let record = self.play.next_at().map_err(unreadable)?;
-        let frame = self.play.replay().terminal.frame_deadline();
-        Ok(match (record, frame) {
-            (Some(record), Some(frame)) => Some(record.min(frame.max(self.clock))),
-            (record, _) => record,
-        })
-    }
-
-    /// Schedules the next record relative to now.
-    fn schedule(&mut self) -> Result<()> {
-        let next = self.next()?.unwrap_or(self.clock);
-        self.due = Instant::now()
-            + self.options.pace.wait(self.clock, next).min(Duration::from_secs(u32::MAX.into()));
-        Ok(())
-    }
-
-    /// Waits until the next record is due; forever if there is none or playback is paused.
-    async fn wait(&self, next: Option<TsNs>) -> TsNs {
-        match next {
-            Some(next) if !self.paused => {
-                sleep_until(self.due).await;
-                next
-            }
-            _ => pending().await,
-        }
-    }
-
-    /// Applies the due records, beginning at recorded time `next`, for at most [`MAX_FRAME_TIME`].
-    fn catch_up(&mut self, mut next: TsNs) -> Result<()> {
-        let until = Instant::now();
-        loop {
-            self.advance_to(next).map_err(unreadable)?;
-            let Some(after) = self.next()? else { return Ok(()) };
-            let wait = self.options.pace.wait(self.clock, after);
-            match self.due.checked_add(wait) {
-                Some(due) => self.due = due,
-                None => self.schedule()?,
-            }
-            if self.due > until || until.elapsed() > MAX_FRAME_TIME {
-                return Ok(());
-            }
-            next = after;
-        }
-    }
-
-    /// Applies all records up to this recorded time.
-    fn advance_to(&mut self, time: TsNs) -> Result<(), AhrError> {
-        self.play.play(|record| record.at <= time, |_| {})?;
-        self.play.replay_mut().wait_until(time);
-        self.clock = self.clock.max(time);
-        Ok(())
-    }
-
-    /// Handles typed keys. Returns the reason if one ends playback.
-    fn handle_keys(&mut self, bytes: &[u8]) -> Result<Option<EndReason>> {
-        for key in parse_keys(bytes) {
-            match key {
-                Key::Pause => {
-                    self.paused = !self.paused;
-                    self.schedule()?;
-                }
-                Key::Step => {
-                    self.paused = true;
-                    self.step().map_err(unreadable)?;
-                }
-                Key::Back => self.seek(TsNs(self.clock.0.saturating_sub(SEEK_STEP.as_nanos() as u64)))?,
-                Key::Forward => self.seek(self.clock + SEEK_STEP)?,
-                Key::Quit => return Ok(Some(EndReason::Quit)),
-                Key::Interrupt => return Ok(Some(EndReason::Signal(INTERRUPTED - 128))),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Applies records up to and including the next output.
-    fn step(&mut self) -> Result<(), AhrError> {
-        let mut seen = false;
-        self.play.play(
-            |record| {
-                let first = !seen;
-                seen |= matches!(record.body, Body::Data { .. });
-                first
-            },
-            |_| {},
-        )?;
-        self.clock = self.clock.max(self.play.replay().clock());
-        Ok(())
-    }
-
-    fn seek(&mut self, time: TsNs) -> Result<()> {
-        let time = time.max(self.options.start);
-        self.play.seek(Position::Time(time)).map_err(unreadable)?;
-        self.clock = time;
-        self.schedule()
-    }
-
-    fn status(&self, total: Option<Duration>) -> Option<String> {
-        let at = format::clock(self.clock.since(self.options.start));
-        let of = total.map_or_else(String::new, |total| format!(" / {}", format::clock(total)));
-        let keys = "space play · . step · ← → 5 s · q quit";
-        self.paused.then(|| format!(" paused  {at}{of}  ·  {keys} "))
-    }
+/// Returns the status line, which is shown while paused.
+fn status(player: &Player, start: TsNs, total: Option<Duration>) -> Option<String> {
+    let at = format::clock(player.clock().since(start));
+    let of = total.map_or_else(String::new, |total| format!(" / {}", format::clock(total)));
+    let keys = "space play · . step · ← → 5 s · q quit";
+    (!player.is_playing()).then(|| format!(" paused  {at}{of}  ·  {keys} "))
 }
 
 /// An event from the user or the system.

@@ -15,7 +15,7 @@ use nerve_view::viewer::{Effect, Source, Viewer};
 use nerve_vt::keys::{Input, Key};
 
 use self::recording_view::RecordingView;
-use super::player::EndReason;
+use super::terminal_replay::EndReason;
 use super::{Losses, check, find, format, load_meta, unreadable};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::ViewerOptions;
@@ -144,7 +144,7 @@ impl RecordingSession {
                     }
                 },
                 () = async {}, if is_searching => self.session.advance_search(self.view.terminal()),
-                () = until(due) => {
+                () = until(due.map(Into::into)) => {
                     self.view.advance().map_err(unreadable)?;
                     self.session.request_draw();
                 }

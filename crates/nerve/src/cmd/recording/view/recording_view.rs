@@ -1,9 +1,7 @@
 //! A recording at its end or at any moment, paused or playing.
 
-mod playhead;
-
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{AhrError, DamagedRange};
 use nerve_record::index::{Index, Position, SPACING};
@@ -14,17 +12,13 @@ use nerve_types::{Size, TsNs};
 use nerve_view::timeline::Timeline;
 use nerve_vt::terminal::TerminalState;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
-use self::playhead::{Playhead, SeekTarget};
-use super::super::replay::Pace;
+use super::super::player::{Pace, Player, SeekTarget};
 use super::super::size;
 use super::loader::{self, LoadedRecording, TimelineMarks};
 
 /// Longest pause during playback.
 pub(super) const MAX_IDLE: Duration = Duration::from_secs(2);
-/// Maximum time for applying records before a frame is drawn.
-const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
 /// Slowest and fastest playback speed.
 const SPEEDS: (f64, f64) = (0.25, 64.0);
 
@@ -43,7 +37,7 @@ pub(super) struct RecordingView {
     pending_seek: Option<SeekTarget>,
     marks: TimelineMarks,
     /// The moment shown, if it is not the end.
-    playhead: Option<Playhead>,
+    player: Option<Player>,
     speed: f64,
     live: bool,
 }
@@ -80,7 +74,7 @@ impl RecordingView {
             is_indexed,
             pending_seek: None,
             marks: TimelineMarks::default(),
-            playhead: None,
+            player: None,
             speed: 1.0,
             live: is_live(path),
         })
@@ -92,7 +86,7 @@ impl RecordingView {
         let Some(whole) = &mut self.loader else { return std::future::pending().await };
         let read = whole.await;
         self.loader = None;
-        let is_seen = !std::mem::replace(&mut self.is_indexed, true) && self.playhead.is_none();
+        let is_seen = !std::mem::replace(&mut self.is_indexed, true) && self.player.is_none();
         let before = self.end_playback.replay().terminal.line_count();
         match read {
             Ok(read) => {
@@ -114,12 +108,12 @@ impl RecordingView {
     }
 
     pub(super) fn terminal(&self) -> &TerminalState {
-        &self.playhead.as_ref().map_or(&self.end_playback, |playhead| &playhead.play).replay().terminal
+        self.player.as_ref().map_or(&self.end_playback.replay().terminal, Player::terminal)
     }
 
     /// Returns the end, while another moment is shown.
     pub(super) fn end(&self) -> Option<&TerminalState> {
-        self.playhead.as_ref().map(|_| &self.end_playback.replay().terminal)
+        self.player.as_ref().map(|_| &self.end_playback.replay().terminal)
     }
 
     /// Returns the unreadable parts.
@@ -134,7 +128,7 @@ impl RecordingView {
 
     /// Returns the time shown and the duration.
     pub(super) fn time(&self) -> Option<(Duration, Duration)> {
-        let at = self.playhead.as_ref().map_or(self.end, |playhead| playhead.clock);
+        let at = self.player.as_ref().map_or(self.end, Player::clock);
         Some((at.since(self.start), self.end.since(self.start)))
     }
 
@@ -147,7 +141,7 @@ impl RecordingView {
 
     /// Returns the playback speed; `None` while paused.
     pub(super) fn speed(&self) -> Option<f64> {
-        self.playhead.as_ref().filter(|playhead| playhead.is_playing).map(|_| self.speed)
+        self.player.as_ref().filter(|player| player.is_playing()).map(|_| self.speed)
     }
 
     pub(super) fn fault(&self) -> Option<String> {
@@ -170,44 +164,33 @@ impl RecordingView {
 
     /// Returns when the next record is due; `None` while paused.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.playhead.as_ref().filter(|playhead| playhead.is_playing).map(|playhead| playhead.due)
+        self.player.as_ref().and_then(Player::due)
     }
 
     /// Applies the records that are due, for one frame at most. At the end it pauses.
     pub(super) fn advance(&mut self) -> Result<(), AhrError> {
-        let (pace, begun) = (self.pace(), Instant::now());
-        let Some(playhead) = &mut self.playhead else { return Ok(()) };
-        while let Some(next) = playhead.play.next_at()? {
-            playhead.reach(next)?;
-            if !playhead.schedule(playhead.due, pace)?
-                || playhead.due > begun
-                || begun.elapsed() > MAX_FRAME_TIME
-            {
-                return Ok(());
-            }
+        if let Some(player) = &mut self.player
+            && !player.advance(|_| {})?
+        {
+            self.player = None;
         }
-        self.playhead = None;
         Ok(())
     }
 
     /// Starts or pauses playback. At the end it starts from the beginning.
     pub(super) fn toggle_play(&mut self) -> Result<(), AhrError> {
-        match &mut self.playhead {
-            Some(playhead) => playhead.is_playing = !playhead.is_playing,
+        match &mut self.player {
+            Some(player) => player.set_playing(!player.is_playing()),
             None => {
                 self.go_to(SeekTarget { time: self.start, offset: None })?;
-                self.playhead.iter_mut().for_each(|playhead| playhead.is_playing = true);
+                self.player.as_mut().map_or(Ok(()), |player| player.set_playing(true))
             }
         }
-        self.schedule()
     }
 
     /// Seeks by seconds; backwards if negative.
     pub(super) fn skip(&mut self, seconds: i64) -> Result<(), AhrError> {
-        let at = self
-            .pending_seek
-            .map(|target| target.time)
-            .or(self.playhead.as_ref().map(|playhead| playhead.clock));
+        let at = self.pending_seek.map(|target| target.time).or(self.player.as_ref().map(Player::clock));
         let at = at.unwrap_or(self.end);
         let nanoseconds = seconds.saturating_mul(1_000_000_000);
         let to = TsNs(at.0.saturating_add_signed(nanoseconds)).max(self.start);
@@ -226,7 +209,7 @@ impl RecordingView {
 
     /// Shows the end.
     pub(super) fn go_to_end(&mut self) {
-        (self.playhead, self.pending_seek) = (None, None);
+        (self.player, self.pending_seek) = (None, None);
     }
 
     /// Seeks to a snapshot and pauses. Unknown ids are ignored.
@@ -242,14 +225,14 @@ impl RecordingView {
             return Ok(());
         }
         self.go_to(SeekTarget { time, offset: Some(taken.offset) })?;
-        self.playhead.iter_mut().for_each(|playhead| playhead.is_playing = false);
-        Ok(())
+        self.player.as_mut().map_or(Ok(()), |player| player.set_playing(false))
     }
 
     pub(super) fn change_speed(&mut self, faster: bool) -> Result<(), AhrError> {
         let (slowest, fastest) = SPEEDS;
         self.speed = (if faster { self.speed * 2.0 } else { self.speed / 2.0 }).clamp(slowest, fastest);
-        self.schedule()
+        let pace = self.pace();
+        self.player.as_mut().map_or(Ok(()), |player| player.set_pace(pace))
     }
 
     fn go_to(&mut self, target: SeekTarget) -> Result<(), AhrError> {
@@ -259,27 +242,22 @@ impl RecordingView {
             return Ok(());
         }
         self.pending_seek = None;
-        let mut playhead = match self.playhead.take() {
-            Some(playhead) if !is_start => playhead,
-            old => Playhead {
-                play: Playback::open(&self.path, self.size)?,
-                clock: target.time,
-                is_playing: old.is_some_and(|playhead| playhead.is_playing),
-                due: Instant::now(),
-            },
+        let mut player = match self.player.take() {
+            Some(player) if !is_start => player,
+            old => {
+                let mut player =
+                    Player::new(Playback::open(&self.path, self.size)?, self.start, self.pace())?;
+                player.set_playing(old.is_some_and(|player| player.is_playing()))?;
+                player
+            }
         };
-        playhead.go_to(target, is_start)?;
-        self.playhead = Some(playhead);
-        self.schedule()
-    }
-
-    /// Schedules the next record.
-    fn schedule(&mut self) -> Result<(), AhrError> {
-        let pace = self.pace();
-        match &mut self.playhead {
-            Some(playhead) => playhead.schedule(Instant::now(), pace).map(drop),
-            None => Ok(()),
+        // The start needs no index.
+        match is_start {
+            true => player.play_to(target.time)?,
+            false => player.seek(target)?,
         }
+        self.player = Some(player);
+        Ok(())
     }
 
     fn pace(&self) -> Pace {
