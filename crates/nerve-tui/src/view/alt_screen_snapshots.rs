@@ -3,11 +3,11 @@
 //! A full-screen program rewrites its screen, so line numbers do not identify such a snapshot. The viewer shows the
 //! screen as of the snapshot instead, and returns to the recording's end afterwards.
 
-use crate::document::Document;
-use crate::keys::Operation;
-use crate::regions::FrameContext;
-use crate::task_entry::Target;
-use crate::viewer::{Effect, Viewer};
+use crate::view::document::Document;
+use crate::view::keys::Operation;
+use crate::view::regions::FrameContext;
+use crate::view::task_entry::Target;
+use crate::view::viewer::{Effect, Viewer};
 
 /// The snapshot whose screen is shown instead of the document's end.
 #[derive(Debug, Clone, Default)]

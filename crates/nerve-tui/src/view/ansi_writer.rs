@@ -7,7 +7,7 @@ use nerve_vt::terminal::line::{Link, Underline};
 use ratatui::buffer::{Cell, CellWidth};
 use ratatui::style::{Color, Modifier};
 
-use crate::decorations::Decorations;
+use crate::view::decorations::Decorations;
 
 /// Longest hyperlink target in bytes, as in VTE and iTerm2. Longer targets are omitted.
 const MAX_URI: usize = 2083;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::keys::{Code, Context, Key, KeyError, OPERATIONS, Operation, OperationInfo};
+use crate::view::keys::{Code, Context, Key, KeyError, OPERATIONS, Operation, OperationInfo};
 
 /// Key bindings per context.
 #[derive(Debug, Clone)]
@@ -166,7 +166,7 @@ pub(crate) fn is_text(key: Key) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::Code;
+    use crate::view::keys::Code;
 
     fn set(settings: &[(&str, &[&str])]) -> Result<Bindings, InvalidBinding> {
         let owned = |(name, keys): &(&str, &[&str])| {

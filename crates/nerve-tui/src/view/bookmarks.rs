@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::keys::{Code, Key, Operation};
-use crate::pager::Pager;
+use crate::view::keys::{Code, Key, Operation};
+use crate::view::pager::Pager;
 
 /// Action for the letter typed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Jumps to the matching bracket, like `{`, `(`, `}` and `)` in `less`.
 
-use crate::document::Document;
-use crate::keys::Operation;
-use crate::pager::Pager;
+use crate::view::document::Document;
+use crate::view::keys::Operation;
+use crate::view::pager::Pager;
 
 /// Maximum number of lines searched.
 const MAX_LINES: usize = 50_000;

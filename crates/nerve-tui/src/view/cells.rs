@@ -7,10 +7,10 @@ use ratatui::buffer::{Buffer, CellDiffOption, CellWidth};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::decorations::Decorations;
-use crate::document::Document;
-use crate::pager::Pager;
-use crate::viewport::Row;
+use crate::view::decorations::Decorations;
+use crate::view::document::Document;
+use crate::view::pager::Pager;
+use crate::view::viewport::Row;
 
 /// Marks the line of a snapshot.
 const MARK: &str = "▶";

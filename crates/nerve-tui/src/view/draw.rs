@@ -5,19 +5,19 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::Widget;
 
-use crate::cells::{self, put};
-use crate::decorations::Decorations;
-use crate::keys::{Context, Operation};
-use crate::layout::outer;
-use crate::regions::FrameContext;
-use crate::task_entry::render;
-use crate::task_entry::{Target, TaskEntry};
-use crate::timeline::clock;
-use crate::viewer::{Mode, Source, Viewer};
-use crate::{help, message, modal_box, status};
+use crate::view::cells::{self, put};
+use crate::view::decorations::Decorations;
+use crate::view::keys::{Context, Operation};
+use crate::view::layout::outer;
+use crate::view::regions::FrameContext;
+use crate::view::task_entry::render;
+use crate::view::task_entry::{Target, TaskEntry};
+use crate::view::timeline::clock;
+use crate::view::viewer::{Mode, Source, Viewer};
+use crate::view::{help, message, modal_box, status};
 
-pub use crate::layout::{Gutter, Layout};
-pub use crate::status_info::{Capabilities, StatusInfo};
+pub use crate::view::layout::{Gutter, Layout};
+pub use crate::view::status_info::{Capabilities, StatusInfo};
 
 /// Actions for the caller after drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

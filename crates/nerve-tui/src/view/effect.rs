@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::keys::Input;
-pub use crate::search_prompt::{PromptKind, PromptView};
+use crate::view::keys::Input;
+pub use crate::view::search_prompt::{PromptKind, PromptView};
 
 /// Source of a viewer's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::document::Document;
-use crate::pager::Pager;
-use crate::search::Pattern;
-use crate::search::session::{LINES_PER_STEP, shorten};
-use crate::search_prompt::PromptView;
-use crate::viewport::FilteredLines;
+use crate::view::document::Document;
+use crate::view::pager::Pager;
+use crate::view::search::Pattern;
+use crate::view::search::session::{LINES_PER_STEP, shorten};
+use crate::view::search_prompt::PromptView;
+use crate::view::viewport::FilteredLines;
 
 /// A filter and its progress.
 #[derive(Debug, Clone)]

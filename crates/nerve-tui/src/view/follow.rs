@@ -1,8 +1,8 @@
 //! Follow mode: scrolls with new output (`F` in `less`), optionally until a line matches the search.
 
-use crate::document::Document;
-use crate::keys::Operation;
-use crate::pager::Pager;
+use crate::view::document::Document;
+use crate::view::keys::Operation;
+use crate::view::pager::Pager;
 
 /// Maximum number of new lines searched at once.
 const MAX_LINES: u64 = 5000;

@@ -4,10 +4,10 @@ use nerve_types::Size;
 use ratatui::layout::Rect;
 use strum::{EnumString, IntoStaticStr};
 
-use crate::help;
-use crate::regions::Regions;
-use crate::status_info::Capabilities;
-use crate::viewer::{Source, Viewer};
+use crate::view::help;
+use crate::view::regions::Regions;
+use crate::view::status_info::Capabilities;
+use crate::view::viewer::{Source, Viewer};
 
 /// Minimum window height for the timeline and the frame.
 const TIMELINE_FROM: u16 = 8;
@@ -127,7 +127,7 @@ impl Layout {
             }
         };
         let help = match viewer.mode() {
-            crate::viewer::Mode::Help(_) => {
+            crate::view::viewer::Mode::Help(_) => {
                 help::max_row(viewer.bindings(), viewer.source(), capabilities, self.above())
             }
             _ => u16::MAX,

@@ -1,6 +1,6 @@
 //! A single-line editor with the keys of `less` and readline.
 
-use crate::keys::{Code, Key};
+use crate::view::keys::{Code, Key};
 
 /// Maximum length in characters.
 const TEXT: usize = 1000;

@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::cells::put;
-use crate::layout::Layout;
-use crate::status::truncate::cut;
-use crate::viewer::{Mode, Viewer};
+use crate::view::cells::put;
+use crate::view::layout::Layout;
+use crate::view::status::truncate::cut;
+use crate::view::viewer::{Mode, Viewer};
 
 /// Maximum number of rows.
 const MAX_ROWS: usize = 3;

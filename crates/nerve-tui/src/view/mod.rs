@@ -12,7 +12,6 @@
 //! | [`document`] | the lines to show |
 //! | [`keys`], [`bindings`] | operations and their key bindings |
 //! | [`viewport`] | which rows of a document are in the window |
-#![warn(missing_docs)]
 
 mod alt_screen_snapshots;
 pub mod ansi_writer;

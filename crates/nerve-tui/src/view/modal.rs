@@ -1,11 +1,11 @@
 //! The tools panel: the list of tools, the modal that shows it or one tool, and their input handling.
 
-use crate::bindings::is_text;
-use crate::document::Document;
-use crate::keys::{Code, Context, Input, Key, Operation, Wheel};
-use crate::regions::FrameContext;
-use crate::tools::{Modal, ShownTool, Tool, Tools};
-use crate::viewer::{Effect, Viewer};
+use crate::view::bindings::is_text;
+use crate::view::document::Document;
+use crate::view::keys::{Code, Context, Input, Key, Operation, Wheel};
+use crate::view::regions::FrameContext;
+use crate::view::tools::{Modal, ShownTool, Tool, Tools};
+use crate::view::viewer::{Effect, Viewer};
 
 /// Shown when a tool ends while the user is typing into it.
 const INPUT_DISCARDED: &str =

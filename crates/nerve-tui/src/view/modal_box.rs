@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::cells::{clear, put};
-use crate::draw::border;
-use crate::status::ID;
-use crate::status::truncate::cut;
-use crate::tools::{Listed, ToolState};
+use crate::view::cells::{clear, put};
+use crate::view::draw::border;
+use crate::view::status::ID;
+use crate::view::status::truncate::cut;
+use crate::view::tools::{Listed, ToolState};
 
 /// Width of the state column.
 const STATE: usize = 12;
@@ -88,7 +88,7 @@ mod tests {
     use nerve_vt::terminal::TerminalState;
 
     use super::*;
-    use crate::tools::Tool;
+    use crate::view::tools::Tool;
 
     fn text(buffer: &Buffer) -> Vec<String> {
         let rows = buffer.content.chunks(buffer.area.width.into());
@@ -125,8 +125,8 @@ mod tests {
         (0..3).for_each(|y| buffer.set_string(0, y, "a日b日c日d", red));
         frame(Rect::new(2, 0, 6, 3), "", "", &mut buffer);
         let mut bytes = Vec::new();
-        let decorations = crate::decorations::Decorations::default();
-        crate::ansi_writer::write(Buffer::empty(area).diff_iter(&buffer), &decorations, true, &mut bytes);
+        let decorations = crate::view::decorations::Decorations::default();
+        crate::view::ansi_writer::write(Buffer::empty(area).diff_iter(&buffer), &decorations, true, &mut bytes);
         let mut terminal = TerminalState::new(Size::new(12, 3));
         terminal.process_data(TsNs(0), &bytes);
         assert_eq!(terminal.screen().text(), "a ┌────┐ d\na │    │ d\na └────┘ d");

@@ -2,13 +2,13 @@
 
 use ratatui::layout::Rect;
 
-use crate::document::Document;
-use crate::keys::{Button, Context, Input, Mouse, MouseAction, Wheel};
-use crate::pager::Pager;
-use crate::regions::{FrameContext, within};
-use crate::task_entry::Target;
-use crate::viewer::{Effect, Focus, Source, Viewer};
-use crate::viewport::Row;
+use crate::view::document::Document;
+use crate::view::keys::{Button, Context, Input, Mouse, MouseAction, Wheel};
+use crate::view::pager::Pager;
+use crate::view::regions::{FrameContext, within};
+use crate::view::task_entry::Target;
+use crate::view::viewer::{Effect, Focus, Source, Viewer};
+use crate::view::viewport::Row;
 
 /// Lines per wheel step.
 const STEP: i64 = 3;

@@ -1,6 +1,6 @@
 //! The table of operations: name in settings, help text and default keys.
 
-use crate::keys::{Context, Operation};
+use crate::view::keys::{Context, Operation};
 
 /// An operation in its contexts, with its name, help text and default keys.
 #[derive(Debug)]

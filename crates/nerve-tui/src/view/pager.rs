@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use crate::bookmarks::{Bookmarks, PendingBookmark};
-use crate::document::Document;
-use crate::filter::LineFilter;
-use crate::follow::FollowMode;
-use crate::keys::{Code, Key, Operation};
-use crate::search::Direction;
-use crate::search::session::SearchSession;
-use crate::search_prompt::{PatternHistory, PromptKind, SearchPrompt};
-use crate::viewport::{Row, Viewport};
+use crate::view::bookmarks::{Bookmarks, PendingBookmark};
+use crate::view::document::Document;
+use crate::view::filter::LineFilter;
+use crate::view::follow::FollowMode;
+use crate::view::keys::{Code, Key, Operation};
+use crate::view::search::Direction;
+use crate::view::search::session::SearchSession;
+use crate::view::search_prompt::{PatternHistory, PromptKind, SearchPrompt};
+use crate::view::viewport::{Row, Viewport};
 
 /// Largest count that can be typed before a key.
 const MAX_NUMBER: u64 = 1_000_000_000_000;

@@ -2,8 +2,8 @@
 
 use ratatui::layout::{Position, Rect};
 
-use crate::document::Document;
-use crate::timeline::Timeline;
+use crate::view::document::Document;
+use crate::view::timeline::Timeline;
 
 /// The regions of the window. Hidden ones are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,11 +2,11 @@
 
 mod keys;
 
-use crate::keys::{Code, Key};
-use crate::line_edit::LineEdit;
-use crate::search::session::SearchSession;
-use crate::search::{Direction, Pattern, PatternOptions};
-use crate::viewport::ScrollPosition;
+use crate::view::keys::{Code, Key};
+use crate::view::line_edit::LineEdit;
+use crate::view::search::session::SearchSession;
+use crate::view::search::{Direction, Pattern, PatternOptions};
+use crate::view::viewport::ScrollPosition;
 
 /// Maximum number of remembered patterns.
 const REMEMBERED: usize = 100;

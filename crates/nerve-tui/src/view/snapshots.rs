@@ -1,8 +1,8 @@
 //! Navigation between the snapshots of a document.
 
-use crate::document::Document;
-use crate::pager::Pager;
-use crate::search::Direction;
+use crate::view::document::Document;
+use crate::view::pager::Pager;
+use crate::view::search::Direction;
 
 impl Pager {
     /// Goes to the next or the previous snapshot, `times` times.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nerve_types::TsNs;
 use nerve_vt::terminal::Snapshot;
 
-use crate::timeline::clock;
+use crate::view::timeline::clock;
 
 /// Information about the session and the terminal, for the status line and the task entry.
 #[derive(Debug, Clone, PartialEq, Default)]

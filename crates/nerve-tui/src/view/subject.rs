@@ -1,6 +1,6 @@
 //! The program or recording that a viewer shows, and what the user may do with it.
 
-use crate::effect::Source;
+use crate::view::effect::Source;
 
 /// What the viewer shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

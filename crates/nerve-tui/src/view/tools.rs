@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::pager::Pager;
+use crate::view::pager::Pager;
 
 /// Number of unlisted ids that may accumulate before they are removed.
 const SPARE: usize = 256;

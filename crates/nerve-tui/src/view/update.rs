@@ -1,11 +1,11 @@
 //! Updates of the viewer's state: window size, document and tools.
 
-use crate::document::Document;
-use crate::keys::Context;
-use crate::regions::Regions;
-use crate::task_entry::Target;
-use crate::tools::{Tool, ToolUpdates, Tools};
-use crate::viewer::{Focus, Viewer};
+use crate::view::document::Document;
+use crate::view::keys::Context;
+use crate::view::regions::Regions;
+use crate::view::task_entry::Target;
+use crate::view::tools::{Tool, ToolUpdates, Tools};
+use crate::view::viewer::{Focus, Viewer};
 
 impl Viewer {
     /// Sets the regions of the window.

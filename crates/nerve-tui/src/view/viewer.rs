@@ -1,21 +1,21 @@
 //! The viewer's state machine: input events and documents in, effects and frames out. It reads no clock and does no
 //! I/O.
 
-use crate::alt_screen_snapshots::SnapshotView;
-use crate::bindings::Bindings;
-pub use crate::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
-use crate::help::HelpSheet;
-use crate::keys::{Context, Input, Operation};
-use crate::modal::ToolsPanel;
-use crate::mouse::PressedButton;
-use crate::pager::Pager;
-use crate::regions::FrameContext;
-use crate::search::Pattern;
-pub use crate::search::session::LINES_PER_STEP;
-use crate::subject::{Branches, RecordingState, Subject};
-pub use crate::task_entry::{Target, TaskEntry};
-use crate::tools::{Listed, Modal, ShownTool};
-use crate::viewport::Viewport;
+use crate::view::alt_screen_snapshots::SnapshotView;
+use crate::view::bindings::Bindings;
+pub use crate::view::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
+use crate::view::help::HelpSheet;
+use crate::view::keys::{Context, Input, Operation};
+use crate::view::modal::ToolsPanel;
+use crate::view::mouse::PressedButton;
+use crate::view::pager::Pager;
+use crate::view::regions::FrameContext;
+use crate::view::search::Pattern;
+pub use crate::view::search::session::LINES_PER_STEP;
+use crate::view::subject::{Branches, RecordingState, Subject};
+pub use crate::view::task_entry::{Target, TaskEntry};
+use crate::view::tools::{Listed, Modal, ShownTool};
+use crate::view::viewport::Viewport;
 
 /// Use of the next key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -192,12 +192,12 @@ impl Viewer {
 
     /// Returns the keys that switch to the branch made last; `None` if they are unbound.
     pub fn keys_to_branch(&self) -> Option<String> {
-        crate::status::keys_to(self, Operation::SwitchToBranch)
+        crate::view::status::keys_to(self, Operation::SwitchToBranch)
     }
 
     /// Returns the message for input that is ignored in read-only mode.
     pub fn read_only_message(&self) -> String {
-        let keys = crate::status::keys_to(self, Operation::Detach).unwrap_or_default();
+        let keys = crate::view::status::keys_to(self, Operation::Detach).unwrap_or_default();
         format!("attached read-only: {keys} leaves")
     }
 

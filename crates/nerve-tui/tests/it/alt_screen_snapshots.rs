@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use nerve_types::{Size, TsNs};
-use nerve_view::keys::{Button, Input, Mouse, MouseAction};
-use nerve_view::timeline::{SnapshotMark, Timeline};
-use nerve_view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
-use nerve_view::viewport::Row;
+use nerve_tui::view::keys::{Button, Input, Mouse, MouseAction};
+use nerve_tui::view::timeline::{SnapshotMark, Timeline};
+use nerve_tui::view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
+use nerve_tui::view::viewport::Row;
 use nerve_vt::terminal::{Snapshot, TerminalState};
 
 use crate::window::{Window, after};
@@ -493,7 +493,7 @@ fn seek_target_explains_missing_snapshots() {
 impl Session {
     /// The place of the match that was gone to and how many there are, when all are counted.
     fn matches(&mut self) -> Option<(Option<u64>, Option<u64>)> {
-        let document = nerve_view::document::Document::recorded(&self.harness.terminal);
+        let document = nerve_tui::view::document::Document::recorded(&self.harness.terminal);
         while self.harness.viewer.advance_search(&document) {}
         self.harness.viewer.matches()
     }

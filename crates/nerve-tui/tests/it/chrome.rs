@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nerve_view::bindings::Bindings;
-use nerve_view::draw::{Capabilities, StatusInfo};
-use nerve_view::timeline::{SnapshotMark, Timeline};
-use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Source, Viewer};
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::draw::{Capabilities, StatusInfo};
+use nerve_tui::view::timeline::{SnapshotMark, Timeline};
+use nerve_tui::view::tools::{Tool, ToolState};
+use nerve_tui::view::viewer::{Source, Viewer};
 use ratatui::style::Modifier;
 
 use crate::window::{Window, after, live, text};

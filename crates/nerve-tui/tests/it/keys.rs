@@ -1,7 +1,7 @@
 //! What keys do.
 
-use nerve_view::keys::{Code, Key};
-use nerve_view::viewer::{Effect, Mode};
+use nerve_tui::view::keys::{Code, Key};
+use nerve_tui::view::viewer::{Effect, Mode};
 
 use crate::Harness;
 
@@ -292,7 +292,7 @@ fn count_repeats_next_match() {
 fn prompt_accepts_pastes() {
     let mut harness = Harness::hundred(10);
     harness.keys("g /");
-    harness.input(nerve_view::keys::Input::Paste("line 77\nmore".into()));
+    harness.input(nerve_tui::view::keys::Input::Paste("line 77\nmore".into()));
     assert_eq!(harness.viewer.found(), Some(76));
     harness.keys("ctrl+u");
     assert_eq!((harness.viewer.found(), harness.first()), (None, "line 1".into()));

@@ -20,13 +20,13 @@ mod viewport;
 mod window;
 
 use nerve_types::{Size, TsNs};
-use nerve_view::bindings::Bindings;
-use nerve_view::document::Document;
-use nerve_view::keys::{Code, Input, Key};
-use nerve_view::regions::{FrameContext, Regions};
-use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Effect, Source, Viewer};
-use nerve_view::viewport::Row;
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::document::Document;
+use nerve_tui::view::keys::{Code, Input, Key};
+use nerve_tui::view::regions::{FrameContext, Regions};
+use nerve_tui::view::timeline::Timeline;
+use nerve_tui::view::viewer::{Effect, Source, Viewer};
+use nerve_tui::view::viewport::Row;
 use nerve_vt::terminal::{Snapshot, TerminalState};
 use ratatui::layout::Rect;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nerve_view::document::Document;
-use nerve_view::keys::{Button, Input, Mouse, MouseAction, Wheel};
-use nerve_view::regions::FrameContext;
-use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Effect, Mode, Target};
+use nerve_tui::view::document::Document;
+use nerve_tui::view::keys::{Button, Input, Mouse, MouseAction, Wheel};
+use nerve_tui::view::regions::FrameContext;
+use nerve_tui::view::timeline::Timeline;
+use nerve_tui::view::viewer::{Effect, Mode, Target};
 
 use crate::{COLS, Harness};
 
@@ -147,7 +147,7 @@ fn click_on_timeline_seeks() {
     let document = Document::recorded(&harness.terminal);
     let timeline = Timeline { of: Duration::from_secs(100), ..Timeline::default() };
     let frame = FrameContext { timeline: Some(&timeline), ..FrameContext::new(&document, harness.regions) };
-    let seek = |viewer: &mut nerve_view::viewer::Viewer, col| {
+    let seek = |viewer: &mut nerve_tui::view::viewer::Viewer, col| {
         viewer.input(mouse(MouseAction::Press(Button::Left), col, 5), &frame)
     };
     assert_eq!(seek(&mut harness.viewer, COLS - 1), Some(Effect::Seek(Duration::from_secs(100))));

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 use nerve_types::{Size, TsNs};
-use nerve_view::decorations::Decorations;
-use nerve_view::document::Document;
-use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
-use nerve_view::keys::{Button, Input, Key, Mouse, MouseAction, Wheel};
-use nerve_view::regions::FrameContext;
-use nerve_view::search::{Pattern, PatternOptions};
-use nerve_view::timeline::Timeline;
-use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Effect, Mode, Source, Target};
-use nerve_view::viewport::{Row, Viewport};
+use nerve_tui::view::decorations::Decorations;
+use nerve_tui::view::document::Document;
+use nerve_tui::view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_tui::view::keys::{Button, Input, Key, Mouse, MouseAction, Wheel};
+use nerve_tui::view::regions::FrameContext;
+use nerve_tui::view::search::{Pattern, PatternOptions};
+use nerve_tui::view::timeline::Timeline;
+use nerve_tui::view::tools::{Tool, ToolState};
+use nerve_tui::view::viewer::{Effect, Mode, Source, Target};
+use nerve_tui::view::viewport::{Row, Viewport};
 use nerve_vt::terminal::TerminalState;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

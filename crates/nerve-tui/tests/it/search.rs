@@ -1,7 +1,7 @@
 //! Patterns: as they are typed, what they mean, and windows that show only the lines with one.
 
 use nerve_types::{Size, TsNs};
-use nerve_view::viewer::{Mode, PromptView};
+use nerve_tui::view::viewer::{Mode, PromptView};
 
 use crate::{Harness, key};
 
@@ -206,13 +206,13 @@ fn large_filter_is_incremental() {
     let mut terminal = nerve_vt::terminal::TerminalState::new(Size::new(20, 5));
     let text: String = (1..=100_000).map(|number| format!("line {number}\r\n")).collect();
     terminal.process_data(TsNs(0), text.as_bytes());
-    let mut harness = Harness::on(nerve_view::viewer::Source::Recording, terminal, 4);
+    let mut harness = Harness::on(nerve_tui::view::viewer::Source::Recording, terminal, 4);
     harness.write("");
     harness.keys("esc 5 0 0 0 0 g");
     harness.types("&000$");
-    let document = nerve_view::document::Document::recorded(&harness.terminal);
-    let frame = nerve_view::regions::FrameContext::new(&document, harness.regions);
-    harness.viewer.input(nerve_view::keys::Input::Key(key("enter")), &frame);
+    let document = nerve_tui::view::document::Document::recorded(&harness.terminal);
+    let frame = nerve_tui::view::regions::FrameContext::new(&document, harness.regions);
+    harness.viewer.input(nerve_tui::view::keys::Input::Key(key("enter")), &frame);
     let mut pieces = 1;
     while harness.viewer.advance_search(&document) {
         pieces += 1;
@@ -311,6 +311,6 @@ fn hidden_match_has_no_position() {
     harness.types("?x\n");
     assert_eq!((harness.viewer.found(), harness.viewer.matches()), (Some(1), Some((Some(2), Some(2)))));
     harness.write("\x1b[2Kz");
-    harness.viewer.advance_search(&nerve_view::document::Document::live(&harness.terminal));
+    harness.viewer.advance_search(&nerve_tui::view::document::Document::live(&harness.terminal));
     assert_eq!(harness.viewer.matches(), Some((None, Some(1))));
 }

@@ -1,6 +1,6 @@
 //! What a window shows: each rule of the seed (agent-record §6, task entry movement), then anything at random.
 
-use nerve_view::viewport::{Row, Viewport};
+use nerve_tui::view::viewport::{Row, Viewport};
 use proptest::prelude::*;
 
 fn view(lines: u64, rows: u16) -> Viewport {

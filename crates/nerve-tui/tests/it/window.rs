@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use nerve_types::{Size, TsNs};
-use nerve_view::bindings::Bindings;
-use nerve_view::decorations::Decorations;
-use nerve_view::document::Document;
-use nerve_view::draw::{DrawResult, Gutter, Layout, StatusInfo, draw};
-use nerve_view::keys::{Code, Input, Key};
-use nerve_view::regions::{FrameContext, Regions};
-use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Effect, Source, Viewer};
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::decorations::Decorations;
+use nerve_tui::view::document::Document;
+use nerve_tui::view::draw::{DrawResult, Gutter, Layout, StatusInfo, draw};
+use nerve_tui::view::keys::{Code, Input, Key};
+use nerve_tui::view::regions::{FrameContext, Regions};
+use nerve_tui::view::timeline::Timeline;
+use nerve_tui::view::viewer::{Effect, Source, Viewer};
 use nerve_vt::terminal::{Snapshot, TerminalState};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

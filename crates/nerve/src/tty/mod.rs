@@ -18,8 +18,8 @@ mod writer;
 use std::io;
 use std::sync::Arc;
 
-use nerve_view::decorations::Decorations;
-use nerve_view::status_info::Capabilities;
+use nerve_tui::view::decorations::Decorations;
+use nerve_tui::view::status_info::Capabilities;
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::{Clipboard, Notification};
 use ratatui::buffer::Buffer;

@@ -146,7 +146,7 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    use nerve_view::decorations::Decorations;
+    use nerve_tui::view::decorations::Decorations;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::tcgetattr;
 

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_types::Size;
-use nerve_view::ansi_writer;
-use nerve_view::decorations::Decorations;
+use nerve_tui::view::ansi_writer;
+use nerve_tui::view::decorations::Decorations;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Color;

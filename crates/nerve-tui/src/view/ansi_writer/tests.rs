@@ -7,11 +7,11 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::*;
-use crate::bindings::Bindings;
-use crate::document::Document;
-use crate::draw::{Gutter, Layout, StatusInfo, draw};
-use crate::regions::FrameContext;
-use crate::viewer::{Source, Viewer};
+use crate::view::bindings::Bindings;
+use crate::view::document::Document;
+use crate::view::draw::{Gutter, Layout, StatusInfo, draw};
+use crate::view::regions::FrameContext;
+use crate::view::viewer::{Source, Viewer};
 
 const SIZE: Size = Size { cols: 24, rows: 4 };
 

@@ -1,9 +1,9 @@
 //! The content of the help sheet: keys by context, and the terminal's capabilities.
 
-use crate::bindings::Bindings;
-use crate::keys::{Code, Context, Key, OPERATIONS, OperationInfo};
-use crate::status_info::Capabilities;
-use crate::viewer::Source;
+use crate::view::bindings::Bindings;
+use crate::view::keys::{Code, Context, Key, OPERATIONS, OperationInfo};
+use crate::view::status_info::Capabilities;
+use crate::view::viewer::Source;
 
 /// A row of the help sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::bindings::Bindings;
-use crate::help::content::{Line, sheet};
-use crate::keys::{Context, Key, Operation};
-use crate::status::truncate::cut;
-use crate::status_info::Capabilities;
-use crate::viewer::{Source, Viewer};
+use crate::view::bindings::Bindings;
+use crate::view::help::content::{Line, sheet};
+use crate::view::keys::{Context, Key, Operation};
+use crate::view::status::truncate::cut;
+use crate::view::status_info::Capabilities;
+use crate::view::viewer::{Source, Viewer};
 
 /// Maximum number of columns.
 const COLUMNS: u16 = 3;
@@ -202,7 +202,7 @@ fn fit_keys(keys: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::help::content::text_row;
+    use crate::view::help::content::text_row;
 
     #[test]
     fn long_rows_wrap() {

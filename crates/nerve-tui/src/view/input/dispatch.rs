@@ -1,9 +1,9 @@
 //! Dispatches keys and pastes by context.
 
-use crate::document::Document;
-use crate::keys::{Code, Context, Input, Key, Operation};
-use crate::regions::FrameContext;
-use crate::viewer::{Effect, Focus, PendingKey, Viewer};
+use crate::view::document::Document;
+use crate::view::keys::{Code, Context, Input, Key, Operation};
+use crate::view::regions::FrameContext;
+use crate::view::viewer::{Effect, Focus, PendingKey, Viewer};
 
 impl Viewer {
     pub(crate) fn handle_key(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {

@@ -1,8 +1,8 @@
 //! Handles the key after the prefix.
 
-use crate::keys::{Code, Context, Input, Key, Operation};
-use crate::regions::FrameContext;
-use crate::viewer::{Effect, Focus, PendingKey, Source, Viewer};
+use crate::view::keys::{Code, Context, Input, Key, Operation};
+use crate::view::regions::FrameContext;
+use crate::view::viewer::{Effect, Focus, PendingKey, Source, Viewer};
 
 impl Viewer {
     pub(crate) fn handle_prefix_key(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {

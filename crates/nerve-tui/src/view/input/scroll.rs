@@ -1,8 +1,8 @@
 //! Handles keys in scroll mode.
 
-use crate::keys::{Key, Operation};
-use crate::regions::FrameContext;
-use crate::viewer::{Effect, Focus, PendingKey, Source, Viewer};
+use crate::view::keys::{Key, Operation};
+use crate::view::regions::FrameContext;
+use crate::view::viewer::{Effect, Focus, PendingKey, Source, Viewer};
 
 impl Viewer {
     pub(crate) fn handle_scroll_key(

@@ -32,7 +32,7 @@ impl Pattern {
     /// empty text.
     ///
     /// ```
-    /// use nerve_view::search::Pattern;
+    /// use nerve_tui::view::search::Pattern;
     ///
     /// let columns = |pattern: &str, line: &str| Pattern::new(pattern).unwrap().columns(line);
     /// assert_eq!(columns("err", "an ERROR"), [3..6]);

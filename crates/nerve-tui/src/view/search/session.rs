@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::document::Document;
-use crate::filter::LineFilter;
-use crate::pager::{Columns, Pager};
-use crate::search::{Direction, MatchCounter, Pattern, ScanStep, Scanner};
+use crate::view::document::Document;
+use crate::view::filter::LineFilter;
+use crate::view::pager::{Columns, Pager};
+use crate::view::search::{Direction, MatchCounter, Pattern, ScanStep, Scanner};
 
 /// Lines scanned per step.
 pub const LINES_PER_STEP: u64 = 20_000;

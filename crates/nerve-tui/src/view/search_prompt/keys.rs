@@ -1,11 +1,11 @@
 //! Prompt handling of a window: incremental search while typing, and submission.
 
-use crate::document::Document;
-use crate::keys::Key;
-use crate::pager::Pager;
-use crate::search::Direction;
-use crate::search::session::{MAX_REPEAT, not_found_message};
-use crate::search_prompt::{PromptKind, PromptOutcome, SearchPrompt};
+use crate::view::document::Document;
+use crate::view::keys::Key;
+use crate::view::pager::Pager;
+use crate::view::search::Direction;
+use crate::view::search::session::{MAX_REPEAT, not_found_message};
+use crate::view::search_prompt::{PromptKind, PromptOutcome, SearchPrompt};
 
 impl Pager {
     /// Opens a prompt. `times` selects which match a search goes to.

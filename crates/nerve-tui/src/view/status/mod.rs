@@ -7,19 +7,19 @@ use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::keys::{Context, Operation};
-use crate::layout::Layout;
-use crate::message;
-use crate::pager::{Pager, line_range};
-use crate::regions::FrameContext;
-use crate::search::Direction;
-use crate::status::truncate::{MAX_RANK, Part, cut, fit};
-use crate::status_info::StatusInfo;
-use crate::subject::Branches;
-use crate::timeline::clock;
-use crate::tools::Tools;
-use crate::viewer::{Mode, PromptKind, PromptView, Source, Viewer};
-use crate::viewport::Row;
+use crate::view::keys::{Context, Operation};
+use crate::view::layout::Layout;
+use crate::view::message;
+use crate::view::pager::{Pager, line_range};
+use crate::view::regions::FrameContext;
+use crate::view::search::Direction;
+use crate::view::status::truncate::{MAX_RANK, Part, cut, fit};
+use crate::view::status_info::StatusInfo;
+use crate::view::subject::Branches;
+use crate::view::timeline::clock;
+use crate::view::tools::Tools;
+use crate::view::viewer::{Mode, PromptKind, PromptView, Source, Viewer};
+use crate::view::viewport::Row;
 
 /// Minimum width of the evidence for the agent's state.
 const EVIDENCE: usize = 16;
@@ -50,7 +50,7 @@ pub(crate) fn draw(
     let style = Style::new().add_modifier(Modifier::REVERSED);
     let room = usize::from(area.width);
     for x in area.left()..area.right() {
-        crate::cells::put(buffer, x, area.y, " ", style);
+        crate::view::cells::put(buffer, x, area.y, " ", style);
     }
     if area.is_empty() {
         return;

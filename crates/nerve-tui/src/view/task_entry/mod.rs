@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::widgets::Widget;
 use ratatui_textarea::{CursorMove, Input as AreaInput, Key as AreaKey, TextArea, WrapMode};
 
-use crate::keys::{Code, Key};
+use crate::view::keys::{Code, Key};
 
 /// Maximum length of the text in bytes.
 pub const MAX_TEXT: usize = 32 * 1024;

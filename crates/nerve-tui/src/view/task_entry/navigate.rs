@@ -1,10 +1,10 @@
 //! Navigation and keys of the task entry.
 
-use crate::document::Document;
-use crate::keys::{Code, Context, Key, Operation};
-use crate::regions::{FrameContext, Regions};
-use crate::task_entry::{MAX_TEXT, Target};
-use crate::viewer::{Effect, Focus, PendingKey, Source, Submission, Viewer};
+use crate::view::document::Document;
+use crate::view::keys::{Code, Context, Key, Operation};
+use crate::view::regions::{FrameContext, Regions};
+use crate::view::task_entry::{MAX_TEXT, Target};
+use crate::view::viewer::{Effect, Focus, PendingKey, Source, Submission, Viewer};
 
 impl Viewer {
     // ---- Position ----
@@ -229,7 +229,7 @@ impl Viewer {
     }
 
     /// Edits the text unless it was submitted. `change` returns false if the text would become too long.
-    fn edit(&mut self, change: impl FnOnce(&mut crate::task_entry::TaskEntry) -> bool) {
+    fn edit(&mut self, change: impl FnOnce(&mut crate::view::task_entry::TaskEntry) -> bool) {
         if self.entry.is_sent {
             self.show_message("the task is being delivered: wait for it");
             return;

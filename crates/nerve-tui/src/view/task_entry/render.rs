@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::cells::put;
-use crate::draw::border;
-use crate::status::truncate::cut;
+use crate::view::cells::put;
+use crate::view::draw::border;
+use crate::view::status::truncate::cut;
 
 /// Returns the text area within a box: the whole box if it is too small for a border.
 pub(crate) fn text(width: u16, height: u16) -> Rect {

@@ -12,7 +12,7 @@ use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
 
 use self::colors::{BACKGROUND, FOREGROUND, Rgb};
-use nerve_view::decorations::Decorations;
+use nerve_tui::view::decorations::Decorations;
 
 /// Cell width in pixels: 0.6 of the font size, as in most monospaced fonts.
 const WIDTH: f64 = 8.4;

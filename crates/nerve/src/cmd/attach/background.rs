@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_host::registry::Entry;
-use nerve_view::viewer::{Submission, Viewer};
+use nerve_tui::view::viewer::{Submission, Viewer};
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;
 

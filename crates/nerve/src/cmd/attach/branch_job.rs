@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use anyhow::Result;
-use nerve_view::viewer::Submission;
+use nerve_tui::view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

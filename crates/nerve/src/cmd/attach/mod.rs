@@ -18,8 +18,8 @@ pub(crate) mod viewer_session;
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
 use nerve_types::ExitStatus;
-use nerve_view::bindings::Bindings;
-use nerve_view::layout::{Gutter, Layout};
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::layout::{Gutter, Layout};
 
 use self::mirror::TerminalMirror;
 use self::switch_target::SwitchTarget;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_view::layout::Layout;
+use nerve_tui::view::layout::Layout;
 
 use super::background::UnfinishedJobs;
 use super::live::Live;

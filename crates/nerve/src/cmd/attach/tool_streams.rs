@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_host::registry::canonical_path;
-use nerve_view::tools::ToolUpdates;
+use nerve_tui::view::tools::ToolUpdates;
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;
 use tokio::task::JoinHandle;

@@ -2,11 +2,11 @@
 
 use anyhow::Context;
 use nerve_types::Size;
-use nerve_view::document::Document;
-use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
-use nerve_view::regions::{FrameContext, Regions};
-use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Effect, Mode, Source, Viewer};
+use nerve_tui::view::document::Document;
+use nerve_tui::view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_tui::view::regions::{FrameContext, Regions};
+use nerve_tui::view::timeline::Timeline;
+use nerve_tui::view::viewer::{Effect, Mode, Source, Viewer};
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;
 use tokio::time::Instant;

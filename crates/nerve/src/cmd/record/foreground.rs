@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
-use nerve_view::draw::{Gutter, Layout};
+use nerve_tui::view::draw::{Gutter, Layout};
 
 use super::recorder_daemon::{Recorder, StartResult};
 use crate::cli::record::RecordArgs;

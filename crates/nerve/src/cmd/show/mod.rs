@@ -16,7 +16,7 @@ use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::ServerPaths;
 use nerve_types::ExitStatus;
-use nerve_view::layout::Gutter;
+use nerve_tui::view::layout::Gutter;
 
 use self::follow::{NextRuns, Run};
 use self::lookup::{FoundExecution, Location, find};

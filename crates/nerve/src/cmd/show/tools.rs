@@ -11,7 +11,7 @@ use nerve_record::index::SPACING;
 use nerve_record::playback::Playback;
 use nerve_server::paths::ServerPaths;
 use nerve_types::Size;
-use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
+use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_vt::terminal::TerminalState;
 
 use super::lookup::{Location, in_session};

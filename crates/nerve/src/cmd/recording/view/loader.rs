@@ -9,7 +9,7 @@ use nerve_record::ahr::{AhrError, Body, Record};
 use nerve_record::index::Index;
 use nerve_record::playback::Playback;
 use nerve_types::{Size, TsNs};
-use nerve_view::timeline::SnapshotMark;
+use nerve_tui::view::timeline::SnapshotMark;
 use tokio::sync::oneshot;
 
 use super::recording_view::MAX_IDLE;

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use nerve_record::library::is_live;
 use nerve_server::paths::ServerPaths;
-use nerve_view::draw::{Gutter, StatusInfo};
-use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Effect, Source, Viewer};
+use nerve_tui::view::draw::{Gutter, StatusInfo};
+use nerve_tui::view::timeline::Timeline;
+use nerve_tui::view::viewer::{Effect, Source, Viewer};
 use nerve_vt::keys::{Input, Key};
 
 use self::recording_view::RecordingView;

@@ -9,7 +9,7 @@ use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
 use nerve_types::{Size, TsNs};
-use nerve_view::timeline::Timeline;
+use nerve_tui::view::timeline::Timeline;
 use nerve_vt::terminal::TerminalState;
 use tokio::sync::oneshot;
 

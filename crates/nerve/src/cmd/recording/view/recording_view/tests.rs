@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nerve_record::ahr::{Body, Record, Segment, Writer};
-use nerve_view::timeline::SnapshotMark;
+use nerve_tui::view::timeline::SnapshotMark;
 use nerve_vt::terminal::LineIndex;
 use tempfile::TempDir;
 
