@@ -1,4 +1,5 @@
-//! The viewer's core: turns input events, terminal output and window sizes into screen cells. It does no I/O and reads no clock.
+//! The viewer's core: turns input events, terminal output and window sizes into screen cells. It does no I/O and reads no clock,
+//! and uses no other module of this crate.
 //!
 //! | module | contents |
 //! |---|---|

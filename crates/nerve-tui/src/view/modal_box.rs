@@ -126,7 +126,12 @@ mod tests {
         frame(Rect::new(2, 0, 6, 3), "", "", &mut buffer);
         let mut bytes = Vec::new();
         let decorations = crate::view::decorations::Decorations::default();
-        crate::view::ansi_writer::write(Buffer::empty(area).diff_iter(&buffer), &decorations, true, &mut bytes);
+        crate::view::ansi_writer::write(
+            Buffer::empty(area).diff_iter(&buffer),
+            &decorations,
+            true,
+            &mut bytes,
+        );
         let mut terminal = TerminalState::new(Size::new(12, 3));
         terminal.process_data(TsNs(0), &bytes);
         assert_eq!(terminal.screen().text(), "a ┌────┐ d\na │    │ d\na └────┘ d");

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::keys::{Button, Input, Mouse, MouseAction};
 use nerve_tui::view::timeline::{SnapshotMark, Timeline};
 use nerve_tui::view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
 use nerve_tui::view::viewport::Row;
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{Snapshot, TerminalState};
 
 use crate::window::{Window, after};

@@ -1,9 +1,9 @@
 //! Keys that are set, the same for a program that runs and for a recording.
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::bindings::Bindings;
 use nerve_tui::view::tools::{Tool, ToolState};
 use nerve_tui::view::viewer::{Effect, Mode, Source, Viewer};
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 
 use crate::{COLS, Harness};

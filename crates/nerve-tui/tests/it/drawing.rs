@@ -1,10 +1,10 @@
 //! What is drawn.
 
-use nerve_types::TsNs;
 use nerve_tui::view::draw::{Gutter, Layout};
 use nerve_tui::view::timeline::Timeline;
 use nerve_tui::view::tools::{Tool, ToolState};
 use nerve_tui::view::viewer::{Mode, Source};
+use nerve_types::TsNs;
 use nerve_vt::terminal::Snapshot;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};

@@ -1,7 +1,7 @@
 //! Recordings of programs that had the whole screen.
 
-use nerve_types::Size;
 use nerve_tui::view::viewer::{Source, Target};
+use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
 use crate::Harness;

@@ -1,10 +1,10 @@
 //! A program that runs: its keys, the prefix, scrolling back.
 
-use nerve_types::Size;
 use nerve_tui::view::bindings::Bindings;
 use nerve_tui::view::document::Document;
 use nerve_tui::view::keys::{Input, Key};
 use nerve_tui::view::viewer::{Effect, Mode, Source, Target, Viewer};
+use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
 use crate::{Harness, key};

@@ -12,6 +12,7 @@ mod live;
 mod mouse;
 mod pictures;
 mod proptests;
+mod purity;
 mod search;
 mod svg;
 mod task_entry;
@@ -19,7 +20,6 @@ mod tools;
 mod viewport;
 mod window;
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::bindings::Bindings;
 use nerve_tui::view::document::Document;
 use nerve_tui::view::keys::{Code, Input, Key};
@@ -27,6 +27,7 @@ use nerve_tui::view::regions::{FrameContext, Regions};
 use nerve_tui::view::timeline::Timeline;
 use nerve_tui::view::viewer::{Effect, Source, Viewer};
 use nerve_tui::view::viewport::Row;
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{Snapshot, TerminalState};
 use ratatui::layout::Rect;
 

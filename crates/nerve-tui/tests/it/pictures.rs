@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_types::TsNs;
 use nerve_tui::view::draw::{Capabilities, StatusInfo};
 use nerve_tui::view::timeline::{SnapshotMark, Timeline};
 use nerve_tui::view::tools::{Tool, ToolState};
 use nerve_tui::view::viewer::Source;
+use nerve_types::TsNs;
 use nerve_vt::terminal::Snapshot;
 
 use crate::svg::svg;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::decorations::Decorations;
 use nerve_tui::view::document::Document;
 use nerve_tui::view::draw::{Gutter, Layout, StatusInfo, draw};
@@ -14,6 +13,7 @@ use nerve_tui::view::timeline::Timeline;
 use nerve_tui::view::tools::{Tool, ToolState};
 use nerve_tui::view::viewer::{Effect, Mode, Source, Target};
 use nerve_tui::view::viewport::{Row, Viewport};
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

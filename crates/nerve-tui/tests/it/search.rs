@@ -1,7 +1,7 @@
 //! Patterns: as they are typed, what they mean, and windows that show only the lines with one.
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::viewer::{Mode, PromptView};
+use nerve_types::{Size, TsNs};
 
 use crate::{Harness, key};
 

@@ -1,9 +1,9 @@
 //! The task entry: each rule of the seed (agent-record §6) has its test.
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::keys::{Code, Input, Key};
 use nerve_tui::view::viewer::{Effect, Mode, Source, Submission, Target};
 use nerve_tui::view::viewport::Row;
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 
 use crate::Harness;

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::keys::{Button, Input, Mouse, MouseAction};
 use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_tui::view::viewer::{Effect, Mode};
 use nerve_tui::view::viewport::Row;
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 
 use crate::window::live;

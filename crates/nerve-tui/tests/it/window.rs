@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::bindings::Bindings;
 use nerve_tui::view::decorations::Decorations;
 use nerve_tui::view::document::Document;
@@ -11,6 +10,7 @@ use nerve_tui::view::keys::{Code, Input, Key};
 use nerve_tui::view::regions::{FrameContext, Regions};
 use nerve_tui::view::timeline::Timeline;
 use nerve_tui::view::viewer::{Effect, Source, Viewer};
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{Snapshot, TerminalState};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use nerve_types::{Size, TsNs};
 use nerve_tui::view::ansi_writer;
 use nerve_tui::view::bindings::Bindings;
 use nerve_tui::view::decorations::Decorations;
@@ -12,6 +11,7 @@ use nerve_tui::view::draw::{Gutter, Layout, StatusInfo, draw};
 use nerve_tui::view::regions::FrameContext;
 use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_tui::view::viewer::{Source, Viewer};
+use nerve_types::{Size, TsNs};
 use nerve_vt::keys::{Code, Input, Key};
 use nerve_vt::terminal::TerminalState;
 use ratatui::buffer::Buffer;

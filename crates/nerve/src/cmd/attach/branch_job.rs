@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use anyhow::Result;
+use nerve_tui::live::NOTHING_KEPT;
 use nerve_tui::view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -12,9 +13,6 @@ use super::target::AttachTarget;
 use crate::cmd::branch::{At, BranchOptions, Origin, Wait, conversation_difference, plan_branch, run};
 use crate::exit::Failure;
 use crate::out;
-
-/// Reason why an unrecorded program cannot be branched from.
-pub(super) const NOTHING_KEPT: &str = "the session is not recorded: see --out-file of 'nerve record'";
 
 /// Progress of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]

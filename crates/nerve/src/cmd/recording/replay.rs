@@ -3,16 +3,21 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nerve_record::ahr::Reader;
 use nerve_record::index::Position;
+use nerve_record::library::RecordingInfo;
 use nerve_record::playback::Playback;
 use nerve_record::replay::TerminalReplay;
-use nerve_types::TsNs;
+use nerve_tui::recording::replay::{PlaybackOptions, play};
+use nerve_tui::recording::{EndReason, Pace, Player};
+use nerve_tui::terminal;
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
-use super::player::{Pace, Player};
-use super::{Losses, find, load_meta, metadata, size, stream, terminal_replay, unreadable, unwritten, view};
+use super::{
+    Losses, code, find, load_meta, metadata, size, stream, tui_failure, unreadable, unwritten, view,
+};
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::full_screen;
 use crate::exit::DONE;
@@ -34,22 +39,36 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     }
     let meta = load_meta(&recording);
     let mut losses = Losses::of(&recording);
-    let mut play = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
-    let start = play.next_at().map_err(unreadable)?.unwrap_or_default();
+    let mut playback = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
+    let start = playback.next_at().map_err(unreadable)?.unwrap_or_default();
     if let Some(from) = args.from {
-        play.seek(position(from, start)).map_err(unreadable)?;
+        playback.seek(position(from, start)).map_err(unreadable)?;
     }
     let pace = Pace { speed: args.speed.0, idle: args.idle_limit.map(|limit| limit.0) };
-    let mut player = Player::new(play, start, pace).map_err(unreadable)?;
+    let mut player = Player::new(playback, start, pace).map_err(unreadable)?;
     let code = if to_terminal {
-        let options = terminal_replay::PlaybackOptions { start, has_colors, recording: &recording };
-        terminal_replay::run(&mut player, &options)
+        let total = RecordingInfo::read(&recording).ok().and_then(|info| info.duration);
+        play_in_terminal(&mut player, PlaybackOptions { start, total, has_colors })
     } else {
         stream::run(&mut player, has_colors)
     };
     player.playback().lost().iter().for_each(|lost| losses.note(lost));
     losses.report();
     code
+}
+
+/// Plays to the end or until the user quits. Prints the last screen at the end.
+fn play_in_terminal(player: &mut Player, options: PlaybackOptions) -> Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let end = runtime.context("cannot start the runtime")?.block_on(play(player, &options));
+    let end = end.map_err(tui_failure)?;
+    if end == EndReason::Finished {
+        let mut out = io::stdout().lock();
+        let cols = terminal::window().unwrap_or(Size::new(80, 24)).cols;
+        let shown = last_screen(player.terminal(), options.has_colors, cols, &mut out);
+        shown.and_then(|()| out.flush()).map_err(unwritten)?;
+    }
+    Ok(code(end))
 }
 
 fn position(from: StartPosition, start: TsNs) -> Position {
@@ -92,7 +111,7 @@ fn lines(terminal: &TerminalState, has_colors: bool, out: &mut impl Write) -> io
 }
 
 /// Prints the screen up to the last non-empty row.
-pub(super) fn last_screen(
+fn last_screen(
     terminal: &TerminalState,
     has_colors: bool,
     cols: u16,

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use nerve_record::ahr::{Body, Record};
+use nerve_tui::recording::Player;
 
-use super::player::Player;
 use super::{unreadable, unwritten};
 use crate::exit::DONE;
 
