@@ -29,6 +29,8 @@ pub struct UserTerminal {
 pub enum Request<Reason> {
     /// Leave the viewer.
     Leave(Reason),
+    /// The program has ended: from now on another run may replace it.
+    ShowNextRun,
     /// Create a branch.
     Branch(Submission),
     /// Save what a branch needs of an unrecorded session: a task is being typed, and the session may end.

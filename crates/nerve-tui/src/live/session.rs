@@ -121,9 +121,13 @@ impl LiveSession {
                     self.session.request_draw();
                 }
                 event = next_event(&mut self.mirror, tools) => {
+                    let was_running = !self.has_ended();
                     match event {
                         LiveEvent::Mirror(event) => self.handle_mirror_event(event, &mut user_terminal.tty),
                         LiveEvent::Tool(event) => self.session.handle_tool_event(event),
+                    }
+                    if was_running && self.has_ended() {
+                        return Request::ShowNextRun;
                     }
                     // Yields even under a flood of output, so that the caller's jobs make progress.
                     tokio::task::yield_now().await;

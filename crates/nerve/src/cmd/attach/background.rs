@@ -133,6 +133,8 @@ impl Background {
                     session.viewer_mut().branch_failed(&why);
                 }
             }
+            // The caller waits for the next run from now on.
+            Request::ShowNextRun => {}
             // It would be lost with the session.
             Request::KeepOrigin => self.branch_job.keep_origin(),
             Request::TakeSnapshot => {
