@@ -39,8 +39,8 @@
 //! A connection that ends, for example because the server restarts, is reopened automatically: see [`NerveClient`] and [`Reconnect`].
 #![warn(missing_docs)]
 
-mod chunks;
 mod branch;
+mod chunks;
 mod client;
 mod connect;
 mod connection;

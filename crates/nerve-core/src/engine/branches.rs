@@ -16,7 +16,7 @@ use crate::branches::{
     create_branch, plan_branch, preview_branch,
 };
 use crate::error::{EngineError, ErrorKind};
-use crate::session::check_name;
+use crate::node::names::check_name;
 use crate::snapshots::SnapshotOptions;
 
 /// Value of `at` that takes a snapshot first.
