@@ -43,7 +43,7 @@ pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
 /// Redraws the pictures of the viewer with the test that otherwise compares them.
 fn pictures(project: &Project) -> anyhow::Result<()> {
     let mut command = project.command(project::cargo_program());
-    command.args(["test", "--package", "nerve-view", "--test", "it", "--locked", "--", "pictures::"]);
+    command.args(["test", "--package", "nerve-tui", "--test", "it", "--locked", "--", "pictures::"]);
     project::run(command.env("NERVE_PICTURES", "write"))?;
     println!("wrote docs/images");
     Ok(())

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use nerve_types::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
@@ -144,6 +144,11 @@ impl Default for Meta {
 impl Meta {
     /// The current format version.
     pub const VERSION: u32 = 1;
+
+    /// Returns the terminal's size at the recording's start; the default if it is unknown.
+    pub fn initial_size(&self) -> Size {
+        if self.cols > 0 && self.rows > 0 { Size::new(self.cols, self.rows) } else { Size::default() }
+    }
 
     /// Returns the path of the metadata of `recording`.
     pub fn path_of(recording: &Path) -> PathBuf {

@@ -12,7 +12,6 @@ mod repl;
 mod settings;
 mod telemetry;
 mod trace;
-mod tty;
 
 use std::process::ExitCode;
 

@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use nerve_tui::view::ansi_writer;
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::decorations::Decorations;
+use nerve_tui::view::document::Document;
+use nerve_tui::view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_tui::view::regions::FrameContext;
+use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
+use nerve_tui::view::viewer::{Source, Viewer};
 use nerve_types::{Size, TsNs};
-use nerve_view::ansi_writer;
-use nerve_view::bindings::Bindings;
-use nerve_view::decorations::Decorations;
-use nerve_view::document::Document;
-use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
-use nerve_view::regions::FrameContext;
-use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
-use nerve_view::viewer::{Source, Viewer};
 use nerve_vt::keys::{Code, Input, Key};
 use nerve_vt::terminal::TerminalState;
 use ratatui::buffer::Buffer;

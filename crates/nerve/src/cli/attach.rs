@@ -1,9 +1,9 @@
 //! `nerve attach`: connects this terminal to a running program.
 
 use clap::Args;
+use nerve_tui::live::SizeRule;
 
 use super::recording::GutterArg;
-use crate::cmd::attach::size_rule::SizeRule;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -38,7 +38,7 @@ pub(crate) struct AttachArgs {
     pub(crate) gutter: Option<GutterArg>,
     /// Size policy of the program's terminal
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
-    pub(crate) size: SizeRule,
+    pub(crate) size: SizeArg,
     /// Read-only: send no input to the program
     #[arg(short, long)]
     pub(crate) read_only: bool,
@@ -48,4 +48,26 @@ pub(crate) struct AttachArgs {
     /// Disable colours, like NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,
+}
+
+/// Rule for the size of the program's terminal
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum SizeArg {
+    /// The smallest of all viewers' windows
+    #[default]
+    Smallest,
+    /// This window's size
+    Mine,
+    /// Keep the current size
+    Keep,
+}
+
+impl From<SizeArg> for SizeRule {
+    fn from(size: SizeArg) -> SizeRule {
+        match size {
+            SizeArg::Smallest => SizeRule::Smallest,
+            SizeArg::Mine => SizeRule::Mine,
+            SizeArg::Keep => SizeRule::Keep,
+        }
+    }
 }

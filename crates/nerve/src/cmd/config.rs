@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use nerve_view::keys::OPERATIONS;
+use nerve_tui::view::keys::OPERATIONS;
 use serde_json::{Map, Value, json};
 
 use crate::cli::config::{ConfigArgs, ConfigCommand};

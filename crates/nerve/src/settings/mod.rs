@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_view::bindings::Bindings;
-use nerve_view::draw::Gutter;
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::draw::Gutter;
 
 pub(crate) use self::parser::Diagnostics;
 use crate::cli::recording::GutterArg;

@@ -1,7 +1,7 @@
 //! Notes about configured keys: default keys that other operations lose, and operations without a key.
 
-use nerve_view::bindings::Bindings;
-use nerve_view::keys::{Context, Key, OPERATIONS, Operation, OperationInfo};
+use nerve_tui::view::bindings::Bindings;
+use nerve_tui::view::keys::{Context, Key, OPERATIONS, Operation, OperationInfo};
 
 /// A note about a configured operation.
 pub(super) struct Note {

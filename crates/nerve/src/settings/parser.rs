@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use nerve_view::bindings::{Bindings, InvalidBinding};
-use nerve_view::keys::{Key, OPERATIONS};
+use nerve_tui::view::bindings::{Bindings, InvalidBinding};
+use nerve_tui::view::keys::{Key, OPERATIONS};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -234,7 +234,7 @@ impl Parser<'_> {
 
 #[cfg(test)]
 mod tests {
-    use nerve_view::draw::Gutter;
+    use nerve_tui::view::draw::Gutter;
 
     use super::*;
 

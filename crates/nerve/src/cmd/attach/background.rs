@@ -1,21 +1,23 @@
-//! Background work of a viewer: tool streams, the branch job and the snapshot job.
+//! Background work of a viewer: the list of tools, the branch job and the snapshot job.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nerve_host::registry::Entry;
-use nerve_view::viewer::{Submission, Viewer};
-use nerve_vt::keys::Input;
-use nerve_vt::terminal::TerminalState;
+use anyhow::Result;
+use nerve_host::registry::{Entry, canonical_path};
+use nerve_tui::live::tool_list_path;
+use nerve_tui::session::{Request, ViewerSession};
+use nerve_tui::view::viewer::Viewer;
 
 use super::branch_job::{BranchEvent, BranchJob};
 use super::snapshot_job::{SnapshotJob, SnapshotResult};
 use super::target::AttachTarget;
-use super::tool_list::tool_list_path;
-use super::tool_streams::{SendResult, ToolEvent, ToolStreams};
+use crate::cmd::show::tools::{self, ToolFeed, ToolFeedEvent};
 
 /// The tools, branches and snapshots of one session.
 pub(crate) struct Background {
-    tool_streams: ToolStreams,
+    /// The session whose tools are listed.
+    listed: Option<PathBuf>,
+    tool_feed: Option<ToolFeed>,
     branch_job: BranchJob,
     snapshot_job: SnapshotJob,
 }
@@ -37,14 +39,22 @@ impl UnfinishedJobs {
 /// Progress of background work.
 pub(crate) enum BackgroundEvent {
     Branch(BranchEvent),
-    Tool(ToolEvent),
+    Tools(Result<ToolFeedEvent>),
     Snapshot(SnapshotResult),
+}
+
+/// The way in which the user leaves a viewer.
+pub(crate) enum Departure<Reason> {
+    /// For this reason.
+    Left(Reason),
+    /// To another program.
+    SwitchTo(AttachTarget),
 }
 
 impl Background {
     /// Creates the background work of a recorded session.
-    pub(crate) fn for_recording(recording: Option<&Path>) -> Background {
-        Background::new(recording, recording)
+    pub(crate) fn for_recording(recording: &Path) -> Background {
+        Background::new(Some(recording), Some(recording))
     }
 
     /// Creates the background work of a host's session.
@@ -54,8 +64,10 @@ impl Background {
 
     /// `file` is the session to branch from, `listed` the one whose tools are listed.
     fn new(file: Option<&Path>, listed: Option<&Path>) -> Background {
+        let listed = listed.map(canonical_path);
         Background {
-            tool_streams: ToolStreams::new(listed),
+            tool_feed: listed.as_deref().map(ToolFeed::of),
+            listed,
             branch_job: BranchJob::new(file),
             snapshot_job: SnapshotJob::default(),
         }
@@ -63,9 +75,16 @@ impl Background {
 
     /// Returns the next event. Cancel-safe. The order is random, so that a busy source does not starve the others.
     pub(crate) async fn next(&mut self) -> BackgroundEvent {
+        let tool_feed = &mut self.tool_feed;
+        let tools = async {
+            match tool_feed {
+                Some(feed) => feed.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             event = self.branch_job.next() => BackgroundEvent::Branch(event),
-            event = self.tool_streams.next() => BackgroundEvent::Tool(event),
+            event = tools => BackgroundEvent::Tools(event),
             event = self.snapshot_job.next() => BackgroundEvent::Snapshot(event),
         }
     }
@@ -82,11 +101,13 @@ impl Background {
                 viewer.show_message(&created.message(keys.as_deref()));
             }
             BackgroundEvent::Branch(BranchEvent::Failed(why)) => viewer.branch_failed(&why),
-            BackgroundEvent::Tool(ToolEvent::Tools(changes)) => viewer.update_tools(changes),
-            BackgroundEvent::Tool(ToolEvent::Changed) => {}
-            BackgroundEvent::Tool(ToolEvent::Loaded(by)) => viewer.renumber_tool(by),
-            BackgroundEvent::Tool(ToolEvent::Fault(fault)) => viewer.show_message(&fault),
-            BackgroundEvent::Tool(ToolEvent::ListFailed(fault)) => {
+            BackgroundEvent::Tools(Ok(ToolFeedEvent::Changed(changes))) => viewer.update_tools(changes),
+            BackgroundEvent::Tools(Ok(ToolFeedEvent::Full)) => {
+                viewer.show_message("the tool list is full: new tools are not listed")
+            }
+            BackgroundEvent::Tools(Err(error)) => {
+                self.tool_feed = None;
+                let fault = format!("cannot follow the tool list: {error:#}");
                 viewer.show_message(&fault);
                 viewer.explain_no_tools(fault);
             }
@@ -94,59 +115,47 @@ impl Background {
         }
     }
 
-    // ---- Branches ----
-
-    /// Starts a branch job.
-    pub(crate) fn branch(&mut self, submission: Submission, viewer: &mut Viewer) {
-        if let Err(why) = self.branch_job.begin(submission) {
-            viewer.branch_failed(&why);
+    /// Performs a viewer's request; `host` is the shown program's. Returns how the user leaves.
+    pub(crate) fn perform<Reason>(
+        &mut self,
+        request: Request<Reason>,
+        session: &mut ViewerSession,
+        host: Option<&Entry>,
+    ) -> Option<Departure<Reason>> {
+        match request {
+            Request::Leave(reason) => return Some(Departure::Left(reason)),
+            Request::SwitchToBranch => match self.branch_job.latest() {
+                Ok(target) => return Some(Departure::SwitchTo(target)),
+                Err(why) => session.viewer_mut().show_message(why),
+            },
+            Request::Branch(submission) => {
+                if let Err(why) = self.branch_job.begin(submission) {
+                    session.viewer_mut().branch_failed(&why);
+                }
+            }
+            // The caller waits for the next run from now on.
+            Request::ShowNextRun => {}
+            // It would be lost with the session.
+            Request::KeepOrigin => self.branch_job.keep_origin(),
+            Request::TakeSnapshot => {
+                let begun = host.map(|host| self.snapshot_job.begin(host));
+                let message =
+                    begun.map(|begun| begun.map_or_else(|why| why, |()| "taking a snapshot …".into()));
+                message.iter().for_each(|message: &String| session.viewer_mut().show_message(message));
+            }
+            Request::ShowTool(id) => {
+                if let Some(recording) = self.listed.clone() {
+                    let wanted = id.clone();
+                    let open = move || tools::open(&recording, &wanted).map_err(|error| format!("{error:#}"));
+                    session.show_tool(id, tokio::task::spawn_blocking(open));
+                }
+            }
         }
-    }
-
-    /// Saves the origin of an unrecorded session while a task is being typed: it would be lost with the session.
-    pub(crate) fn keep_origin(&mut self) {
-        self.branch_job.keep_origin();
-    }
-
-    /// Returns the node of the branch made last, or why there is none.
-    pub(crate) fn latest(&self) -> Result<AttachTarget, &'static str> {
-        self.branch_job.latest()
-    }
-
-    // ---- Snapshots ----
-
-    /// Starts a snapshot of the program in a host.
-    pub(crate) fn snapshot(&mut self, host: &Entry, viewer: &mut Viewer) {
-        match self.snapshot_job.begin(host) {
-            Ok(()) => viewer.show_message("taking a snapshot …"),
-            Err(why) => viewer.show_message(&why),
-        }
+        None
     }
 
     /// Returns the running jobs when the viewer is left.
     pub(crate) fn into_unfinished(self) -> UnfinishedJobs {
         UnfinishedJobs { branch_job: self.branch_job, snapshot_job: self.snapshot_job }
-    }
-
-    // ---- Tools ----
-
-    /// Opens a tool.
-    pub(crate) fn show(&mut self, id: String) {
-        self.tool_streams.show(id);
-    }
-
-    /// Closes the tool unless the viewer still shows it.
-    pub(crate) fn retain_shown(&mut self, viewer: &Viewer) {
-        self.tool_streams.retain(viewer.shown_tool());
-    }
-
-    /// Returns the shown tool's terminal; `agent` if it shares the agent's.
-    pub(crate) fn terminal<'a>(&'a self, agent: &'a TerminalState) -> Option<&'a TerminalState> {
-        self.tool_streams.terminal(agent)
-    }
-
-    /// Sends input to the shown tool.
-    pub(crate) fn send(&mut self, input: &Input) -> SendResult {
-        self.tool_streams.send(input)
     }
 }

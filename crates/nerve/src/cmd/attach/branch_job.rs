@@ -8,7 +8,8 @@ use nerve_core::branches::{
     At, BranchOptions, Instruction, Origin, Wait, create_branch, missing_note, plan_branch,
 };
 use nerve_server::paths::ServerPaths;
-use nerve_view::viewer::Submission;
+use nerve_tui::live::NOTHING_KEPT;
+use nerve_tui::view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -17,9 +18,6 @@ use crate::cmd::branch::LocalServer;
 use crate::cmd::server;
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};
-
-/// Reason why an unrecorded program cannot be branched from.
-pub(super) const NOTHING_KEPT: &str = "the session is not recorded: see --out-file of 'nerve record'";
 
 /// Progress of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,67 +1,28 @@
 //! `nerve attach`: the viewer of a running program.
 
-mod agent_monitor;
 pub(crate) mod background;
 mod branch_job;
-mod live;
-pub(crate) mod mirror;
-mod osc_passthrough;
 mod resolve;
-pub(crate) mod size_rule;
 mod snapshot_job;
 pub(crate) mod switch_target;
 pub(crate) mod target;
-mod tool_list;
-pub(crate) mod tool_streams;
-pub(crate) mod viewer_session;
 
 use anyhow::Result;
+use nerve_host::registry::Entry;
 use nerve_server::paths::ServerPaths;
-use nerve_types::ExitStatus;
-use nerve_view::bindings::Bindings;
-use nerve_view::layout::{Gutter, Layout};
+use nerve_tui::live::{ExitReason, SizeRule, TerminalMirror, ViewerOptions};
+use nerve_tui::session::UserTerminal;
+use nerve_tui::terminal;
+use nerve_tui::view::layout::Layout;
+use nerve_types::{ExitStatus, Size};
 
-use self::mirror::TerminalMirror;
 use self::switch_target::SwitchTarget;
 use self::target::AttachTarget;
 use crate::cli::attach::AttachArgs;
 use crate::cmd::full_screen;
 use crate::exit::{DONE, FAILED, signal_name};
+use crate::out;
 use crate::settings::Settings;
-use crate::{out, tty};
-
-/// Options of a viewer.
-#[derive(Debug, Clone)]
-pub(crate) struct ViewerOptions {
-    /// Display name: a node's name or a command.
-    pub(crate) name: String,
-    /// Place of snapshot marks.
-    pub(crate) gutter: Gutter,
-    /// Key bindings.
-    pub(crate) bindings: Bindings,
-    /// Input never reaches the program.
-    pub(crate) read_only: bool,
-    /// Draw in colours.
-    pub(crate) coloured: bool,
-    /// Pass on the program's clipboard texts.
-    pub(crate) clipboard: bool,
-    /// Stay open after the program has ended.
-    pub(crate) stay: bool,
-    /// Message shown at first.
-    pub(crate) notice: Option<&'static str>,
-}
-
-/// Reason for leaving the viewer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExitReason {
-    /// The user detached; the program is still running.
-    Detached,
-    /// The program has ended.
-    Ended(ExitStatus),
-    /// The window was closed or this process was signalled; the program is still running. The exit code is 128 plus
-    /// the signal number.
-    Closed(u8),
-}
 
 /// The result of a viewer.
 pub(crate) struct ViewerOutcome {
@@ -81,7 +42,22 @@ pub(crate) struct ViewerOutcome {
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Result<ViewerOutcome> {
-    switch_target::show(mirror, options, viewer_session::UserTerminal::take()?).await
+    switch_target::show(mirror, options, UserTerminal::take()?).await
+}
+
+/// Opens the terminal of the host with this entry, in a window with room for `size`. Must be called on a runtime.
+///
+/// # Errors
+/// No profile matches the program.
+pub(crate) fn open_mirror(
+    entry: Entry,
+    paths: &ServerPaths,
+    rule: SizeRule,
+    size: Option<Size>,
+) -> Result<TerminalMirror> {
+    let (profiles, errors) = nerve_core::profiles::load(Some(&paths.profiles()));
+    let mirror = TerminalMirror::open(entry, &paths.hosts(), &profiles, rule, size)?;
+    Ok(mirror.with_faults(errors.iter().map(ToString::to_string)))
 }
 
 /// Runs `nerve attach` and returns the exit code.
@@ -95,9 +71,8 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         "a window in front of a program that runs",
         "'nerve server node read NODE' prints what a node shows; 'nerve replay --fast' what was recorded",
     )?;
-    let paths = ServerPaths::from_env();
     let gutter = settings.gutter(args.gutter);
-    let window = tty::window().unwrap_or_default();
+    let window = terminal::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, gutter);
     let name = match args.target.as_str() {
         id if entry.id.starts_with(id) || entry.session_id.starts_with(id) => {
@@ -116,7 +91,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         stay: args.stay,
         notice: settings.load_error,
     };
-    let mirror = TerminalMirror::open(entry, &paths.hosts(), Some(&paths.profiles()), args.size, Some(room))?;
+    let mirror = open_mirror(entry, &ServerPaths::from_env(), args.size.into(), Some(room))?;
     let outcome = run(mirror, options).await?;
     if let Some(switch_to) = outcome.switch_to {
         return (*switch_to).after_leaving(outcome.exit_reason, &attach_target.command()).run().await;
@@ -144,10 +119,11 @@ pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> 
     })
 }
 
-fn code(reason: ExitReason) -> u8 {
+/// Returns the exit code.
+pub(crate) fn code(reason: ExitReason) -> u8 {
     match reason {
-        ExitReason::Ended(ExitStatus::Unknown) => FAILED,
+        ExitReason::Ended(ExitStatus::Unknown) | ExitReason::Closed(None) => FAILED,
         ExitReason::Detached | ExitReason::Ended(_) => DONE,
-        ExitReason::Closed(code) => code,
+        ExitReason::Closed(Some(signal)) => 128 + signal,
     }
 }

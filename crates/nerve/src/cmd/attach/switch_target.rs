@@ -2,17 +2,16 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_view::layout::Layout;
+use nerve_tui::live::{ExitReason, LiveSession, SizeRule, TerminalMirror, ViewerOptions};
+use nerve_tui::session::UserTerminal;
+use nerve_tui::terminal;
+use nerve_tui::view::layout::Layout;
 
-use super::background::UnfinishedJobs;
-use super::live::Live;
-use super::mirror::TerminalMirror;
-use super::size_rule::SizeRule;
+use super::background::{Background, Departure, UnfinishedJobs};
 use super::target::AttachTarget;
-use super::viewer_session::UserTerminal;
-use super::{ExitReason, ViewerOptions, ViewerOutcome, code, exit_message, resolve};
-use crate::cmd::show::follow::NextRuns;
-use crate::{out, tty};
+use super::{ViewerOutcome, code, exit_message, open_mirror, resolve};
+use crate::cmd::show::follow::{self, NextRuns, Run};
+use crate::out;
 
 /// The next program, with the terminal to show it in.
 pub(crate) struct SwitchTarget {
@@ -57,12 +56,17 @@ pub(crate) async fn show_runs(
     next_runs: Option<NextRuns>,
     mut user_terminal: UserTerminal,
 ) -> Result<ViewerOutcome> {
-    let mut live = Live::new(mirror, options).with_next_runs(next_runs);
-    let exit_reason = live.run(&mut user_terminal).await?;
-    let (last_lines, faults) = (live.last_lines(), std::mem::take(&mut live.faults));
-    let interrupted = live.interrupted;
-    let target = live.switch_to.take();
-    let (mut mirror, background, options) = live.into_parts();
+    let mut background = Background::for_host(mirror.entry());
+    let mut live = LiveSession::new(mirror, options);
+    live.set_title(&mut user_terminal.tty);
+    let departure = run(&mut live, &mut background, next_runs, &mut user_terminal).await;
+    let (exit_reason, target) = match departure {
+        Departure::Left(exit_reason) => (exit_reason, None),
+        Departure::SwitchTo(target) => (live.exit_reason(), Some(target)),
+    };
+    let (last_lines, faults) = (live.last_lines(), live.take_faults());
+    let interrupted = live.was_interrupted();
+    let (mut mirror, options) = live.into_parts();
     let unfinished = background.into_unfinished();
     let Some(target) = target else {
         drop(user_terminal);
@@ -81,6 +85,41 @@ pub(crate) async fn show_runs(
         interrupted,
         switch_to: Some(Box::new(switch_to)),
     })
+}
+
+/// Runs the viewer until the user leaves or the last run has ended.
+async fn run(
+    live: &mut LiveSession,
+    background: &mut Background,
+    mut next_runs: Option<NextRuns>,
+    user_terminal: &mut UserTerminal,
+) -> Departure<ExitReason> {
+    loop {
+        let has_ended = live.has_ended();
+        tokio::select! {
+            request = live.next(user_terminal) => {
+                let host = live.mirror.entry();
+                if let Some(departure) = background.perform(request, &mut live.session, Some(host)) {
+                    return departure;
+                }
+            }
+            event = background.next() => {
+                background.apply(event, live.session.viewer_mut());
+                // Yields under a flood of events.
+                tokio::task::yield_now().await;
+            }
+            run = follow::next(&mut next_runs), if has_ended => match run {
+                Ok(Run { mirror, name, notice }) => {
+                    *background = Background::for_host(mirror.entry());
+                    live.show_next_run(mirror, name, notice, &mut user_terminal.tty);
+                }
+                Err(error) => {
+                    next_runs = None;
+                    live.session.viewer_mut().show_message(&format!("{error:#}"));
+                }
+            },
+        }
+    }
 }
 
 impl SwitchTarget {
@@ -150,8 +189,7 @@ impl SwitchTarget {
 
 async fn open(target: &AttachTarget, options: &ViewerOptions) -> Result<TerminalMirror> {
     let entry = resolve::find_host(target).await?;
-    let window = tty::window().unwrap_or_default();
+    let window = terminal::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, options.gutter);
-    let paths = ServerPaths::from_env();
-    TerminalMirror::open(entry, &paths.hosts(), Some(&paths.profiles()), SizeRule::default(), Some(room))
+    open_mirror(entry, &ServerPaths::from_env(), SizeRule::default(), Some(room))
 }

@@ -18,6 +18,7 @@ use nerve_record::activity::Status;
 use nerve_record::executions::{self, ClaimError, ExecutionLine, NULL_INPUT, OTHER_INPUT};
 use nerve_record::store::{MAX_ID_CHARS, Store, check_id};
 use nerve_server::paths::ServerPaths;
+use nerve_tui::terminal;
 use nerve_types::{ExitStatus, Size};
 use serde_json::json;
 use tokio::net::UnixStream;
@@ -26,7 +27,7 @@ use crate::cli::exec::ExecArgs;
 use crate::cmd::spawn_failure;
 use crate::cmd::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
-use crate::{exit, out, tty};
+use crate::{exit, out};
 
 /// Terminal size without a window.
 const SIZE: Size = Size { cols: 120, rows: 40 };
@@ -116,7 +117,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
             }
         }
     }
-    let size = tty::window().filter(|_| to_terminal).unwrap_or(SIZE);
+    let size = terminal::window().filter(|_| to_terminal).unwrap_or(SIZE);
     let pagers = PAGERS.iter().filter(|_| !to_terminal).map(|name| ((*name).to_string(), "cat".to_string()));
     let mut label = json!({ "recorder": true, EXECUTION: id });
     if command.len() <= LABEL {

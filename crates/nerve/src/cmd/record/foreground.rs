@@ -2,17 +2,17 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
+use nerve_tui::live::{ExitReason, SizeRule, ViewerOptions};
+use nerve_tui::terminal;
+use nerve_tui::view::draw::{Gutter, Layout};
 use nerve_types::Size;
-use nerve_view::draw::{Gutter, Layout};
 
 use super::recorder_daemon::{Recorder, StartResult};
 use crate::cli::record::RecordArgs;
-use crate::cmd::attach::mirror::TerminalMirror;
-use crate::cmd::attach::size_rule::SizeRule;
-use crate::cmd::attach::{self, ExitReason, ViewerOptions};
+use crate::cmd::attach;
 use crate::exit::{DONE, Interrupted};
 use crate::settings::Settings;
-use crate::{exit, out, tty};
+use crate::{exit, out};
 
 /// Length of the command shown as name.
 const NAME: usize = 40;
@@ -23,7 +23,7 @@ const NAME: usize = 40;
 /// The program cannot be run or shown; [`Interrupted`].
 pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // The program is not started in the background.
-    tty::job_control::wait_for_foreground();
+    terminal::job_control::wait_for_foreground();
     let settings = Settings::for_viewer();
     let gutter = settings.gutter(args.gutter);
     let (size, rule) = size(args, gutter).await;
@@ -47,7 +47,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();
     let shown = async {
-        let mirror = TerminalMirror::open(entry, &paths.hosts(), Some(&paths.profiles()), rule, Some(size))?;
+        let mirror = attach::open_mirror(entry, &paths, rule, Some(size))?;
         let mirror = mirror.for_owner();
         attach::run(mirror, options).await
     };
@@ -87,7 +87,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
 
 /// Returns the program's terminal size: the requested one, or what the window has room for.
 async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
-    let now = tty::window().unwrap_or_default();
+    let now = terminal::window().unwrap_or_default();
     let room = Layout::program_size(now.cols, now.rows, gutter);
     if args.cols.is_none() && args.rows.is_none() {
         return (room, SizeRule::Smallest);
@@ -97,7 +97,7 @@ async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
         now.cols.saturating_sub(room.cols).saturating_add(wanted.cols),
         now.rows.saturating_sub(room.rows).saturating_add(wanted.rows),
     );
-    if !tty::window::request_size(around).await {
+    if !terminal::window::request_size(around).await {
         out::warning(format_args!(
             "this window stays at {}x{}; the program's terminal is {}x{}, and what of it fits is shown",
             now.cols, now.rows, wanted.cols, wanted.rows

@@ -24,6 +24,8 @@ use nerve_record::export::{ReportFormat, report};
 use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, check_id};
 use nerve_server::paths::ServerPaths;
+use nerve_tui::terminal;
+use nerve_types::Size;
 use rustix::fs::{Access, access};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -33,7 +35,7 @@ use crate::cli::record::{Ipc, RecordArgs};
 use crate::cmd::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use crate::cmd::{full_screen, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
-use crate::{exit, out, tty};
+use crate::{exit, out};
 
 /// Time limit for the last event after the program's end.
 const LAST_EVENT: Duration = Duration::from_secs(2);
@@ -48,6 +50,21 @@ fn is_headless(args: &RecordArgs) -> bool {
     args.headless || args.behind.is_some()
 }
 
+/// Returns the size for the program's terminal. If a size is given, asks the window to resize; prints a warning if it
+/// does not.
+async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
+    let now = terminal::window().unwrap_or_default();
+    let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
+    if !terminal::window::request_size(wanted).await {
+        let Size { cols, rows } = wanted;
+        out::warning(format_args!(
+            "this window stays at {}x{}; the program's terminal is {cols}x{rows} and may look torn here",
+            now.cols, now.rows
+        ));
+    }
+    wanted
+}
+
 /// Runs the program and returns its exit code, or 128 plus the signal number.
 ///
 /// # Errors
@@ -58,7 +75,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let pipe = args.events_pipe_fd.map(|fd| write_end("--events-pipe-fd", fd)).transpose()?;
     let size = match args.behind {
         Some(behind) => behind.size,
-        None => tty::wanted_size(args.cols, args.rows).await,
+        None => wanted_size(args.cols, args.rows).await,
     };
     args.out_branch_points.as_deref().map_or(Ok(()), can_be_written)?;
     let paths = ServerPaths::from_env();

@@ -32,13 +32,6 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-/// Formats a position in a recording: `2:05`, `1:02:03`.
-pub(super) fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
-}
-
 /// Formats a number of bytes: `999 B`, `1.2 MiB`.
 pub(super) fn size(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -103,10 +96,6 @@ mod tests {
         for (millis, words) in spans {
             assert_eq!(duration(Duration::from_millis(millis)), words);
         }
-        assert_eq!(
-            (clock(Duration::from_secs(125)), clock(Duration::from_secs(3723))),
-            ("2:05".into(), "1:02:03".into())
-        );
         let sizes =
             [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_258_291, "1.2 MiB"), (5 << 40, "5.0 TiB")];
         for (count, words) in sizes {

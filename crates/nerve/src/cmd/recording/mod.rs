@@ -7,11 +7,8 @@ mod import;
 mod inspect;
 mod list;
 mod metadata;
-mod player;
-mod renderer;
 mod replay;
 mod stream;
-mod terminal_guard;
 mod view;
 
 use std::io;
@@ -25,10 +22,12 @@ use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, StoreError};
 use nerve_server::paths::ServerPaths;
+use nerve_tui::TuiError;
+use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
 use crate::cli::recording::RecordingArg;
-use crate::exit::BrokenPipe;
+use crate::exit::{BrokenPipe, DONE};
 use crate::out;
 
 pub(crate) use export::{branch_points, export};
@@ -82,7 +81,7 @@ pub(crate) fn load_meta(recording: &Path) -> Meta {
 
 /// Returns the initial terminal size of a recording.
 pub(crate) fn size(meta: &Meta) -> Size {
-    if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() }
+    meta.initial_size()
 }
 
 /// Collects the unreadable stretches of a recording, to be reported at the end.
@@ -130,6 +129,23 @@ fn export_failure(error: ExportError) -> anyhow::Error {
 
 pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
     recordings::unreadable(error).into()
+}
+
+/// Converts an error of the viewer or the player.
+fn tui_failure(error: TuiError) -> anyhow::Error {
+    match error {
+        TuiError::Recording(error) => unreadable(error),
+        TuiError::Write(error) => unwritten(error),
+        error => error.into(),
+    }
+}
+
+/// Returns the exit code; for signals 128 plus the number.
+fn code(end: EndReason) -> u8 {
+    match end {
+        EndReason::Finished | EndReason::Quit => DONE,
+        EndReason::Signal(number) => 128 + number,
+    }
 }
 
 /// Converts a write error; a closed standard output becomes [`BrokenPipe`].

@@ -2,17 +2,22 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nerve_record::ahr::Reader;
 use nerve_record::index::Position;
+use nerve_record::library::RecordingInfo;
 use nerve_record::playback::Playback;
 use nerve_record::replay::TerminalReplay;
-use nerve_types::TsNs;
+use nerve_tui::recording::replay::{PlaybackOptions, play};
+use nerve_tui::recording::{EndReason, Pace, Player};
+use nerve_tui::terminal;
+use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
-use super::{Losses, find, load_meta, metadata, player, size, stream, unreadable, unwritten, view};
+use super::{
+    Losses, code, find, load_meta, metadata, size, stream, tui_failure, unreadable, unwritten, view,
+};
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::full_screen;
 use crate::exit::DONE;
@@ -34,45 +39,42 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     }
     let meta = load_meta(&recording);
     let mut losses = Losses::of(&recording);
-    let mut play = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
-    let start = play.next_at().map_err(unreadable)?.unwrap_or_default();
+    let mut playback = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
+    let start = playback.next_at().map_err(unreadable)?.unwrap_or_default();
     if let Some(from) = args.from {
-        play.seek(position(from, start)).map_err(unreadable)?;
+        playback.seek(position(from, start)).map_err(unreadable)?;
     }
     let pace = Pace { speed: args.speed.0, idle: args.idle_limit.map(|limit| limit.0) };
+    let mut player = Player::new(playback, start, pace).map_err(unreadable)?;
     let code = if to_terminal {
-        let options = player::PlaybackOptions { start, pace, has_colors, recording: &recording };
-        player::run(&mut play, &options)
+        let total = RecordingInfo::read(&recording).ok().and_then(|info| info.duration);
+        play_in_terminal(&mut player, PlaybackOptions { start, total, has_colors })
     } else {
-        stream::run(&mut play, pace, has_colors)
+        stream::run(&mut player, has_colors)
     };
-    play.lost().iter().for_each(|lost| losses.note(lost));
+    player.playback().lost().iter().for_each(|lost| losses.note(lost));
     losses.report();
     code
+}
+
+/// Plays to the end or until the user quits. Prints the last screen at the end.
+fn play_in_terminal(player: &mut Player, options: PlaybackOptions) -> Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let end = runtime.context("cannot start the runtime")?.block_on(play(player, &options));
+    let end = end.map_err(tui_failure)?;
+    if end == EndReason::Finished {
+        let mut out = io::stdout().lock();
+        let cols = terminal::window().unwrap_or(Size::new(80, 24)).cols;
+        let shown = last_screen(player.terminal(), options.has_colors, cols, &mut out);
+        shown.and_then(|()| out.flush()).map_err(unwritten)?;
+    }
+    Ok(code(end))
 }
 
 fn position(from: StartPosition, start: TsNs) -> Position {
     match from {
         StartPosition::Time(time) => Position::Time(start + time),
         StartPosition::Offset(offset) => Position::Offset(offset),
-    }
-}
-
-/// Maps recorded time to playback time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// Playback speed factor.
-    pub(super) speed: f64,
-    /// Limit for pauses, in recorded time.
-    pub(super) idle: Option<Duration>,
-}
-
-impl Pace {
-    /// Returns the time to wait between two recorded times.
-    pub(super) fn wait(&self, from: TsNs, to: TsNs) -> Duration {
-        let gap = to.since(from);
-        let gap = self.idle.map_or(gap, |idle| gap.min(idle));
-        Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(Duration::MAX)
     }
 }
 
@@ -109,7 +111,7 @@ fn lines(terminal: &TerminalState, has_colors: bool, out: &mut impl Write) -> io
 }
 
 /// Prints the screen up to the last non-empty row.
-pub(super) fn last_screen(
+fn last_screen(
     terminal: &TerminalState,
     has_colors: bool,
     cols: u16,
@@ -125,20 +127,4 @@ pub(super) fn last_screen(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_limit_applies_before_speed() {
-        let at = |seconds: u64| TsNs(seconds * 1_000_000_000);
-        let pace = Pace { speed: 2.0, idle: Some(Duration::from_secs(3)) };
-        assert_eq!(pace.wait(at(1), at(3)), Duration::from_secs(1));
-        assert_eq!(pace.wait(at(1), at(100)), Duration::from_millis(1500));
-        assert_eq!(pace.wait(at(5), at(1)), Duration::ZERO, "the clock stepped back");
-        let slow = Pace { speed: 0.5, idle: None };
-        assert_eq!(slow.wait(at(0), at(3)), Duration::from_secs(6));
-    }
 }

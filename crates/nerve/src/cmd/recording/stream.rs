@@ -5,39 +5,35 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
-use nerve_record::ahr::Body;
-use nerve_record::playback::Playback;
+use nerve_record::ahr::{Body, Record};
+use nerve_tui::recording::Player;
 
-use super::replay::Pace;
 use super::{unreadable, unwritten};
 use crate::exit::DONE;
 
 /// Plays to the end. After a seek, begins with the screen at that position.
-pub(super) fn run(play: &mut Playback, pace: Pace, has_colors: bool) -> Result<u8> {
+pub(super) fn run(player: &mut Player, has_colors: bool) -> Result<u8> {
     let mut out = io::stdout().lock();
     let mut filter = ColorFilter::default();
-    let mut clock = play.replay().clock();
     let mut bytes = Vec::new();
-    if play.replay().terminal.offset() > 0 {
-        bytes = play.replay().terminal.dump();
+    if player.terminal().offset() > 0 {
+        bytes = player.terminal().dump();
     }
-    let mut due = Instant::now();
     loop {
         let shown = if has_colors { bytes } else { filter.strip(&bytes) };
         out.write_all(&shown).and_then(|()| out.flush()).map_err(unwritten)?;
-        let Some(next) = play.next_at().map_err(unreadable)? else { break };
-        // The first record is due immediately.
-        let from = if clock.0 == 0 { next } else { clock };
-        due += pace.wait(from, next);
+        if player.is_at_end().map_err(unreadable)? {
+            break;
+        }
+        let due = player.due().unwrap_or_else(Instant::now);
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        clock = next;
         bytes = Vec::new();
-        let output = |record: &nerve_record::ahr::Record<'_>| {
+        let collect = |record: &Record<'_>| {
             if let Body::Data { bytes: more, .. } = record.body {
                 bytes.extend_from_slice(more);
             }
         };
-        play.play(|record| record.at <= next, output).map_err(unreadable)?;
+        player.advance(collect).map_err(unreadable)?;
     }
     if !has_colors {
         out.write_all(&filter.finish()).and_then(|()| out.flush()).map_err(unwritten)?;

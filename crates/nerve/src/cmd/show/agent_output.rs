@@ -3,22 +3,22 @@
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nerve_core::executions::follow::Follow;
 use nerve_host::CONTROL;
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{HostEvent, HostRequest};
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::ServerPaths;
+use nerve_tui::terminal::RawMode;
+use nerve_tui::terminal::signals::{SignalEvent, Signals};
+use nerve_tui::terminal::stdin_reader::read_keys;
 use nerve_types::Origin;
 use tokio::sync::mpsc;
 
 use crate::cmd::exec::session;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
-use crate::tty::RawMode;
-use crate::tty::signals::{SignalEvent, Signals};
-use crate::tty::stdin_reader::read_keys;
 
 /// Ctrl+] leaves, as in the viewer.
 const LEAVE: u8 = 0x1d;
@@ -44,7 +44,7 @@ pub(super) async fn wait(
             "it has no terminal of its own: its output comes when it ends, keys go to its agent; Ctrl+] leaves",
         );
     }
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let raw = typing.then(RawMode::enter).flatten();
     let mut keys = if typing { read_keys() } else { mpsc::channel(1).1 };
     let output = loop {

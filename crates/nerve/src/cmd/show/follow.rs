@@ -3,10 +3,10 @@
 use anyhow::{Context, Result};
 use nerve_core::executions::runs::Runs;
 use nerve_server::paths::ServerPaths;
+use nerve_tui::live::TerminalMirror;
 use serde_json::Value;
 
 use super::{NAME, tools};
-use crate::cmd::attach::mirror::TerminalMirror;
 use crate::out;
 
 /// The next runs of an id, in any session.

@@ -15,13 +15,14 @@ use nerve_host::protocol::Window;
 use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::ServerPaths;
+use nerve_tui::live::{ExitReason, ViewerOptions};
+use nerve_tui::session::UserTerminal;
+use nerve_tui::view::layout::Gutter;
 use nerve_types::ExitStatus;
-use nerve_view::layout::Gutter;
 
 use self::follow::{NextRuns, Run};
 use self::lookup::{FoundExecution, Location, find};
-use super::attach::viewer_session::UserTerminal;
-use super::attach::{self, ExitReason, ViewerOptions};
+use super::attach;
 use super::recording::{self, Losses, unreadable, unwritten};
 use super::{full_screen, on_one_core};
 use crate::cli::exec::ShowArgs;
@@ -123,14 +124,10 @@ pub(crate) async fn shown(
     };
     let outcome = attach::switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);
-    Ok(match outcome.exit_reason {
-        ExitReason::Ended(ExitStatus::Unknown) => {
-            out::warning("exit status unknown: the tool was killed");
-            FAILED
-        }
-        ExitReason::Detached | ExitReason::Ended(_) => DONE,
-        ExitReason::Closed(code) => code,
-    })
+    if outcome.exit_reason == ExitReason::Ended(ExitStatus::Unknown) {
+        out::warning("exit status unknown: the tool was killed");
+    }
+    Ok(attach::code(outcome.exit_reason))
 }
 
 fn coloured() -> bool {

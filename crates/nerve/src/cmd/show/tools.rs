@@ -1,23 +1,22 @@
 //! The executions of a session for the viewer: the list and the terminal of one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use nerve_core::executions;
 use nerve_core::executions::watch::Watch;
 use nerve_host::registry::{Entry, entries};
-use nerve_record::index::SPACING;
-use nerve_record::playback::Playback;
 use nerve_server::paths::ServerPaths;
+use nerve_tui::live::{SizeRule, TerminalMirror};
+use nerve_tui::tool_view::{OpenedTool, load_end, load_full};
+use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_types::Size;
-use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_vt::terminal::TerminalState;
 
 use super::lookup::{Location, in_session};
-use crate::cmd::attach::mirror::TerminalMirror;
-use crate::cmd::attach::size_rule::SizeRule;
-use crate::cmd::recording::{load_meta, size, unreadable};
+use crate::cmd::attach;
+use crate::cmd::recording::unreadable;
 
 /// Terminal size of an execution without a terminal.
 pub(super) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
@@ -79,16 +78,6 @@ fn to_viewer(update: executions::ExecutionUpdate) -> ToolUpdate {
     ToolUpdate { number, tool: Tool { id, command, state }, reader }
 }
 
-/// An execution as shown in the viewer.
-pub(crate) enum OpenedTool {
-    /// A running terminal; typed input is recorded as injected.
-    Live(Box<TerminalMirror>),
-    /// A finished terminal; the recording, if only its end was read so far.
-    Ended(Box<TerminalState>, Option<PathBuf>),
-    /// The tool has no terminal of its own; keys go to the agent's.
-    Agent,
-}
-
 /// Opens an execution of a session.
 ///
 /// # Errors
@@ -99,9 +88,11 @@ pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     Ok(match found.location {
         Location::Host(entry) => OpenedTool::Live(Box::new(open_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
-            OpenedTool::Ended(Box::new(load_end(&path)?), Some(path))
+            OpenedTool::Ended(Box::new(load_end(&path).map_err(unreadable)?), Some(path))
         }
-        Location::Recording(path) => OpenedTool::Ended(Box::new(load_full(&path, || true)?), None),
+        Location::Recording(path) => {
+            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(unreadable)?), None)
+        }
         Location::Agent { running: true } => OpenedTool::Agent,
         Location::Agent { running: false } => {
             let text = found.line.output.unwrap_or_default();
@@ -114,31 +105,9 @@ fn is_long(recording: &Path) -> bool {
     fs::metadata(recording).is_ok_and(|meta| meta.len() > LONG_RECORDING)
 }
 
-/// Loads the end of a recorded terminal.
-fn load_end(recording: &Path) -> Result<TerminalState> {
-    let play = Playback::open_near_end(recording, size(&load_meta(recording)), SPACING);
-    play_to_end(play.map_err(unreadable)?, || true)
-}
-
-/// Loads a recorded terminal with all its lines, unless it is no longer `wanted`.
-///
-/// # Errors
-/// The recording cannot be read.
-pub(crate) fn load_full(recording: &Path, wanted: impl Fn() -> bool) -> Result<TerminalState> {
-    play_to_end(Playback::open(recording, size(&load_meta(recording))).map_err(unreadable)?, wanted)
-}
-
-fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState> {
-    play.play(|_| wanted(), |_| {}).map_err(unreadable)?;
-    Ok(play.into_replay().terminal)
-}
-
 /// Opens a running execution's terminal, keeping its size.
 pub(super) fn open_mirror(entry: Entry, paths: &ServerPaths) -> Result<TerminalMirror> {
-    let profiles = paths.profiles();
-    Ok(TerminalMirror::open(entry, &paths.hosts(), Some(&profiles), SizeRule::Keep, None)?
-        .with_injected_input()
-        .latest())
+    Ok(attach::open_mirror(entry, paths, SizeRule::Keep, None)?.with_injected_input().latest())
 }
 
 /// Returns a terminal that contains a text.

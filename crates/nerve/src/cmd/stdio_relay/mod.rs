@@ -10,6 +10,9 @@ use anyhow::{Context, Result};
 use nerve_host::connection::Connection;
 use nerve_host::process::Host;
 use nerve_host::protocol::{HostEvent, HostRequest, Window};
+use nerve_tui::terminal::pacing::until;
+use nerve_tui::terminal::raw_mode::{StdinEvent, StdinTerminal};
+use nerve_tui::terminal::{self, FLUSH_TIMEOUT, Writer, job_control};
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use rustix::process::Signal;
@@ -21,9 +24,6 @@ use self::signals::SignalEvent;
 pub(crate) use self::signals::Signals;
 use crate::exit::Interrupted;
 use crate::out;
-use crate::tty::pacing::until;
-use crate::tty::raw_mode::{StdinEvent, StdinTerminal};
-use crate::tty::{self, FLUSH_TIMEOUT, Writer, job_control};
 
 /// Maximum size of queued orders in bytes.
 const MAX_ORDERS: usize = 64 * 1024;
@@ -84,7 +84,7 @@ pub(crate) async fn run(
     if let Some(window) = streams.size.window() {
         push(&mut orders, &HostRequest::View(window));
     }
-    let mut stdin = StdinTerminal::take(streams.keys)?;
+    let mut stdin = StdinTerminal::take(streams.keys).context("cannot listen for signals")?;
     let mut faults = link.hello.faults.clone();
     let mut output = OutputRelay::new(streams);
     let mut is_closed = false;
@@ -161,7 +161,7 @@ pub(crate) async fn run(
 impl SizeFrom {
     fn window(self) -> Option<Window> {
         match self {
-            SizeFrom::Window => tty::window().map(Window::Shares),
+            SizeFrom::Window => terminal::window().map(Window::Shares),
             SizeFrom::Fixed(size) => Some(Window::Sets(size)),
             SizeFrom::Start => None,
         }

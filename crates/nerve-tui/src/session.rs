@@ -1,0 +1,290 @@
+//! A viewer in the user's terminal: drawing, input, and the shown tool. Used for running programs and recordings.
+
+use nerve_types::Size;
+use nerve_vt::keys::Input;
+use nerve_vt::terminal::TerminalState;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::TuiError;
+use crate::terminal::pacing::{FramePacer, until};
+use crate::terminal::signals::{SignalEvent, Signals};
+use crate::terminal::{Cursor, Tty, TtyEvent};
+use crate::tool_view::{OpenedTool, ToolEvent, ToolView};
+use crate::view::document::Document;
+use crate::view::draw::{Gutter, Layout, StatusInfo, draw};
+use crate::view::regions::{FrameContext, Regions};
+use crate::view::timeline::Timeline;
+use crate::view::viewer::{Effect, Mode, Source, Submission, Viewer};
+
+/// The user's terminal and this process's signals. Dropping it restores the terminal.
+pub struct UserTerminal {
+    /// The terminal.
+    pub tty: Tty,
+    signals: Signals,
+}
+
+/// A request that the caller of a session performs. `Reason` is the reason for leaving.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request<Reason> {
+    /// Leave the viewer.
+    Leave(Reason),
+    /// The program has ended: from now on another run may replace it.
+    ShowNextRun,
+    /// Create a branch.
+    Branch(Submission),
+    /// Save what a branch needs of an unrecorded session: a task is being typed, and the session may end.
+    KeepOrigin,
+    /// Take a snapshot of the running program.
+    TakeSnapshot,
+    /// Leave, and show the branch made last.
+    SwitchToBranch,
+    /// Open the tool with this id ([`ViewerSession::show_tool`]).
+    ShowTool(String),
+}
+
+/// The next thing to do at the user's terminal.
+pub(crate) enum TerminalEvent {
+    /// Leave because of this signal.
+    Signal(u8),
+    /// Handle this input.
+    Input(Input),
+    /// Leave because the terminal is closed.
+    Closed,
+    /// Draw a frame.
+    DrawDue,
+}
+
+/// Properties of a recording that are not in the shown terminal.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordingContext<'a> {
+    pub(crate) timeline: &'a Timeline,
+    /// The recording's end, while another moment is shown.
+    pub(crate) end: Option<&'a TerminalState>,
+    /// All of the recording was read.
+    pub(crate) is_loaded: bool,
+}
+
+/// A viewer with the shown tool and its frame pacing.
+pub struct ViewerSession {
+    pub(crate) viewer: Viewer,
+    pub(crate) tools: ToolView,
+    gutter: Gutter,
+    coloured: bool,
+    pub(crate) pacing: FramePacer,
+    regions: Regions,
+    /// [`ViewerSession::advance_search`] should be called when idle.
+    pub(crate) is_searching: bool,
+}
+
+impl UserTerminal {
+    /// Takes over the terminal.
+    ///
+    /// # Errors
+    /// There is no terminal, or signals cannot be handled.
+    pub fn take() -> Result<UserTerminal, TuiError> {
+        // Signals are handled before the terminal has to be restored.
+        let signals = Signals::listen().map_err(TuiError::Signals)?;
+        Ok(UserTerminal { tty: Tty::enter().map_err(TuiError::Terminal)?, signals })
+    }
+}
+
+impl ViewerSession {
+    /// Creates a session.
+    pub(crate) fn new(viewer: Viewer, gutter: Gutter, coloured: bool) -> ViewerSession {
+        let mut pacing = FramePacer::default();
+        pacing.request();
+        ViewerSession {
+            viewer,
+            tools: ToolView::default(),
+            gutter,
+            coloured,
+            pacing,
+            regions: Regions::default(),
+            is_searching: false,
+        }
+    }
+
+    /// Returns the viewer, and requests a new frame.
+    pub fn viewer_mut(&mut self) -> &mut Viewer {
+        self.request_draw();
+        &mut self.viewer
+    }
+
+    /// Requests a new frame.
+    pub(crate) fn request_draw(&mut self) {
+        self.pacing.request();
+    }
+
+    /// Shows a message until the next key.
+    pub fn show_message(&mut self, message: &str) {
+        self.viewer.show_message(message);
+        self.request_draw();
+    }
+
+    /// Draws a frame and returns the window size.
+    pub(crate) fn draw(
+        &mut self,
+        tty: &mut Tty,
+        terminal: &TerminalState,
+        recorded: Option<RecordingContext<'_>>,
+        status_info: &StatusInfo,
+    ) -> Size {
+        let ViewerSession { viewer, tools, gutter, coloured, regions, is_searching, .. } = self;
+        tools.retain(viewer.shown_tool());
+        let source = viewer.source();
+        let (timeline, end) = recording_frame(recorded);
+        let document = mark_loading(recorded, document(source, terminal));
+        let shown = tools.terminal(terminal);
+        let tool = shown.map(Document::live);
+        let mut window = Size::default();
+        tty.draw(*coloured, |buffer, decorations| {
+            window = Size::new(buffer.area.width, buffer.area.height);
+            let layout = Layout::new(source, buffer.area, terminal.size(), *gutter);
+            *regions = layout.regions(viewer, shown.map(TerminalState::size), status_info.capabilities);
+            viewer.set_regions(regions);
+            viewer.update_document(&document);
+            *is_searching = viewer.advance_search(&document);
+            if let Some(tool) = &tool {
+                viewer.update_tool_document(tool);
+                *is_searching |= viewer.advance_tool_search(tool);
+            }
+            let frame = FrameContext {
+                end: end.as_ref(),
+                tool: tool.as_ref(),
+                timeline,
+                ..FrameContext::new(&document, *regions)
+            };
+            let drawn = draw(viewer, &frame, status_info, &layout, buffer, decorations);
+            let style = match viewer.mode() {
+                Mode::Live => terminal.cursor_style(),
+                Mode::Tool => shown.map_or(0, TerminalState::cursor_style),
+                _ => 0,
+            };
+            drawn.cursor.map(|(col, row)| Cursor { col, row, style })
+        });
+        self.pacing.record(Instant::now());
+        window
+    }
+
+    /// Handles input and returns the effect to perform.
+    pub(crate) fn input(
+        &mut self,
+        input: Input,
+        terminal: &TerminalState,
+        recorded: Option<RecordingContext<'_>>,
+    ) -> Option<Effect> {
+        let before = self.viewer.status_line();
+        let document = mark_loading(recorded, document(self.viewer.source(), terminal));
+        let tool = self.tools.terminal(terminal).map(Document::live);
+        let (timeline, end) = recording_frame(recorded);
+        let frame = FrameContext {
+            end: end.as_ref(),
+            tool: tool.as_ref(),
+            timeline,
+            ..FrameContext::new(&document, self.regions)
+        };
+        let effect = self.viewer.input(input, &frame);
+        // Input for the program changes nothing here unless the status line changes. Its echo should be drawn at
+        // once.
+        if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != before {
+            self.pacing.request();
+        }
+        effect
+    }
+
+    /// Performs the effects that are common to programs and recordings. Returns what the caller has to do.
+    pub(crate) fn apply<Reason>(&mut self, effect: Effect, tty: &mut Tty) -> Option<Request<Reason>> {
+        match effect {
+            Effect::Copy(text) => {
+                tty.copy(&text);
+                self.viewer.show_message("copied");
+            }
+            Effect::Redraw => tty.redraw(),
+            Effect::ShowTool(id) => return Some(Request::ShowTool(id)),
+            Effect::Branch(submission) => return Some(Request::Branch(submission)),
+            Effect::SwitchToBranch => return Some(Request::SwitchToBranch),
+            // The viewer has removed a dismissed tool already. Other effects are for the other kind of session.
+            _ => {}
+        }
+        None
+    }
+
+    /// Shows a tool that is being opened. An error is the reason why it cannot be shown.
+    pub fn show_tool(&mut self, id: String, opening: JoinHandle<Result<OpenedTool, String>>) {
+        self.tools.show(id, opening);
+        self.request_draw();
+    }
+
+    /// Handles a change to the shown tool.
+    pub(crate) fn handle_tool_event(&mut self, event: ToolEvent) {
+        match event {
+            ToolEvent::Changed => {}
+            ToolEvent::Loaded(by) => self.viewer.renumber_tool(by),
+            ToolEvent::Fault(fault) => self.viewer.show_message(&fault),
+        }
+        self.request_draw();
+    }
+
+    /// Advances the search by one step.
+    pub(crate) fn advance_search(&mut self, terminal: &TerminalState) {
+        self.is_searching = self.viewer.advance_search(&document(self.viewer.source(), terminal));
+        if let Some(tool) = self.tools.terminal(terminal) {
+            self.is_searching |= self.viewer.advance_tool_search(&Document::live(tool));
+        }
+        self.request_draw();
+    }
+}
+
+/// Returns the next thing to do at the terminal. Cancel-safe.
+pub(crate) async fn next_terminal_event(
+    pacing: &mut FramePacer,
+    user_terminal: &mut UserTerminal,
+) -> TerminalEvent {
+    loop {
+        let now = Instant::now();
+        let frame = pacing.due(now);
+        let is_due = frame.is_some_and(|due| due <= now);
+        if is_due && user_terminal.tty.is_idle() {
+            return TerminalEvent::DrawDue;
+        }
+        tokio::select! {
+            biased;
+            signal = user_terminal.signals.next() => match signal {
+                SignalEvent::Terminate(number) => return TerminalEvent::Signal(number),
+                SignalEvent::Resize => pacing.request(),
+            },
+            event = user_terminal.tty.next(is_due) => match event {
+                TtyEvent::Input(input) => return TerminalEvent::Input(input),
+                TtyEvent::Closed => return TerminalEvent::Closed,
+                TtyEvent::Redraw => pacing.request(),
+                TtyEvent::Writable => {}
+            },
+            () = until(frame), if !is_due => {}
+        }
+    }
+}
+
+fn document(source: Source, terminal: &TerminalState) -> Document<'_> {
+    match source {
+        Source::Live => Document::live(terminal),
+        Source::Recording => Document::recorded(terminal),
+    }
+}
+
+fn recording_frame(recorded: Option<RecordingContext<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
+    let Some(recorded) = recorded else { return (None, None) };
+    let end = recorded.end.map(Document::recorded).map(|end| match recorded.is_loaded {
+        true => end,
+        false => end.loading_earlier(),
+    });
+    (Some(recorded.timeline), end)
+}
+
+/// Marks the document as incomplete while the recording is being read.
+fn mark_loading<'a>(recorded: Option<RecordingContext<'_>>, document: Document<'a>) -> Document<'a> {
+    match recorded {
+        Some(RecordingContext { end: None, is_loaded: false, .. }) => document.loading_earlier(),
+        _ => document,
+    }
+}

@@ -1,0 +1,203 @@
+//! The prompt for a search or filter pattern.
+
+mod keys;
+
+use crate::view::keys::{Code, Key};
+use crate::view::line_edit::LineEdit;
+use crate::view::search::session::SearchSession;
+use crate::view::search::{Direction, Pattern, PatternOptions};
+use crate::view::viewport::ScrollPosition;
+
+/// Maximum number of remembered patterns.
+const REMEMBERED: usize = 100;
+
+/// Purpose of the pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptKind {
+    /// Search in this direction.
+    Search(Direction),
+    /// Show only matching lines.
+    Filter,
+}
+
+/// The prompt as shown in the status line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptView {
+    /// Purpose of the pattern.
+    pub kind: PromptKind,
+    /// Options and sign in front of the text.
+    pub sign: String,
+    /// The text typed so far.
+    pub text: String,
+    /// Cursor position in bytes.
+    pub cursor: usize,
+    /// Reason why the text is not a valid regular expression.
+    pub fault: Option<String>,
+}
+
+/// The state of an open prompt.
+#[derive(Debug, Clone)]
+pub(crate) struct SearchPrompt {
+    pub(crate) kind: PromptKind,
+    pub(crate) line: LineEdit,
+    pub(crate) options: PatternOptions,
+    /// Searches from the first line, or upwards from the last.
+    pub(crate) from_end: bool,
+    /// Highlights matches without moving the window.
+    pub(crate) stays: bool,
+    /// Number of the match to go to, from 1.
+    pub(crate) times: i64,
+    /// Scroll position to return to.
+    pub(crate) origin: ScrollPosition,
+    /// The previous search.
+    pub(crate) last: Option<SearchSession>,
+    /// The text typed before history was recalled, and the index of the recalled entry among those with that
+    /// prefix; 0 is the newest.
+    recalled: Option<(String, usize)>,
+}
+
+/// Effect of a key on the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PromptOutcome {
+    /// The pattern may have changed.
+    Edited,
+    /// The pattern is complete.
+    Submitted,
+    /// The prompt was cancelled.
+    Cancelled,
+    /// No effect.
+    Ignored,
+}
+
+/// Typed patterns, oldest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PatternHistory(Vec<String>);
+
+impl PatternHistory {
+    pub(crate) fn add(&mut self, text: &str) {
+        self.0.retain(|known| known != text);
+        self.0.push(text.to_string());
+        self.0.drain(..self.0.len().saturating_sub(REMEMBERED));
+    }
+
+    /// Returns the patterns with this prefix, newest first.
+    fn with<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = &'a String> {
+        self.0.iter().rev().filter(move |known| known.starts_with(begin))
+    }
+}
+
+impl SearchPrompt {
+    pub(crate) fn new(
+        kind: PromptKind,
+        times: i64,
+        origin: ScrollPosition,
+        last: Option<SearchSession>,
+    ) -> SearchPrompt {
+        let (line, options) = (LineEdit::default(), PatternOptions::default());
+        SearchPrompt {
+            kind,
+            line,
+            options,
+            from_end: false,
+            stays: false,
+            times,
+            origin,
+            last,
+            recalled: None,
+        }
+    }
+
+    /// Shifts all line numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        self.origin.renumber(by);
+        self.last.iter_mut().for_each(|last| last.renumber(by));
+    }
+
+    /// Returns the pattern, unless the text is empty.
+    pub(crate) fn pattern(&self) -> Option<Pattern> {
+        Pattern::with(self.line.text(), self.options)
+    }
+
+    /// Returns the prompt for display.
+    pub(crate) fn shown(&self) -> PromptView {
+        let words = [
+            (self.options.inverse, "not "),
+            (self.options.literal, "literal "),
+            (self.from_end, "from the end "),
+            (self.stays, "here "),
+        ];
+        let mut sign: String = words.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
+        if self.kind == PromptKind::Search(Direction::Down) {
+            sign = sign.replace("from the end", "from the start");
+        }
+        sign.push(match self.kind {
+            PromptKind::Search(Direction::Down) => '/',
+            PromptKind::Search(Direction::Up) => '?',
+            PromptKind::Filter => '&',
+        });
+        let fault = self.pattern().and_then(|pattern| pattern.fault().map(str::to_string));
+        let (text, cursor) = (self.line.text().to_string(), self.line.cursor());
+        PromptView { kind: self.kind, sign, text, cursor, fault }
+    }
+
+    /// Handles a key as `less` does.
+    pub(crate) fn key(&mut self, key: Key, history: &PatternHistory) -> PromptOutcome {
+        let is_empty = self.line.text().is_empty();
+        let is_search = matches!(self.kind, PromptKind::Search(_));
+        let ctrl = |char| key == Key::ctrl(char);
+        match key.code {
+            Code::Esc => return PromptOutcome::Cancelled,
+            Code::Enter => return PromptOutcome::Submitted,
+            _ if ctrl('c') || ctrl('g') => return PromptOutcome::Cancelled,
+            _ if ctrl('m') || ctrl('j') => return PromptOutcome::Submitted,
+            Code::Backspace if is_empty => return self.clear_options(),
+            _ if ctrl('h') && is_empty => return self.clear_options(),
+            Code::Up => return self.recall(history, true),
+            Code::Down => return self.recall(history, false),
+            _ if key == Key::alt('k') || ctrl('p') => return self.recall(history, true),
+            _ if key == Key::alt('j') => return self.recall(history, false),
+            Code::Char('!') if is_empty => self.options.inverse ^= true,
+            _ if ctrl('n') => self.options.inverse ^= true,
+            _ if ctrl('r') => self.options.literal ^= true,
+            Code::Char('@') if is_empty && is_search => self.from_end ^= true,
+            _ if ctrl('f') && is_search => self.from_end ^= true,
+            _ if ctrl('k') && is_search => self.stays ^= true,
+            _ if self.line.key(key) => self.recalled = None,
+            _ => return PromptOutcome::Ignored,
+        }
+        PromptOutcome::Edited
+    }
+
+    /// Resets the options; without options, cancels the prompt.
+    fn clear_options(&mut self) -> PromptOutcome {
+        let plain = (PatternOptions::default(), false, false);
+        if (self.options, self.from_end, self.stays) == plain {
+            return PromptOutcome::Cancelled;
+        }
+        (self.options, self.from_end, self.stays) = plain;
+        PromptOutcome::Edited
+    }
+
+    /// Recalls the previous or the next pattern with the typed prefix.
+    fn recall(&mut self, history: &PatternHistory, is_before: bool) -> PromptOutcome {
+        let (begin, shown) = match &self.recalled {
+            Some((begin, at)) => (begin.clone(), Some(*at)),
+            None => (self.line.text().to_string(), None),
+        };
+        let wanted = match (shown, is_before) {
+            (None, true) => Some(0),
+            (Some(at), true) => Some(at + 1),
+            (Some(at), false) => at.checked_sub(1),
+            (None, false) => return PromptOutcome::Ignored,
+        };
+        let Some(at) = wanted else {
+            self.line.set(&begin);
+            self.recalled = None;
+            return PromptOutcome::Edited;
+        };
+        let Some(text) = history.with(&begin).nth(at) else { return PromptOutcome::Ignored };
+        self.line.set(text);
+        self.recalled = Some((begin, at));
+        PromptOutcome::Edited
+    }
+}

@@ -1,0 +1,119 @@
+//! `nerve view`: shows a finished recording. The end is shown at once, earlier lines when they are loaded.
+
+use anyhow::{Context, Result};
+use nerve_core::recordings;
+use nerve_record::library::is_live;
+use nerve_server::paths::ServerPaths;
+use nerve_tui::live::ViewerOptions;
+use nerve_tui::recording::{EndReason, RecordingSession, RecordingView};
+use nerve_tui::session::UserTerminal;
+use nerve_tui::view::layout::Gutter;
+use nerve_tui::view::viewer::{Source, Viewer};
+
+use super::{Losses, code, find, format, load_meta, tui_failure, unreadable};
+use crate::cli::recording::ViewArgs;
+use crate::cmd::attach::background::{Background, Departure};
+use crate::cmd::attach::switch_target::SwitchTarget;
+use crate::cmd::show::follow::{self, NextRuns, Run};
+use crate::cmd::{self, full_screen};
+use crate::settings::Settings;
+
+/// Shows a recording until the user leaves.
+pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
+    show(args, None, None)
+}
+
+/// Shows the recording of a tool, without branches. The next run of the id `next_runs` replaces it.
+pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>) -> Result<u8> {
+    show(args, Some(command), next_runs)
+}
+
+fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<u8> {
+    let recording = find(&args.source)?;
+    recordings::check(&recording)?;
+    full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
+    let settings = Settings::for_viewer();
+    let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let mut losses = Losses::of(&recording);
+    let viewer = Viewer::new(Source::Recording, settings.bindings());
+    let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
+    let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
+    let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(unreadable)?;
+    let gutter: Gutter = settings.gutter(args.gutter);
+    let options = ViewerOptions {
+        name: name.clone(),
+        gutter,
+        bindings: settings.bindings(),
+        read_only: false,
+        coloured,
+        clipboard: settings.clipboard,
+        stay: false,
+        notice: None,
+    };
+    let (code, view) = runtime.block_on(async {
+        let mut background = Background::for_recording(&recording);
+        let mut show = RecordingSession::new((recording, view), name, viewer, gutter, coloured);
+        let mut next_runs = next_runs.map(|id| NextRuns::of(id, &ServerPaths::from_env())).transpose()?;
+        let mut user_terminal = UserTerminal::take()?;
+        tool.iter().for_each(|command| user_terminal.tty.title(command));
+        let end = run(&mut show, &mut background, &mut next_runs, &mut user_terminal).await?;
+        let (view, unfinished) = (show.into_view(), background.into_unfinished());
+        let code = match end {
+            End::Departure(Departure::Left(reason)) => {
+                // Restores the terminal before anything is printed.
+                drop(user_terminal);
+                unfinished.finish().await;
+                code(reason)
+            }
+            End::Departure(Departure::SwitchTo(target)) => {
+                SwitchTarget::from_recording(user_terminal, target, options, unfinished).run().await?
+            }
+            End::NextRun(run) => cmd::show::shown(*run, next_runs, true, user_terminal).await?,
+        };
+        anyhow::Ok((code, view))
+    })?;
+    view.lost().iter().for_each(|lost| losses.note(lost));
+    losses.report();
+    Ok(code)
+}
+
+/// End of a recording's viewer.
+enum End {
+    Departure(Departure<EndReason>),
+    /// The tool was started again.
+    NextRun(Box<Run>),
+}
+
+/// Runs the viewer until the user leaves or the next run starts.
+async fn run(
+    show: &mut RecordingSession,
+    background: &mut Background,
+    next_runs: &mut Option<NextRuns>,
+    user_terminal: &mut UserTerminal,
+) -> Result<End> {
+    loop {
+        tokio::select! {
+            request = show.next(user_terminal) => {
+                let request = request.map_err(tui_failure)?;
+                if let Some(departure) = background.perform(request, &mut show.session, None) {
+                    return Ok(End::Departure(departure));
+                }
+            }
+            event = background.next() => {
+                background.apply(event, show.session.viewer_mut());
+                // Yields under a flood of events.
+                tokio::task::yield_now().await;
+            }
+            run = follow::next(next_runs) => match run {
+                Ok(run) => return Ok(End::NextRun(Box::new(run))),
+                Err(error) => {
+                    *next_runs = None;
+                    show.session.viewer_mut().show_message(&format!("{error:#}"));
+                }
+            },
+        }
+    }
+}
