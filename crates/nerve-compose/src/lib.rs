@@ -36,8 +36,8 @@ mod standalone;
 
 use std::path::PathBuf;
 
-use nerve_core::engine::EngineConfig;
-use nerve_core::node::factory::FactoryConfig;
+use nerve_engine::EngineConfig;
+use nerve_node::factory::FactoryConfig;
 use nerve_server::paths::{ServerPaths, private_directory};
 
 pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};

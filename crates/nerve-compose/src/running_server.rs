@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nerve_core::engine::{Engine, EngineConfig};
+use nerve_engine::{Engine, EngineConfig};
 use nerve_server::access::token::TokenFile;
 use nerve_server::error::ServerError;
 use nerve_server::server::{Server, ServerConfig};

@@ -3,7 +3,7 @@
 use std::io;
 
 use nerve_client::{ClientError, NerveClient};
-use nerve_core::engine::{Engine, EngineConfig};
+use nerve_engine::{Engine, EngineConfig};
 use nerve_server::{InProcess, serve_in_process};
 
 /// An engine in this process and its client. When this and all clones of the client are dropped, the nodes are stopped while the runtime

@@ -2,8 +2,8 @@
 
 use nerve_api::reply::{Authenticated, ErrorDetails, RunEnded, Stopped, Subscribed};
 use nerve_api::{ErrorKind, Message, RequestId, RequestName, ResultMessage, framing};
-use nerve_core::engine::{RequestContext, Warnings};
-use nerve_core::error::EngineError;
+use nerve_engine::{RequestContext, Warnings};
+use nerve_node::error::EngineError;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -304,8 +304,8 @@ async fn acquire(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<O
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::engine::{Engine, EngineConfig};
-    use nerve_core::node::factory::FactoryConfig;
+    use nerve_engine::{Engine, EngineConfig};
+    use nerve_node::factory::FactoryConfig;
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter};
 
     use super::*;

@@ -18,8 +18,8 @@ use nerve_api::request::{
     StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Reply, Request, RequestId, RequestName, ResultLine};
-use nerve_core::engine::{Engine, RequestContext};
-use nerve_core::error::EngineError;
+use nerve_engine::{Engine, RequestContext};
+use nerve_node::error::EngineError;
 use serde_json::{Map, Value};
 
 /// Returns the dispatcher of an engine, with all requests that the engine handles.
@@ -258,7 +258,7 @@ impl<T: Reply> AnyReply for T {
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::engine::{Engine, EngineConfig};
+    use nerve_engine::{Engine, EngineConfig};
     use serde_json::json;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use nerve_api::{EventMessage, EventType, RequestId};
-use nerve_core::command::{EngineEvent, EventKind};
+use nerve_node::command::{EngineEvent, EventKind};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
@@ -293,7 +293,7 @@ impl EventBuffer {
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::command::{EventKind, GraphEvent, GraphEventKind};
+    use nerve_node::command::{EventKind, GraphEvent, GraphEventKind};
     use nerve_types::TsNs;
     use serde_json::Value;
 

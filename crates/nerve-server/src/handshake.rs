@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::framing::LineReader;
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_node::error::{EngineError, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access::Authenticator;

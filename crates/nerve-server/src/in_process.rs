@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use nerve_core::engine::Engine;
+use nerve_engine::Engine;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;

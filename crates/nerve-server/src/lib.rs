@@ -25,8 +25,8 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
-//! use nerve_core::engine::{Engine, EngineConfig};
-//! use nerve_core::node::factory::FactoryConfig;
+//! use nerve_engine::{Engine, EngineConfig};
+//! use nerve_node::factory::FactoryConfig;
 //! use nerve_server::paths::ServerPaths;
 //! use nerve_server::server::ServerConfig;
 //!
@@ -69,7 +69,7 @@ mod unix;
 
 use std::future::Future;
 
-use nerve_core::engine::Engine;
+use nerve_engine::Engine;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub use crate::http::mount::{Mount, ShutdownSignal, WholeRequest};

@@ -266,7 +266,7 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::command::{EngineEvent, EventKind};
+    use nerve_node::command::{EngineEvent, EventKind};
     use nerve_types::TsNs;
     use tokio::io::{AsyncReadExt, DuplexStream};
     use tokio::sync::{Semaphore, broadcast};

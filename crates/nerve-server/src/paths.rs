@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nerve_core::data_dirs::DataDirs;
+use nerve_engine::data_dirs::DataDirs;
 use nerve_host::manager::HostManager;
 use nerve_mux::pane::Panes;
 use nerve_types::name;

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use nerve_api::reply::{Authenticated, Stopped};
 use nerve_api::request::{Authenticate, Shutdown, Subscribe, read};
 use nerve_api::{DecodeError, EventType, RequestMessage, RequestName, decode_request};
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_node::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Answer, is_run};

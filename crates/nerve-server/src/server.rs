@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::engine::Engine;
+use nerve_engine::Engine;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 

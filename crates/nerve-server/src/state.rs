@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nerve_core::engine::Engine;
+use nerve_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::{Dispatcher, dispatcher};

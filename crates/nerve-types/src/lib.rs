@@ -10,6 +10,7 @@ mod answer;
 mod error_kind;
 mod event;
 mod exit_status;
+pub mod files;
 mod foreground;
 pub mod name;
 mod signal;

@@ -15,12 +15,12 @@ use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profiles;
 use nerve_api::value::ResponseSource;
-use nerve_core::command::{EventKind as Happened, NodeRef, StateName};
-use nerve_core::events::Publisher;
-use nerve_core::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
 use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
 use nerve_host::tap::Tap;
+use nerve_node::command::{EventKind as Happened, NodeRef, StateName};
+use nerve_node::events::Publisher;
+use nerve_node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
 use nerve_testkit::mock_model::{Answer, Script, serve};
 use nerve_testkit::{Hermetic, Renderer, find_agent};
 use nerve_types::{Event, EventKind, Size, TsNs};
@@ -195,7 +195,7 @@ fn prompt(text: String) -> Prompt {
     }
 }
 
-fn error_with_screen(error: &nerve_core::error::EngineError) -> anyhow::Error {
+fn error_with_screen(error: &nerve_node::error::EngineError) -> anyhow::Error {
     anyhow::anyhow!("{error}\n{}", error.screen.as_deref().unwrap_or_default())
 }
 

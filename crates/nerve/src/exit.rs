@@ -3,7 +3,7 @@
 use std::fmt;
 
 use nerve_client::ClientError;
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_server::error::ServerError;
 use nerve_types::ExitStatus;
 use rustix::process::{Signal, kill_current_process_group};

@@ -1,6 +1,6 @@
 //! The trace context of this process from its environment (OpenTelemetry: environment variables as context carriers).
 
-use nerve_core::telemetry::{TRACEPARENT, TRACESTATE, TraceContext};
+use nerve_node::telemetry::{TRACEPARENT, TRACESTATE, TraceContext};
 
 use crate::out;
 

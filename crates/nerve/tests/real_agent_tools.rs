@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_core::executions::follow::Follow;
+use nerve_node::executions::follow::Follow;
 use nerve_record::executions::ExecutionLine;
 use nerve_testkit::Renderer;
 use nerve_testkit::harness::{CommandOutput, RealAgent};

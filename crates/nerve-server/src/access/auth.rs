@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_proxy::connection_limit::Subnet;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;

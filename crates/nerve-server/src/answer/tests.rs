@@ -5,11 +5,11 @@ use nerve_api::RequestId;
 use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_api::reply::{ExecuteReply, RunEnded, RunReply, Turn};
 use nerve_api::value::{Delivery, ResponseSource};
-use nerve_core::budget::{Budget, Exceeded, ResourceUsage};
-use nerve_core::command::Response;
-use nerve_core::error::{EngineError, ErrorKind};
-use nerve_core::proxy::TurnUsage;
-use nerve_core::trace::ExecutionTrace;
+use nerve_node::budget::{Budget, Exceeded, ResourceUsage};
+use nerve_node::command::Response;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::proxy::TurnUsage;
+use nerve_node::trace::ExecutionTrace;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Converts the engine's events to event messages.
 
 use nerve_api::{EventMessage, EventType, RequestId};
-use nerve_core::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
-use nerve_core::session::DEFAULT;
+use nerve_graph::session::DEFAULT;
+use nerve_node::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_api::ErrorKind;
 use nerve_api::value::StepState;
-use nerve_core::command::{EngineEvent, EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
+use nerve_node::command::{EngineEvent, EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
 use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use nerve_api::reply::SessionInfo;
 use nerve_api::request::ListSessions;
-use nerve_core::command::NodeInfo;
-use nerve_core::engine::RequestContext;
+use nerve_engine::RequestContext;
+use nerve_node::command::NodeInfo;
 
 use super::Shared;
 use super::problem::Problem;

@@ -185,8 +185,8 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
 impl Shared {
     /// Creates the state with an engine that keeps its files below `folder`.
     fn of_test(folder: &Path) -> Shared {
-        use nerve_core::engine::{Engine, EngineConfig};
-        use nerve_core::node::factory::FactoryConfig;
+        use nerve_engine::{Engine, EngineConfig};
+        use nerve_node::factory::FactoryConfig;
 
         let nodes = FactoryConfig {
             server: "test".to_string(),

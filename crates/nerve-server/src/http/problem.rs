@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use nerve_api::{ErrorKind, ResultMessage};
-use nerve_core::error::EngineError;
+use nerve_node::error::EngineError;
 use serde_json::{Map, Value, json};
 
 use super::request_id::RequestId;

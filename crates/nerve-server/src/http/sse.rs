@@ -161,7 +161,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::command::{EngineEvent, EventKind};
+    use nerve_node::command::{EngineEvent, EventKind};
     use nerve_types::TsNs;
     use tokio::sync::broadcast;
     use tokio::time::Instant;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use nerve_core::command::NodeInfo;
-use nerve_core::metrics::{DURATION_BUCKETS, TurnDurations, Turns};
+use nerve_node::command::NodeInfo;
+use nerve_node::metrics::{DURATION_BUCKETS, TurnDurations, Turns};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Returns the version of nerve as labels.

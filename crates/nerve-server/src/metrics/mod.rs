@@ -10,9 +10,9 @@ mod process;
 use std::time::SystemTime;
 
 use nerve_api::RequestName;
-use nerve_core::command::{EventKind, GraphEventKind, NodeInfo};
-use nerve_core::engine::Engine;
-use nerve_core::error::ErrorKind;
+use nerve_engine::Engine;
+use nerve_node::command::{EventKind, GraphEventKind, NodeInfo};
+use nerve_node::error::ErrorKind;
 use prometheus::core::Collector;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,

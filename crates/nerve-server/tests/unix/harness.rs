@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::node::factory::FactoryConfig;
+use nerve_engine::{Engine, EngineConfig};
+use nerve_node::factory::FactoryConfig;
 use nerve_server::access::token::TokenFile;
 use nerve_server::error::ServerError;
 use nerve_server::paths::ServerPaths;

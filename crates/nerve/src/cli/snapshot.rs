@@ -142,7 +142,7 @@ impl FromStr for ByteCount {
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
-    use nerve_core::snapshots::SnapshotOptions;
+    use nerve_engine::snapshots::SnapshotOptions;
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use nerve_api::reply::{ExecuteReply, Turn};
 use nerve_api::request::ExecuteInput;
-use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
-use nerve_core::engine::{Engine, EngineConfig, RequestContext};
-use nerve_core::error::{EngineError, ErrorKind};
-use nerve_core::node::factory::FactoryConfig;
-use nerve_core::telemetry::TraceContext;
+use nerve_engine::{Engine, EngineConfig, RequestContext};
+use nerve_node::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::factory::FactoryConfig;
+use nerve_node::telemetry::TraceContext;
 use nerve_server::paths::ServerPaths;
 
 use super::node::execute;

@@ -1,7 +1,7 @@
 //! `nerve proxy`: runs a proxy in the foreground.
 
 use anyhow::Result;
-use nerve_core::telemetry::record_call;
+use nerve_node::telemetry::record_call;
 use nerve_proxy::{
     Budget, CallObserver, LogConfig, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Totals,
     Upstream, create_anthropic_proxy, create_openai_proxy,

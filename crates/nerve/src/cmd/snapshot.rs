@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use nerve_api::Request;
 use nerve_api::reply::{SnapshotInfo, SnapshotTaken};
 use nerve_api::request::{ListSnapshots, RestoreSnapshot, Seconds, TakeSnapshot};
-use nerve_core::snapshots::{
+use nerve_engine::snapshots::{
     EnclosingSession, SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots,
     restore_snapshot, take_snapshot,
 };

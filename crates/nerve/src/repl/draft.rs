@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_core::graph::file::{Format, GraphFile};
+use nerve_graph::file::{Format, GraphFile};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};

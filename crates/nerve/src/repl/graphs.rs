@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::Result;
 use nerve_api::reply::{GateInfo, RunInfo};
 use nerve_client::RunOptions;
-use nerve_core::graph::diagram;
-use nerve_core::graph::file::{Format, GraphFile};
-use nerve_core::graph::journal::new_run_id;
+use nerve_graph::diagram;
+use nerve_graph::file::{Format, GraphFile};
+use nerve_graph::journal::new_run_id;
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
 

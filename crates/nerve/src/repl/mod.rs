@@ -37,9 +37,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
 use nerve_compose::{create_standalone, engine_config};
-use nerve_core::engine::EngineConfig;
-use nerve_core::session::DEFAULT;
-use nerve_core::telemetry::Telemetry;
+use nerve_engine::EngineConfig;
+use nerve_graph::session::DEFAULT;
+use nerve_node::telemetry::Telemetry;
 use nerve_server::InProcess;
 use nerve_server::paths::{ServerPaths, private_directory};
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use nerve_api::ErrorKind;
 use nerve_api::request::CreateSession;
 use nerve_client::{ClientError, ExecuteOptions, StreamItem};
-use nerve_core::session::DEFAULT;
+use nerve_graph::session::DEFAULT;
 
 use super::command::Command;
 use super::interruption::{InterruptAction, Interruption};

@@ -6,7 +6,7 @@ use std::future::Future;
 use anyhow::Result;
 use nerve_api::{EventMessage, EventType};
 use nerve_client::{EventStream, NerveClient};
-use nerve_core::session::DEFAULT;
+use nerve_graph::session::DEFAULT;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::telemetry::TARGET;
+use nerve_node::telemetry::TARGET;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, Key, KeyValue};
 use opentelemetry_otlp::{Protocol, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};

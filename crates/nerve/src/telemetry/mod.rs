@@ -9,7 +9,7 @@ mod settings;
 #[cfg(feature = "otel")]
 mod transport;
 
-use nerve_core::telemetry::Telemetry;
+use nerve_node::telemetry::Telemetry;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};

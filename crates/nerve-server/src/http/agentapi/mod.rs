@@ -155,7 +155,7 @@ impl Agent {
         }
         let node = self.node.get("node_id").and_then(Value::as_str).map(str::to_string);
         let session = self.node.get("session_id").and_then(Value::as_str);
-        let session = Some(session.unwrap_or(nerve_core::session::DEFAULT).to_string());
+        let session = Some(session.unwrap_or(nerve_graph::session::DEFAULT).to_string());
         let events = self.shared.state.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
         let begun =
             self.ask(RequestName::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use anyhow::Result;
-use nerve_core::branches::{
+use nerve_engine::branches::{
     At, BranchOptions, Instruction, Origin, Wait, create_branch, missing_note, plan_branch,
 };
 use nerve_server::paths::ServerPaths;

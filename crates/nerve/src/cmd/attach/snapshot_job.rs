@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nerve_core::error::EngineError;
-use nerve_core::snapshots::{SnapshotOptions, SnapshotOutcome, SnapshotTarget, take_snapshot};
+use nerve_engine::snapshots::{SnapshotOptions, SnapshotOutcome, SnapshotTarget, take_snapshot};
 use nerve_host::registry::Entry;
+use nerve_node::error::EngineError;
 use nerve_record::files::{FileSnapshot, FileStore};
 use nerve_server::paths::ServerPaths;
 use tokio::sync::oneshot;
@@ -148,7 +148,7 @@ fn for_key_binding(failure: Failure) -> Failure {
 mod tests {
     use std::path::PathBuf;
 
-    use nerve_core::error::ErrorKind;
+    use nerve_node::error::ErrorKind;
     use nerve_record::snapshots::FilesRef;
 
     use super::*;

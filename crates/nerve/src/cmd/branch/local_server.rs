@@ -8,8 +8,8 @@ use nerve_api::reply::{AnswerReply, NodeExplanation, NodeInfo, Turn};
 use nerve_api::request::{AnswerNode, CreateNode, ExecuteInput, ExplainNode, GetNode, ListNodes, WaitNode};
 use nerve_api::value::NodeState;
 use nerve_client::{ClientError, NerveClient};
-use nerve_core::branches::{CreateFailure, NodeServer};
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_engine::branches::{CreateFailure, NodeServer};
+use nerve_node::error::{EngineError, ErrorKind};
 
 use crate::cmd::server;
 use crate::exit::{FAILED, Failure};

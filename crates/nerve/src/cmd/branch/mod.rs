@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nerve_api::reply::BranchCreated;
 use nerve_api::request::{CreateBranch, Seconds};
-use nerve_core::branches::{
+use nerve_engine::branches::{
     At, BranchOptions, Instruction, NodeOverrides, Origin, Wait, create_branch, plan_branch, preview_branch,
 };
 use nerve_server::paths::ServerPaths;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_api::reply::BranchCreated;
-use nerve_core::branches::{Files, InheritedSettings, Plan, missing_note};
+use nerve_engine::branches::{Files, InheritedSettings, Plan, missing_note};
 
 use crate::cmd::node::execute;
 use crate::out;

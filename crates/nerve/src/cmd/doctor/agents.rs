@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use nerve_api::reply::NodeExplanation;
 use nerve_api::request::{ExplainNode, Seconds, States, WaitNode};
 use nerve_api::value::NodeState;
-use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
-use nerve_core::engine::{Engine, EngineConfig, RequestContext};
-use nerve_core::error::EngineError;
-use nerve_core::node::factory::FactoryConfig;
+use nerve_engine::{Engine, EngineConfig, RequestContext};
+use nerve_node::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_node::error::EngineError;
+use nerve_node::factory::FactoryConfig;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use nerve_core::recordings;
+use nerve_engine::recordings;
 use nerve_host::connection::Connection;
 use nerve_host::registry::{Entry, canonical_path, entries};
 use nerve_host::{CONTROL, UNRECORDED};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
-use nerve_core::error::ErrorKind;
-use nerve_core::recordings;
+use nerve_engine::recordings;
+use nerve_node::error::ErrorKind;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
@@ -143,7 +143,7 @@ fn apply(replay: &mut TerminalReplay, last_alt_screen: &mut Vec<String>, record:
 
 /// Returns the parser of the recorded program's profile, if any.
 fn parser_of(meta: &Meta) -> Option<ParserKind> {
-    let (profiles, _) = nerve_core::profiles::load(Some(&ServerPaths::from_env().profiles()));
+    let (profiles, _) = nerve_node::profiles::load(Some(&ServerPaths::from_env().profiles()));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
     let of_command = || profiles.for_command(&meta.cmd).filter(|_| !meta.cmd.is_empty());
     let parser = named.or_else(of_command)?.parser;

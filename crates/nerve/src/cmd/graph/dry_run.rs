@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nerve_core::context::TurnContext;
-use nerve_core::graph::file::{GraphFile, StepDefinition};
-use nerve_core::graph::template::TemplateNode;
-use nerve_core::node::Node;
+use nerve_graph::file::{GraphFile, StepDefinition};
+use nerve_graph::template::TemplateNode;
+use nerve_node::Node;
+use nerve_node::context::TurnContext;
 use serde_json::{Value, json};
 
 use super::event_format::step_count;

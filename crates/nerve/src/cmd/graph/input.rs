@@ -1,7 +1,7 @@
 //! The input of a graph from the command line.
 
 use anyhow::{Context, Result};
-use nerve_core::graph::file::GraphFile;
+use nerve_graph::file::GraphFile;
 use serde_json::{Map, Value};
 
 use crate::cli::graph::{Field, InputArgs};

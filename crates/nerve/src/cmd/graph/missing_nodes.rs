@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nerve_api::reply::SessionInfo;
-use nerve_core::graph::file::{GraphFile, NodeDefinition};
+use nerve_graph::file::{GraphFile, NodeDefinition};
 
 use crate::out;
 
@@ -22,7 +22,7 @@ pub(crate) fn warn(file: &GraphFile, session: &SessionInfo) {
 fn missing<'a>(file: &'a GraphFile, outer: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut known = outer.clone();
     known.extend(file.nodes.keys().map(String::as_str));
-    let fallback = |step: &'a nerve_core::graph::file::StepDefinition| {
+    let fallback = |step: &'a nerve_graph::file::StepDefinition| {
         step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_deref())
     };
     let referenced =

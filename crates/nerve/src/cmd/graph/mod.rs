@@ -18,7 +18,7 @@ mod view;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
-use nerve_core::graph::file::json_schema;
+use nerve_graph::file::json_schema;
 
 use super::server::connect;
 use crate::cli::graph::{GraphArgs, GraphCommand};

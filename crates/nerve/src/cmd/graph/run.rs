@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nerve_api::reply::RunInfo;
 use nerve_client::RunOptions;
-use nerve_core::graph::file::GraphFile;
-use nerve_core::graph::journal::new_run_id;
+use nerve_graph::file::GraphFile;
+use nerve_graph::journal::new_run_id;
 use nerve_types::TsNs;
 use nerve_types::name;
 use serde_json::{Map, Value};
@@ -156,7 +156,7 @@ pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphF
 
 /// Reads a run's graph from its journal, if it is readable.
 pub(super) fn graph_from_journal(journal: &Path) -> Option<GraphFile> {
-    let replay = nerve_core::graph::journal::ReplayState::read(journal).ok()?;
+    let replay = nerve_graph::journal::ReplayState::read(journal).ok()?;
     GraphFile::from_value(replay.definition().clone()).ok()
 }
 

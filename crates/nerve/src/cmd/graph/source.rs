@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_core::graph::file::{Format, GraphFile, GraphFileError, NodeDefinition};
+use nerve_graph::file::{Format, GraphFile, GraphFileError, NodeDefinition};
 use nerve_types::name;
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
 //! `graph validate` and `graph show`.
 
 use anyhow::Result;
-use nerve_core::graph::diagram;
-use nerve_core::graph::file::{GraphFile, GraphFileError};
+use nerve_graph::diagram;
+use nerve_graph::file::{GraphFile, GraphFileError};
 use serde_json::{Value, json};
 
 use super::event_format::step_count;
@@ -52,7 +52,7 @@ fn to_json(file: &str, checked: &Result<GraphFile, GraphFileError>) -> Value {
         }
         Err(error) => error,
     };
-    let problem = |problem: &nerve_core::graph::file::Problem| {
+    let problem = |problem: &nerve_graph::file::Problem| {
         json!({
             "file": problem.file, "line": problem.position.map(|at| at.line), "column": problem.position.map(|at| at.column),
             "path": problem.path, "message": problem.message, "hint": problem.hint,

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
-use nerve_core::cancellation::CancellationToken;
-use nerve_core::error::{EngineError, ErrorKind};
-use nerve_core::graph::context::RunContext;
-use nerve_core::node::NodeHandle;
-use nerve_core::session::Session;
+use nerve_graph::context::RunContext;
+use nerve_graph::session::Session;
+use nerve_node::NodeHandle;
+use nerve_node::cancellation::CancellationToken;
+use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::Value;
 
 use self::server_node::ServerNode;

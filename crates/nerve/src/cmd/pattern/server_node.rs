@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use nerve_api::reply::{Turn, TurnResponse};
 use nerve_client::{ClientError, ExecuteOptions, RemoteNode, StreamItem};
-use nerve_core::context::TurnContext;
-use nerve_core::error::{EngineError, ErrorKind};
-use nerve_core::node::{Node, NodeFuture};
+use nerve_node::context::TurnContext;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::{Node, NodeFuture};
 use serde_json::Value;
 
 use super::turn_display::TurnDisplay;

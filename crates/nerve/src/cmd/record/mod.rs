@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::activity::pipe::EventsPipe;
-use nerve_core::command::{EngineEvent, EventKind, StateName};
-use nerve_core::executions::trace;
-use nerve_core::node::observer::Observer;
 use nerve_host::clock::Clock;
 use nerve_host::process::Host;
 use nerve_host::registry::entries;
 use nerve_host::{EndSnapshot, HostSpec};
+use nerve_node::activity::pipe::EventsPipe;
+use nerve_node::command::{EngineEvent, EventKind, StateName};
+use nerve_node::executions::trace;
+use nerve_node::observer::Observer;
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_api::reply::BranchInfo;
-use nerve_core::branches::{BranchFolders, PruneOutcome};
+use nerve_engine::branches::{BranchFolders, PruneOutcome};
 use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 use serde_json::{Value, json};

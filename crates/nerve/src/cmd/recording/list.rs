@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use nerve_core::branches::BranchFolders;
+use nerve_engine::branches::BranchFolders;
 use nerve_record::ahr::repair as write_repaired;
 use nerve_record::library::{Reason, RecordingInfo, Retention, list as list_stored, remove, select_expired};
 use nerve_record::meta::Meta;

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_core::recordings;
+use nerve_engine::recordings;
 use nerve_record::ahr::{AhrError, DamagedRange};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;

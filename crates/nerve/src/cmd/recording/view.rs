@@ -1,7 +1,7 @@
 //! `nerve view`: shows a finished recording. The end is shown at once, earlier lines when they are loaded.
 
 use anyhow::{Context, Result};
-use nerve_core::recordings;
+use nerve_engine::recordings;
 use nerve_record::library::is_live;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live::ViewerOptions;

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_compose::create_mcp_of;
-use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::node::factory::FactoryConfig;
-use nerve_core::proxy::Proxies;
-use nerve_core::telemetry::{TRACEPARENT, TRACESTATE};
+use nerve_engine::{Engine, EngineConfig};
 use nerve_host::rlimit;
+use nerve_node::factory::FactoryConfig;
+use nerve_node::proxy::Proxies;
+use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
 use nerve_server::daemon::addresses;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;

@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_core::executions::follow::Follow;
 use nerve_host::CONTROL;
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{HostEvent, HostRequest};
+use nerve_node::executions::follow::Follow;
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::terminal::RawMode;

@@ -1,7 +1,7 @@
 //! Waits for the next run of an execution id (`--follow`).
 
 use anyhow::{Context, Result};
-use nerve_core::executions::runs::Runs;
+use nerve_node::executions::runs::Runs;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live::TerminalMirror;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(crate) struct NextRuns {
 }
 
 /// A started run.
-pub(crate) struct Run {
+pub struct Run {
     pub(crate) mirror: TerminalMirror,
     /// Command of the tool, shortened.
     pub(crate) name: String,

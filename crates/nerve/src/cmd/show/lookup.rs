@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_core::recordings;
+use nerve_engine::recordings;
 use nerve_host::registry::{Entry, entries};
 use nerve_host::{EXECUTION, OF};
 use nerve_record::executions::{self, ExecutionLine, Executions};

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use nerve_core::executions;
-use nerve_core::executions::watch::Watch;
 use nerve_host::registry::{Entry, entries};
+use nerve_node::executions;
+use nerve_node::executions::watch::Watch;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::live::{SizeRule, TerminalMirror};
 use nerve_tui::tool_view::{OpenedTool, load_end, load_full};

@@ -1,0 +1,133 @@
+//! Selects the files of a branch and their target folder.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use nerve_host::end_snapshot::END;
+use nerve_record::files::{self, FileStore};
+use nerve_record::meta::Meta;
+use nerve_record::snapshots::{FilesRef, SnapshotLine};
+
+use super::plan::BranchOptions;
+use crate::data_dirs::DataDirs;
+use crate::snapshots::files_error;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Source of a branch's files.
+#[derive(Debug, Clone)]
+pub enum Files {
+    /// The snapshot's files, restored to their own folder.
+    Restored {
+        files: FilesRef,
+        to: PathBuf,
+        folder: Folder,
+        /// Git branch of the files.
+        branch: String,
+    },
+    /// The current files in the recorded directory.
+    InPlace,
+}
+
+/// Kind of the target folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder {
+    /// A new folder chosen by nerve.
+    Own,
+    /// A folder given by the user that does not exist yet.
+    New,
+    /// An empty folder given by the user.
+    Empty,
+}
+
+/// The files, the working directory, and the mapping from the recorded to the new directory.
+pub(super) type FilePlan = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
+
+pub(super) fn plan_files(
+    snapshot: Option<&SnapshotLine>,
+    meta: &Meta,
+    here: &Path,
+    dirs: &DataDirs,
+    options: &BranchOptions,
+) -> Result<FilePlan, EngineError> {
+    if options.in_place {
+        if !here.is_dir() {
+            let message = format!("recorded directory {} not found", here.display());
+            return Err(EngineError::new(ErrorKind::NotFound, message)
+                .hint("omit --in-place, or restore the directory"));
+        }
+        return Ok((Files::InPlace, here.to_path_buf(), None));
+    }
+    let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
+        return Err(no_files(snapshot, meta, here));
+    };
+    let files = match &options.dir {
+        Some(dir) => FilesRef { source: resolve_links(dir), ..files },
+        None => files,
+    };
+    let store = FileStore::new(&dirs.snapshots);
+    let (provider, key) = files::provider_of(&files, &store).map_err(|error| files_error(error, ""))?;
+    let folder_name = |n: u64| format!("{}-{n}", key.session());
+    let folder = |n: u64| dirs.branches.join(folder_name(n));
+    let mut n = 1;
+    while folder(n).symlink_metadata().is_ok()
+        || provider.has_branch(&git_branch(&folder_name(n))).map_err(|error| files_error(error, ""))?
+    {
+        n += 1;
+    }
+    let to = resolve_links(options.to.as_ref().unwrap_or(&folder(n)));
+    let kind = match options.to {
+        None => Folder::Own,
+        Some(_) if to.exists() => Folder::Empty,
+        Some(_) => Folder::New,
+    };
+    let is_full = || std::fs::read_dir(&to).is_ok_and(|mut entries| entries.next().is_some());
+    // A conflict in a folder chosen by nerve is detected when it is created.
+    if kind != Folder::Own && (is_full() || to.is_file()) {
+        let failure = EngineError::new(ErrorKind::InvalidRequest, format!("{} is not empty", to.display()));
+        return Err(failure.hint("choose an empty or new directory with --to"));
+    }
+    if to.starts_with(&files.source) {
+        let message = format!("cannot restore to {}: it is inside {}", to.display(), files.source.display());
+        return Err(
+            EngineError::new(ErrorKind::InvalidRequest, message).hint("choose a directory outside with --to")
+        );
+    }
+    let source =
+        snapshot.and_then(|line| line.files.as_ref()).map_or(PathBuf::new(), |files| files.source.clone());
+    let cwd = here.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
+    // Removes a trailing `/`, which agents treat as another directory.
+    let cwd = cwd.components().collect();
+    let branch = git_branch(&folder_name(n));
+    Ok((Files::Restored { files, to: to.clone(), folder: kind, branch }, cwd, Some((source, to))))
+}
+
+/// Returns the git branch name of a branch.
+fn git_branch(name: &str) -> String {
+    format!("nerve/{name}")
+}
+
+fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> EngineError {
+    let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let message = match snapshot {
+        Some(line) => format!("snapshot {} has no files{why}", line.id),
+        None => format!("the recording has no snapshot at its end, so its files are unknown{why}"),
+    };
+    EngineError::new(ErrorKind::Process, message)
+        .hint(format!("use the current files in {} with --in-place", here.display()))
+}
+
+/// Resolves links in a path whose last components may not exist.
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let mut missing: Vec<OsString> = Vec::new();
+    let mut there = path.as_path();
+    loop {
+        if let Ok(found) = there.canonicalize() {
+            return missing.iter().rev().fold(found, |path, name| path.join(name));
+        }
+        let (Some(name), Some(parent)) = (there.file_name(), there.parent()) else { return path };
+        missing.push(name.to_os_string());
+        there = parent;
+    }
+}

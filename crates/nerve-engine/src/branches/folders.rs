@@ -1,0 +1,323 @@
+//! Branch folders: their origin, users and changes, and which can be removed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nerve_api::reply::BranchInfo;
+use nerve_host::registry::{canonical_path, entries};
+use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
+use nerve_record::files::FileStore;
+use nerve_record::meta::Meta;
+use nerve_record::store::{Store, id_of};
+use serde_json::Value;
+
+use crate::data_dirs::DataDirs;
+use nerve_graph::session::store::SessionStore;
+use nerve_node::command::CommandLine;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Minimum age for removal: a younger folder may belong to a node that is being created.
+const MIN_AGE: Duration = Duration::from_secs(3600);
+
+/// The branch folders and everything that may need them.
+#[derive(Debug)]
+pub struct BranchFolders {
+    dirs: DataDirs,
+    store: FileStore,
+    folders: Vec<Folder>,
+    /// Working directories and their users (`node 'x'`).
+    users: Vec<(PathBuf, String)>,
+    recordings: Vec<RecordingInfo>,
+    /// Command words of nodes that can be restarted.
+    commands: Vec<String>,
+    /// Reason why the restartable nodes are unknown.
+    unknown: Option<String>,
+}
+
+#[derive(Debug)]
+struct RecordingInfo {
+    path: PathBuf,
+    cwd: Option<PathBuf>,
+    command: Vec<String>,
+    /// Reason why `cwd` and `command` are unknown.
+    unknown: Option<String>,
+}
+
+/// The result, or with a dry run the expected result, of pruning one folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PruneOutcome {
+    /// The folder.
+    pub folder: PathBuf,
+    /// True if it was removed.
+    pub removed: bool,
+    /// Reason why the folder was kept, or a note on its removal.
+    pub why: Option<String>,
+    /// The folder is unneeded but was kept.
+    pub is_orphaned: bool,
+    /// The folder is listed although it was kept.
+    pub is_reported: bool,
+}
+
+impl BranchFolders {
+    /// Reads the folders, and the hosts, nodes and recordings that may need them. Blocks.
+    pub fn scan(dirs: &DataDirs) -> BranchFolders {
+        let mut users: Vec<(PathBuf, String)> = Vec::new();
+        for entry in entries(&dirs.hosts).iter().filter(|entry| entry.is_alive()) {
+            let node = entry.label.get("node").and_then(Value::as_str);
+            let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
+            let moved = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
+            users.extend(entry.cwd.iter().chain(&moved).map(|cwd| (canonical_path(cwd), who.clone())));
+        }
+        // Defined nodes can be restarted in their directories.
+        let mut commands = Vec::new();
+        let unknown = match sessions(&dirs.sessions_file) {
+            Ok(sessions) => {
+                for node in sessions.list().iter().flat_map(|session| &session.nodes) {
+                    users.extend(
+                        node.cwd.iter().map(|cwd| (canonical_path(cwd), format!("node '{}'", node.name))),
+                    );
+                    match &node.command {
+                        Some(CommandLine::Text(text)) => commands.push(text.clone()),
+                        Some(CommandLine::Argv(words)) => commands.extend(words.iter().cloned()),
+                        None => {}
+                    }
+                }
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let recordings = Store::new(&dirs.recordings).all();
+        let recordings = recordings.into_iter().map(|path| {
+            let (meta, unknown) = match Meta::load(&path) {
+                Ok(meta) => (meta.unwrap_or_default(), None),
+                Err(error) => (Meta::default(), Some(error.to_string())),
+            };
+            RecordingInfo { cwd: meta.cwd.as_deref().map(canonical_path), command: meta.cmd, path, unknown }
+        });
+        BranchFolders {
+            store: FileStore::new(&dirs.snapshots),
+            folders: branches::list(&canonical_path(&dirs.branches)),
+            users,
+            recordings: recordings.collect(),
+            commands,
+            unknown,
+            dirs: dirs.clone(),
+        }
+    }
+
+    /// Returns the reason why the nodes that can be restarted are unknown, if they are.
+    pub fn unknown(&self) -> Option<&str> {
+        self.unknown.as_deref()
+    }
+
+    /// Describes the folders. Blocks: looks for changed files.
+    pub fn list(&self) -> Vec<BranchInfo> {
+        let none = BTreeSet::new();
+        let info = |folder: &Folder| {
+            let note = folder.note.as_ref();
+            let (changed, changes) = match folder.changes(&self.store) {
+                Changes::None => (Some(false), None),
+                Changes::Some(what) => (Some(true), Some(what)),
+                Changes::Unknown(why) => (None, Some(why)),
+            };
+            BranchInfo {
+                path: folder.path.display().to_string(),
+                made_ts_ns: note.map(|note| note.made_at_ns),
+                recording: note.map(|note| note.recording.display().to_string()),
+                snapshot: note.and_then(|note| note.snapshot),
+                source: note.map(|note| note.files.source.display().to_string()),
+                git_branch: note.and_then(|note| note.branch.clone()),
+                used_by: self.user_of(folder).map(str::to_string),
+                recordings: self.recordings(folder, &none).map(display_name).collect(),
+                changed,
+                changes,
+            }
+        };
+        self.folders.iter().map(info).collect()
+    }
+
+    /// Removes one folder by its name or path, unless a node uses it. Keeps a folder with unsaved changes unless `force`
+    /// is set. Returns its path, and a note on its removal. Blocks.
+    ///
+    /// # Errors
+    /// NotFound; Busy (a node uses it, or it is new); Process (unsaved changes).
+    pub fn remove(&self, name: &str, force: bool) -> Result<(PathBuf, Option<String>), EngineError> {
+        let is_it = |folder: &&Folder| {
+            folder.path == Path::new(name) || folder.path.file_name() == Some(OsStr::new(name))
+        };
+        let folder = self.folders.iter().find(is_it).ok_or_else(|| {
+            let message = format!("no branch {name:?} in {}", self.dirs.branches.display());
+            EngineError::new(ErrorKind::NotFound, message).hint("list them: nerve recordings branches")
+        })?;
+        let outcome = self.outcome(folder, &BTreeSet::new(), (true, force, false));
+        if outcome.removed {
+            return Ok((outcome.folder, outcome.why));
+        }
+        let message =
+            format!("branch {} kept: {}", outcome.folder.display(), outcome.why.unwrap_or_default());
+        Err(match outcome.is_orphaned {
+            true => EngineError::new(ErrorKind::Process, message).hint("remove it with its changes: force"),
+            false => EngineError::new(ErrorKind::Busy, message),
+        })
+    }
+
+    fn user_of(&self, folder: &Folder) -> Option<&str> {
+        self.users.iter().find(|(cwd, _)| cwd.starts_with(&folder.path)).map(|(_, who)| who.as_str())
+    }
+
+    /// Returns the folder's source recording and the recordings made in it, except those in `removed`.
+    fn recordings<'a>(
+        &'a self,
+        folder: &'a Folder,
+        removed: &'a BTreeSet<PathBuf>,
+    ) -> impl Iterator<Item = &'a Path> {
+        let source = folder.note.as_ref().map(|note| note.recording.as_path());
+        // A recording outside the store is known only from the note.
+        let outside = source.filter(|path| {
+            path.try_exists().unwrap_or(true)
+                && !self.recordings.iter().any(|recorded| recorded.path == *path)
+        });
+        let belongs_to_folder = move |recorded: &&RecordingInfo| {
+            Some(recorded.path.as_path()) == source
+                || recorded.cwd.as_ref().is_some_and(|cwd| cwd.starts_with(&folder.path))
+        };
+        let stored = self.recordings.iter().filter(belongs_to_folder).map(|recorded| recorded.path.as_path());
+        outside.into_iter().chain(stored).filter(|path| !removed.contains(*path))
+    }
+
+    /// Removes the folders that no node uses and whose recordings are all in `removed` (`all`: even if recordings are
+    /// left). Keeps folders with unsaved changes unless `force` is set.
+    pub fn prune(
+        &self,
+        removed: &BTreeSet<PathBuf>,
+        all: bool,
+        force: bool,
+        dry_run: bool,
+    ) -> Vec<PruneOutcome> {
+        let outcomes =
+            self.folders.iter().map(|folder| self.outcome(folder, removed, (all, force, dry_run))).collect();
+        if !dry_run {
+            self.remove_unused_conversations(removed);
+        }
+        outcomes
+    }
+
+    fn outcome(
+        &self,
+        folder: &Folder,
+        removed: &BTreeSet<PathBuf>,
+        (all, force, dry_run): (bool, bool, bool),
+    ) -> PruneOutcome {
+        let kept = |why: String, is_orphaned: bool| PruneOutcome {
+            folder: folder.path.clone(),
+            removed: false,
+            why: Some(why),
+            is_orphaned,
+            is_reported: is_orphaned,
+        };
+        let reported = |why: String| PruneOutcome { is_reported: true, ..kept(why, false) };
+        if let Some(why) = &self.unknown {
+            return reported(format!("its users are unknown: {why}"));
+        }
+        if let Some(who) = self.user_of(folder) {
+            return PruneOutcome { is_reported: all, ..kept(format!("used by {who}"), false) };
+        }
+        // A new branch has its folder before its node.
+        if is_recent(folder.last_modified()) {
+            return reported("it was created or changed less than an hour ago".to_string());
+        }
+        let left = self.recordings(folder, removed).next().map(display_name);
+        if let Some(id) = left.filter(|_| !all) {
+            return kept(format!("needed by recording {id}"), false);
+        }
+        let unknown = self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path));
+        if let Some(why) =
+            unknown.filter_map(|recorded| recorded.unknown.as_ref()).next().filter(|_| !all && !force)
+        {
+            return kept(format!("its recordings are unknown: {why}"), true);
+        }
+        if !force {
+            match folder.changes(&self.store) {
+                Changes::None => {}
+                Changes::Some(what) => return kept(what, true),
+                Changes::Unknown(why) => {
+                    return kept(format!("its changes are unknown: {why}"), true);
+                }
+            }
+        }
+        let branch = folder.note.as_ref().and_then(|note| note.branch.as_deref());
+        let branch_note = |commits: u64| {
+            let branch = branch.filter(|_| commits > 0)?;
+            Some(format!("branch '{branch}' kept: {commits} of its commits are on no other branch"))
+        };
+        match if dry_run { Ok(0) } else { folder.remove(&self.store) } {
+            Ok(commits) => PruneOutcome {
+                folder: folder.path.clone(),
+                removed: true,
+                why: branch_note(commits),
+                is_orphaned: false,
+                is_reported: true,
+            },
+            Err(error) => kept(error.to_string(), true),
+        }
+    }
+
+    /// Removes copied conversations that no command refers to.
+    fn remove_unused_conversations(&self, removed: &BTreeSet<PathBuf>) {
+        let kept: Vec<&RecordingInfo> =
+            self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path)).collect();
+        if self.unknown.is_some() || kept.iter().any(|recorded| recorded.unknown.is_some()) {
+            return;
+        }
+        let named: BTreeSet<&str> =
+            kept.iter().flat_map(|recorded| &recorded.command).map(String::as_str).collect();
+        let copies = std::fs::read_dir(self.dirs.branches.join(CONVERSATIONS)).into_iter().flatten();
+        for copy in copies.flatten().map(|copy| copy.path()) {
+            let name = copy.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let is_live = || {
+                let hosts = entries(&self.dirs.hosts);
+                hosts
+                    .iter()
+                    .filter(|host| host.is_alive())
+                    .any(|host| host.argv.iter().any(|word| word.ends_with(name)))
+            };
+            let written = copy.metadata().and_then(|meta| meta.modified()).ok();
+            let is_named = named.iter().any(|word| word.ends_with(name))
+                || self.commands.iter().any(|text| text.contains(name));
+            if !is_recent(written) && !is_named && !is_live() {
+                // A copy that cannot be removed only wastes space.
+                let _ = std::fs::remove_file(copy);
+            }
+        }
+    }
+}
+
+/// Loads sessions from a copy of the file, because loading moves a damaged file away.
+fn sessions(file: &Path) -> io::Result<SessionStore> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("sessions.json");
+    match std::fs::copy(file, &copy) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(io::Error::other(format!("cannot read {}: {error}", file.display()))),
+        Ok(_) => {}
+    }
+    let (sessions, report) = SessionStore::load(&copy).map_err(io::Error::other)?;
+    if report.problem.is_some() {
+        let message = format!("{} is damaged or of another version", file.display());
+        return Err(io::Error::other(message));
+    }
+    Ok(sessions)
+}
+
+fn is_recent(written: Option<SystemTime>) -> bool {
+    // An unknown or future time is no proof of age.
+    written.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < MIN_AGE)
+}
+
+/// Returns a recording's id, or its path if the file name is no id.
+fn display_name(recording: &Path) -> String {
+    id_of(recording).map_or_else(|| recording.display().to_string(), str::to_string)
+}

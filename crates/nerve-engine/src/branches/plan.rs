@@ -1,0 +1,276 @@
+//! Plans a branch: origin, files, conversation and node.
+
+use std::path::PathBuf;
+
+use nerve_host::end_snapshot::END;
+use nerve_record::branches::CONVERSATIONS;
+use nerve_record::meta::Meta;
+use nerve_record::snapshots::SnapshotLine;
+use nerve_types::{Size, TsNs};
+
+use super::environment::{NodeOverrides, RecordedNode};
+use super::files::{Files, plan_files, resolve_links};
+use super::origin::Origin;
+use crate::data_dirs::DataDirs;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::{Branch, Conversation, RecordedSession};
+use nerve_node::profiles;
+
+/// Maximum characters of a command in an error message.
+const COMMAND_WIDTH: usize = 40;
+
+/// Position where a branch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// The snapshot with this number.
+    Snapshot(u64),
+    /// The end of the session.
+    End,
+}
+
+/// The user's choices for a branch.
+#[derive(Debug, Clone, Default)]
+pub struct BranchOptions {
+    /// Name of the node.
+    pub node: Option<String>,
+    /// Target directory of the files.
+    pub to: Option<PathBuf>,
+    /// Work in the recorded directory with its current files.
+    pub in_place: bool,
+    /// Git work tree that has the snapshots.
+    pub dir: Option<PathBuf>,
+    /// Name of the server; `default` if empty.
+    pub server: String,
+    /// Session of the node.
+    pub session: Option<String>,
+    /// Environment and proxy of the node.
+    pub overrides: NodeOverrides,
+}
+
+/// An executable plan of a branch.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The recording, or the placeholder path of an unrecorded session.
+    pub recording: PathBuf,
+    /// False for an unrecorded session.
+    pub is_recorded: bool,
+    /// `None` at the end of a recording without an end snapshot.
+    pub snapshot: Option<SnapshotLine>,
+    /// The files.
+    pub files: Files,
+    /// Working directory of the agent.
+    pub cwd: PathBuf,
+    /// The conversation and the command.
+    pub branch: Branch,
+    /// Name of the agent's profile.
+    pub profile: String,
+    /// Size of the terminal.
+    pub size: Size,
+    /// The requested name, or as error the base of a derived one.
+    pub node: Result<String, String>,
+    /// Name of the server.
+    pub server: String,
+    /// Session of the node.
+    pub session: Option<String>,
+    /// Environment and proxy of the node, as requested.
+    pub overrides: NodeOverrides,
+    /// The recorded node.
+    pub(super) recorded: RecordedNode,
+    pub(super) dirs: DataDirs,
+    request: Request,
+}
+
+/// The inputs of a plan, for replanning.
+#[derive(Debug, Clone)]
+struct Request {
+    origin: Origin,
+    at: At,
+    options: BranchOptions,
+}
+
+impl Plan {
+    /// Plans again after the folder or branch has been taken. Blocks and fails like [`plan_branch`].
+    pub(super) fn replan(self) -> Result<Plan, EngineError> {
+        let Request { origin, at, options } = self.request;
+        plan_branch(&origin, at, options, &self.dirs)
+    }
+
+    /// Describes the new node's conversation.
+    pub fn conversation_text(&self) -> String {
+        match &self.branch.conversation {
+            Conversation::Cut { turns, of, from, to } => {
+                format!("{}: {} copied to {}", turn_count(*turns, *of), from.display(), to.display())
+            }
+            Conversation::Imported { turns, of, from, to } => {
+                format!("{}: {from} imported as {to}", turn_count(*turns, *of))
+            }
+            Conversation::Whole { id } => {
+                let later = match self.snapshot.as_ref().is_some_and(|line| line.kind != END) {
+                    true => ", including those after the snapshot: this agent's conversations cannot be cut",
+                    false => "",
+                };
+                format!("a fork of {id} with all its messages{later}")
+            }
+            Conversation::New(why) => format!("a new one: {why}"),
+        }
+    }
+
+    /// Describes the new node's conversation unless it ends exactly at the snapshot.
+    pub fn conversation_difference(&self) -> Option<String> {
+        let is_cut =
+            matches!(self.branch.conversation, Conversation::Cut { .. } | Conversation::Imported { .. });
+        (!is_cut).then(|| self.conversation_text())
+    }
+}
+
+fn turn_count(turns: u64, of: u64) -> String {
+    let some = if turns == of { "all" } else { "the first" };
+    format!("{some} {turns} of {of} turns")
+}
+
+impl At {
+    /// Parses a snapshot number, a label or `end`.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest: no snapshot or more than one has the label.
+    pub fn parse(text: &str, origin: &Origin) -> Result<At, EngineError> {
+        if text == END {
+            return Ok(At::End);
+        }
+        if let Ok(id) = text.parse() {
+            return Ok(At::Snapshot(id));
+        }
+        let lines = &origin.snapshots;
+        let labelled: Vec<u64> =
+            lines.iter().filter(|line| line.label.as_deref() == Some(text)).map(|line| line.id).collect();
+        match labelled[..] {
+            [id] => Ok(At::Snapshot(id)),
+            [] => Err(no_snapshot(&format!("with label '{text}'"), lines)),
+            _ => {
+                let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
+                let message = format!("label '{text}' is ambiguous: snapshots {}", ids.join(", "));
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give the snapshot's number"))
+            }
+        }
+    }
+}
+
+/// Plans a branch of a session. Blocks: reads the agent's transcript and runs git.
+///
+/// # Errors
+/// NotFound, InvalidRequest, Process: the snapshot, its files or the agent is missing.
+pub fn plan_branch(
+    origin: &Origin,
+    at: At,
+    options: BranchOptions,
+    dirs: &DataDirs,
+) -> Result<Plan, EngineError> {
+    let server = options.server.clone();
+    let server = if server.is_empty() { "default".to_string() } else { server };
+    let meta = &origin.meta;
+    let snapshot = snapshot_at(origin, at, dirs)?;
+    let command = if meta.asked.is_empty() { &meta.cmd } else { &meta.asked };
+    let (profiles, _) = profiles::load(Some(&dirs.profiles));
+    let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
+    let profile = named.or_else(|| profiles.for_command(command)).filter(|profile| profile.session.is_some());
+    let Some(profile) = profile.filter(|_| !command.is_empty()) else {
+        let what = match command.is_empty() {
+            true => "cannot branch: the recorded program is unknown".to_string(),
+            false => {
+                let command = shorten(&shell_words::join(command));
+                format!("cannot branch: '{command}' is not a known agent")
+            }
+        };
+        return Err(EngineError::new(ErrorKind::InvalidRequest, what)
+            .hint("supported agents: Claude Code, Codex, Gemini CLI and opencode"));
+    };
+    let here = meta.cwd.clone().ok_or_else(|| {
+        EngineError::new(ErrorKind::Process, "cannot branch: the recorded directory is unknown")
+    })?;
+    let here = resolve_links(&here);
+    let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, dirs, &options)?;
+    let past = RecordedSession {
+        profile: &profile,
+        command,
+        agent_session: meta.agent_session.as_deref(),
+        transcript: meta.transcript.as_deref(),
+        home: meta.home.as_deref(),
+        cwd: &here,
+        begun: meta.started_at,
+        ended: meta.ended_at,
+        copies: &dirs.branches.join(CONVERSATIONS),
+    };
+    let moment = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
+    let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
+    let branch = Branch::plan(&past, moment, &cwd, moved);
+    let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
+    let request = Request { origin: origin.clone(), at, options: options.clone() };
+    Ok(Plan {
+        recording: origin.file.clone(),
+        is_recorded: origin.unrecorded().is_none(),
+        snapshot,
+        files,
+        cwd,
+        branch,
+        profile: profile.name.clone(),
+        size: size(meta),
+        node: options.node.ok_or(base),
+        server,
+        session: options.session,
+        overrides: options.overrides,
+        recorded: RecordedNode::of(origin),
+        dirs: dirs.clone(),
+        request,
+    })
+}
+
+/// Returns the recorded size of the terminal.
+fn size(meta: &Meta) -> Size {
+    if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() }
+}
+
+/// Returns the beginning of a command on one line, for a message.
+fn shorten(command: &str) -> String {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let clean: String = words.join(" ").chars().filter(|char| !char.is_control()).collect();
+    let mut short: String = clean.chars().take(COMMAND_WIDTH).collect();
+    if short.len() < clean.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn snapshot_at(origin: &Origin, at: At, dirs: &DataDirs) -> Result<Option<SnapshotLine>, EngineError> {
+    let lines = &origin.snapshots;
+    match at {
+        At::Snapshot(id) => {
+            let found = lines.iter().find(|line| line.id == id).cloned();
+            let missing = || no_snapshot(&id.to_string(), lines);
+            Ok(Some(found.ok_or_else(missing)?))
+        }
+        At::End if origin.is_running(dirs) => {
+            let why = match origin.unrecorded() {
+                None => "cannot branch from the end: the session is still being recorded",
+                Some(_) => "cannot branch from the end: the session is still running",
+            };
+            Err(EngineError::new(ErrorKind::Process, why)
+                .hint("select a snapshot with --at; take one with 'nerve snapshot' in its terminal"))
+        }
+        At::End => Ok(lines.iter().rfind(|line| line.kind == END).cloned()),
+    }
+}
+
+fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> EngineError {
+    let known: Vec<String> = lines
+        .iter()
+        .map(|line| match &line.label {
+            Some(label) => format!("{} '{label}'", line.id),
+            None => line.id.to_string(),
+        })
+        .collect();
+    let failure = EngineError::new(ErrorKind::NotFound, format!("no snapshot {what}"));
+    failure.hint(match known.is_empty() {
+        true => "the session has no snapshots; branch from its end with --at end".to_string(),
+        false => format!("available snapshots: {}", known.join(", ")),
+    })
+}

@@ -1,0 +1,158 @@
+//! Restores the files of a branch, and removes them again if its node cannot be started.
+
+use std::fmt::Display;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nerve_record::branches::Note;
+use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
+use nerve_record::snapshots::FilesRef;
+
+use super::files::{Files, Folder};
+use super::plan::Plan;
+use crate::snapshots::files_error;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::Placed;
+use nerve_types::files::private_folder;
+
+/// Maximum number of attempts to find a folder and branch name that no other command has taken.
+const MAX_TRIES: usize = 100;
+
+/// Restores the files of the plan. If its folder or branch has been taken meanwhile, makes a new plan. Returns the
+/// executed plan. Blocks.
+///
+/// # Errors
+/// NotFound, InvalidRequest, Process; nothing is left behind.
+pub(super) fn restore(mut plan: Plan) -> Result<(Plan, RestoreResult, Undo), EngineError> {
+    for _ in 1..MAX_TRIES {
+        if let Some((restored, undo)) = restore_once(&plan, true)? {
+            return Ok((plan, restored, undo));
+        }
+        plan = plan.replan()?;
+    }
+    let outcome = restore_once(&plan, false)?;
+    let (restored, undo) = outcome
+        .ok_or_else(|| EngineError::new(ErrorKind::Busy, "too many concurrent branches of this session"))?;
+    Ok((plan, restored, undo))
+}
+
+/// Restores the files once. Returns `None` if the folder or branch has been taken and `may_retry` is set.
+fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, Undo)>, EngineError> {
+    let store = FileStore::new(&plan.dirs.snapshots);
+    let undo = |files: Files| Undo { files, store: store.clone(), copy: Placed::NOTHING, is_armed: true };
+    let Files::Restored { files, to, folder, branch } = &plan.files else {
+        return Ok(Some((RestoreResult { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
+    };
+    let branches = &plan.dirs.branches;
+    if to.starts_with(branches) {
+        make_private(branches)?;
+    }
+    let (provider, key) = files::provider_of(files, &store).map_err(|error| files_error(error, ""))?;
+    let dir = RestoreDir { to, is_new: *folder != Folder::Empty, branch };
+    let restored = match provider.restore_work_tree(&key, &dir) {
+        Ok(restored) => restored,
+        Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
+        Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
+        Err(error) => return Err(restore_failure(error)),
+    };
+    let undo = undo(plan.files.clone());
+    if to.starts_with(branches.canonicalize().unwrap_or_default()) {
+        write_note(plan, files, restored.branch.clone(), to)?;
+    }
+    // The recorded directory may have been empty, so the snapshot lacks it.
+    let created = std::fs::create_dir_all(&plan.cwd);
+    created.map_err(|error| failed("create", &plan.cwd, error))?;
+    Ok(Some((restored, undo)))
+}
+
+/// Creates the directory of the branches for this user only. Others could replace the agents' files in it.
+fn make_private(branches: &Path) -> Result<(), EngineError> {
+    private_folder(branches).map_err(|error| failed("create", branches, error))?;
+    let meta = branches.symlink_metadata().map_err(|error| failed("look at", branches, error))?;
+    let is_own = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
+    if !is_own || meta.mode() & 0o077 != 0 {
+        return Err(failed("use", branches, "others have access to it, or it is not a directory"));
+    }
+    Ok(())
+}
+
+fn failed(what: &str, path: &Path, why: impl Display) -> EngineError {
+    EngineError::new(ErrorKind::Process, format!("cannot {what} {}: {why}", path.display()))
+}
+
+fn restore_failure(error: FilesError) -> EngineError {
+    let is_full = match &error {
+        FilesError::NoRoom { .. } => true,
+        FilesError::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+        _ => false,
+    };
+    let failure = files_error(error, "");
+    match is_full {
+        true => failure.hint("free disk space, or choose an empty directory on another disk with --to"),
+        false => failure,
+    }
+}
+
+/// Writes the folder's origin next to it, for `recordings prune` and `recordings branches`.
+fn write_note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Result<(), EngineError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let recording = plan.recording.canonicalize().unwrap_or_else(|_| plan.recording.clone());
+    let note = Note {
+        recording,
+        snapshot: plan.snapshot.as_ref().map(|line| line.id),
+        files: files.clone(),
+        branch,
+        made_at_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+    };
+    note.store(to).map_err(|error| failed("write", &Note::path_of(to), error))
+}
+
+/// Removes the files and the conversation of a failed branch on drop, unless disarmed.
+pub(super) struct Undo {
+    files: Files,
+    store: FileStore,
+    /// The copied conversation.
+    copy: Placed,
+    is_armed: bool,
+}
+
+impl Undo {
+    /// Also removes this copied conversation.
+    pub(super) fn with(mut self, copy: Placed) -> Undo {
+        self.copy = copy;
+        self
+    }
+
+    /// Keeps everything on drop.
+    pub(super) fn disarm(mut self) -> Undo {
+        self.is_armed = false;
+        self
+    }
+
+    /// Removes everything. Blocks.
+    pub(super) fn run(mut self) {
+        self.is_armed = true;
+    }
+
+    fn remove(&self) -> Result<(), EngineError> {
+        let copy = self.copy.remove();
+        if let Files::Restored { files, to, branch, .. } = &self.files {
+            let (provider, _) =
+                files::provider_of(files, &self.store).map_err(|error| files_error(error, ""))?;
+            let _ = std::fs::remove_file(Note::path_of(to));
+            provider.undo_restore(to, branch).map_err(|error| files_error(error, ""))?;
+        }
+        copy.map_err(|error| EngineError::new(ErrorKind::Process, error.to_string()))
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if self.is_armed {
+            // The original error is reported instead.
+            let _ = self.remove();
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Names and starts the node of a branch.
+
+use std::collections::BTreeSet;
+
+use nerve_api::request::{CommandLine, CreateNode, ListNodes};
+use nerve_api::value::NodeState;
+
+use super::environment::InheritedSettings;
+use super::plan::Plan;
+use super::server::NodeServer;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::Branch;
+
+/// Maximum length of a node name, in characters.
+const MAX_NAME_LEN: usize = 32;
+/// Maximum number of names to try.
+const MAX_NAMES: usize = 100;
+
+/// The node was not started, or it is unknown whether it was.
+pub(super) struct StartFailure {
+    pub(super) error: EngineError,
+    /// Name of a node that may have been created.
+    pub(super) possible_node: Option<String>,
+}
+
+/// Starts the node and returns its name. If its name was derived and has been taken meanwhile, tries other names.
+pub(super) async fn start(
+    server: &impl NodeServer,
+    plan: &Plan,
+    inherited: &InheritedSettings,
+    mut node: String,
+) -> Result<String, StartFailure> {
+    let mut taken = BTreeSet::new();
+    let not_started = |error| StartFailure { error, possible_node: None };
+    loop {
+        let request = params(plan, &node, inherited).map_err(not_started)?;
+        let failure = match server.create_node(request).await {
+            Ok(()) => return Ok(node),
+            Err(failure) => failure,
+        };
+        let is_taken = failure.error.kind == ErrorKind::AlreadyExists;
+        if plan.node.is_ok() || !is_taken || taken.len() >= MAX_NAMES {
+            let possible_node = failure.may_exist.then_some(node);
+            return Err(StartFailure { error: failure.error, possible_node });
+        }
+        // A node that is being started is not listed yet.
+        taken.insert(node);
+        node = free_name(server, plan, &taken).await.map_err(not_started)?;
+    }
+}
+
+/// Returns the requested name, or a derived one that is unused and not in `taken`.
+pub(super) async fn free_name(
+    server: &impl NodeServer,
+    plan: &Plan,
+    taken: &BTreeSet<String>,
+) -> Result<String, EngineError> {
+    let nodes = server.list_nodes(ListNodes { session_id: plan.session.clone() }).await?;
+    match &plan.node {
+        Err(base) => {
+            Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))
+        }
+        Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != NodeState::Stopped) => {
+            let message = format!("node '{name}' already exists on server '{}'", plan.server);
+            Err(EngineError::new(ErrorKind::AlreadyExists, message)
+                .hint("stop it first, or choose another name with --node"))
+        }
+        Ok(name) => Ok(name.clone()),
+    }
+}
+
+/// Returns the first unused name of `BASE-branch`, `BASE-branch-2` and so on. A base that is itself a branch name is
+/// not extended.
+pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    let base = match base.rsplit_once("-branch") {
+        Some((base, end)) if end.is_empty() || end.strip_prefix('-').is_some_and(is_number) => base,
+        _ => base,
+    };
+    let plain: String =
+        base.to_ascii_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let mut number = 1_u64;
+    loop {
+        let end = if number == 1 { "-branch".to_string() } else { format!("-branch-{number}") };
+        let base: String = plain.trim_matches('-').chars().take(MAX_NAME_LEN - end.len()).collect();
+        let name = format!("{}{end}", base.trim_end_matches('-'));
+        let name = name.trim_start_matches('-').to_string();
+        if !is_taken(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode, EngineError> {
+    let Branch { command, env, .. } = &plan.branch;
+    let cwd = plan.cwd.to_str().ok_or_else(|| {
+        EngineError::new(ErrorKind::Process, format!("{} is not UTF-8", plan.cwd.display()))
+    })?;
+    Ok(CreateNode {
+        session_id: plan.session.clone(),
+        command: Some(CommandLine::Argv(command.clone())),
+        cwd: Some(cwd.to_string()),
+        env: env.clone().into_iter().chain(plan.overrides.env.clone()).collect(),
+        proxy: plan.overrides.proxy.clone(),
+        inherit: inherited.inherit.clone(),
+        cols: Some(plan.size.cols),
+        rows: Some(plan.size.rows),
+        profile: Some(plan.profile.clone()),
+        ..CreateNode::new(node)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::derive_name;
+
+    #[test]
+    fn derived_name_is_unused() {
+        let name = |base: &str, taken: &[&str]| derive_name(base, |name| taken.contains(&name));
+        assert_eq!(name("me", &[]), "me-branch");
+        assert_eq!(name("me", &["me-branch"]), "me-branch-2");
+        assert_eq!(name("me-branch-2", &["me-branch", "me-branch-2"]), "me-branch-3");
+        assert_eq!(name("My Agent_", &[]), "myagent-branch");
+        assert_eq!(name("ä", &[]), "branch");
+        assert_eq!(name(&"x".repeat(40), &[]), format!("{}-branch", "x".repeat(25)));
+    }
+}

@@ -1,0 +1,114 @@
+//! Adopts the nodes of a server that is gone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nerve_types::Size;
+
+use super::Engine;
+use nerve_host::backend::{Memory, Program};
+use nerve_host::manager::Label;
+use nerve_node::command::{BackendKind, EventKind, NodeRef, TerminalKind, terminal_of};
+use nerve_node::error::EngineError;
+use nerve_node::factory::with_session;
+use nerve_node::launch::{adopt_host, adopt_pane};
+use nerve_node::profiles::LoadedProfiles;
+use nerve_node::proxy::NodeProxy;
+use nerve_node::terminal::{TerminalNode, TerminalSpec};
+
+impl Engine {
+    /// Adopts the nodes of an earlier server with this name. They are `starting` while their past output is read. Must be called on a
+    /// runtime.
+    pub fn adopt(&self) {
+        let profiles = self.inner.factory.profiles();
+        let server = self.inner.factory.server_name();
+        let hosts = self.inner.factory.hosting().map(|hosting| (hosting, hosting.of_server(server)));
+        let panes = self.inner.factory.panes();
+        let in_panes = panes.of_server(server);
+        let labels = hosts.iter().flat_map(|(_, hosts)| hosts).map(|(_, label)| label);
+        let labels = labels.chain(in_panes.iter().map(|entry| &entry.label));
+        self.inner.factory.prune_proxies(&labels.filter_map(|label| label.proxy.clone()).collect::<Vec<_>>());
+        if let Some((hosting, hosts)) = hosts {
+            for (entry, label) in hosts {
+                let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
+                let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
+                self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
+                    adopt_host(hosting, spec, entry)
+                });
+            }
+        }
+        for entry in in_panes {
+            let (label, memory) = (entry.label.clone(), entry.memory.clone());
+            let known = (entry.cwd.clone(), Size::default(), memory);
+            self.adopt_node(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
+        }
+    }
+
+    fn adopt_node(
+        &self,
+        profiles: &LoadedProfiles,
+        label: &Label,
+        known: (Option<PathBuf>, Size, Memory),
+        adopt: impl FnOnce(TerminalSpec) -> TerminalNode,
+    ) {
+        let (at, node) = (node_of(label), &label.node);
+        let adopted = || {
+            let session = self.session_of(&at)?;
+            let reservation = session.reserve(&at.node)?;
+            let spec = self.adopted_spec(profiles, label, known);
+            let spec = spec.inspect_err(|_| session.release(&at.node, reservation))?;
+            let node = adopt(spec);
+            let kind = node.info().kind;
+            session.fill(&at.node, reservation, Arc::new(node));
+            Ok::<_, EngineError>(kind)
+        };
+        match adopted() {
+            Ok(kind) => {
+                let created = EventKind::NodeCreated { kind: kind.clone(), forked_from: None };
+                self.inner.events.publish(Some(&with_session(&at)), created);
+                tracing::info!(%node, kind, "adopted");
+            }
+            Err(error) => tracing::warn!(%node, %error, "not adopted"),
+        }
+    }
+
+    fn adopted_spec(
+        &self,
+        profiles: &LoadedProfiles,
+        label: &Label,
+        (cwd, size, memory): (Option<PathBuf>, Size, Memory),
+    ) -> Result<TerminalSpec, EngineError> {
+        // If the profile is gone, one is detected from the command.
+        let profile = profiles.find(Some(&label.profile), &label.argv);
+        let profile = profile.or_else(|_| profiles.find(None, &label.argv))?;
+        let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
+        let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
+        let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
+        let node = with_session(&node_of(label));
+        // Before the node: its agent may be in a turn.
+        let starting = self.inner.factory.proxy_launch(&node);
+        let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
+        Ok(TerminalSpec {
+            node,
+            program,
+            size,
+            parser: label.parser.parse().unwrap_or(profile.parser),
+            profile,
+            ready_timeout: label.ready_timeout,
+            response_timeout: label.response_timeout,
+            journal: self.inner.factory.journal(&node_of(label), label.history)?,
+            agent_session: memory.agent_session.clone(),
+            proxy,
+            adopted: Some(memory),
+            answers: terminal_of(kind) == Some(TerminalKind::Pty),
+            events: self.inner.events.clone(),
+            kind: kind.as_str(),
+            log_start: false,
+        })
+    }
+}
+
+/// Returns the node that a label describes.
+fn node_of(label: &Label) -> NodeRef {
+    NodeRef { session: label.session.clone(), node: label.node.clone() }
+}

@@ -1,0 +1,222 @@
+//! Prepends earlier messages of a conversation to prompts, and appends turns to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use nerve_agent::profile::ContextKind;
+
+use super::Engine;
+use super::turns::NodePrompt;
+use crate::conversation::{
+    ConversationId, ConversationStore, Loaded, Message, ProgramSession, Role, UseContext, prompt_with_context,
+};
+use nerve_graph::session::DEFAULT;
+use nerve_node::NodeHandle;
+use nerve_node::command::{EventKind, NodeRef, Response};
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// A turn in progress that belongs to a conversation.
+#[derive(Debug)]
+pub(super) struct ConversationTurn {
+    at: NodeRef,
+    /// Conversation to which the turn is appended.
+    target: Option<(ConversationId, ConversationStore)>,
+    /// The caller's prompt.
+    text: String,
+    /// Milliseconds since the Unix epoch.
+    started_ms: u64,
+    /// Earlier messages that this prompt included.
+    sent: Vec<Message>,
+    /// Problems that do not fail the turn.
+    problems: Vec<String>,
+}
+
+/// Distinguishes the programs behind node names, so that a restarted program counts as a new one.
+#[derive(Debug)]
+pub(super) struct Programs {
+    engine: String,
+    seen: Mutex<Seen>,
+}
+
+/// Node objects that were seen, each with its number.
+#[derive(Debug, Default)]
+struct Seen {
+    last: u64,
+    nodes: HashMap<NodeRef, (Weak<dyn nerve_node::Node>, u64)>,
+}
+
+impl Programs {
+    pub(super) fn new() -> Programs {
+        Programs { engine: uuid::Uuid::new_v4().to_string(), seen: Mutex::default() }
+    }
+
+    /// Identifies the program of a node. A program in a host keeps its identity when the server restarts.
+    fn session(&self, at: &NodeRef, node: &NodeHandle) -> ProgramSession {
+        let metadata = node.info().metadata;
+        let session = metadata.get("agent_session").map(String::as_str);
+        match metadata.get("host") {
+            Some(host) => ProgramSession::new(&format!("host {host}"), session),
+            None => ProgramSession::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
+        }
+    }
+
+    /// Makes the node a new program that has seen no messages.
+    pub(super) fn forget(&self, at: NodeRef) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.nodes.remove(&without_default(at));
+    }
+
+    /// Returns a number that is unique to this node object.
+    fn number(&self, at: &NodeRef, node: &NodeHandle) -> u64 {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A weak reference keeps the address from being reused.
+        if let Some((same, number)) = seen.nodes.get(at)
+            && std::ptr::addr_eq(same.as_ptr(), Arc::as_ptr(node))
+        {
+            return *number;
+        }
+        seen.nodes.retain(|_, (node, _)| node.strong_count() > 0);
+        seen.last += 1;
+        let number = seen.last;
+        seen.nodes.insert(at.clone(), (Arc::downgrade(node), number));
+        number
+    }
+}
+
+impl Engine {
+    /// Puts earlier messages in front of a prompt. Returns `None` if the prompt belongs to no conversation.
+    ///
+    /// # Errors
+    /// InvalidRequest: invalid names; conversations are not persisted; the node would run the messages as commands.
+    pub(super) async fn begin_conversation_turn(
+        &self,
+        node: &NodeHandle,
+        request: &mut NodePrompt,
+    ) -> Result<Option<ConversationTurn>, EngineError> {
+        let at = without_default(request.at.clone());
+        let options = request.conversation.take();
+        let own = || {
+            let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
+            session.definition(&at.node)?.conversation.map(|id| *id)
+        };
+        let id = options.as_ref().and_then(|options| options.id.clone()).or_else(own);
+        if id.is_none() && options.is_none() {
+            return Ok(None);
+        }
+        let options = options.unwrap_or_default();
+        let kind = node.context_kind();
+        if kind == ContextKind::Commands && options.context == UseContext::Always {
+            let message = format!("node '{}' would run the earlier messages as commands", at.node);
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("with context 'auto' or 'never' only the prompt is sent"));
+        }
+        let mut problems = Vec::new();
+        let target = match id {
+            Some(id) => Some((id.clone(), self.conversation_store(&id)?)),
+            None => None,
+        };
+        let persisted = match &target {
+            Some((id, store)) => {
+                let loaded = load(store.clone(), id.clone()).await;
+                problems.extend(loaded.problem);
+                loaded.messages
+            }
+            None => Vec::new(),
+        };
+        let program = self.inner.programs.session(&at, node);
+        // The node rejects an empty prompt.
+        let sends_context = kind != ContextKind::Commands
+            && options.context != UseContext::Never
+            && !request.prompt.text.trim().is_empty();
+        if !sends_context && !options.history.is_empty() && options.context != UseContext::Never {
+            problems
+                .push(format!("the history was not sent to '{}', which would run it as commands", at.node));
+        }
+        let remembers = kind == ContextKind::Own && options.context == UseContext::Auto;
+        let sent: Vec<Message> = persisted
+            .into_iter()
+            .filter(|message| sends_context && !(remembers && program.has_seen(message)))
+            .collect();
+        let history: &[Message] = if sends_context { &options.history } else { &[] };
+        let (prompt, left_out) = prompt_with_context(sent.iter().chain(history), &request.prompt.text);
+        if left_out > 0 {
+            problems
+                .push(format!("the conversation is too long: its {left_out} oldest messages were left out"));
+        }
+        let text = std::mem::replace(&mut request.prompt.text, prompt);
+        for problem in &problems {
+            self.report(&at, problem);
+        }
+        Ok(Some(ConversationTurn { at, target, text, started_ms: self.milliseconds(), sent, problems }))
+    }
+
+    /// Adds a successful turn to its conversation. Problems become warnings of the response.
+    pub(super) async fn end_conversation_turn(
+        &self,
+        turn: ConversationTurn,
+        node: &NodeHandle,
+        response: &mut Response,
+    ) {
+        let ConversationTurn { at, target, text, started_ms, sent, mut problems } = turn;
+        if let Some((id, store)) = target.filter(|_| response.succeeded()) {
+            let new = [
+                Message::new(Role::User, text, started_ms),
+                Message::new(
+                    Role::Assistant,
+                    response.text.as_str(),
+                    self.milliseconds().max(started_ms + 1),
+                ),
+            ];
+            // The session of the agent may be known only after the turn.
+            let program = self.inner.programs.session(&at, node);
+            let appended =
+                tokio::task::spawn_blocking(move || store.append(&id, &new, &program, &sent)).await;
+            let problem = match appended {
+                Ok(Ok(problem)) => problem,
+                Ok(Err(problem)) => Some(problem),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(problem) = problem {
+                self.report(&at, &problem);
+                problems.push(problem);
+            }
+        }
+        if !problems.is_empty() {
+            // The node may have added warnings.
+            problems.extend(response.attributes.remove(Response::WARNINGS));
+            response.attributes.insert(Response::WARNINGS.to_string(), problems.join("\n"));
+        }
+    }
+
+    /// Returns the store of conversations.
+    ///
+    /// # Errors
+    /// InvalidRequest.
+    pub(super) fn conversation_store(&self, id: &ConversationId) -> Result<ConversationStore, EngineError> {
+        id.check()?;
+        self.inner.conversations.clone().ok_or_else(|| {
+            EngineError::new(ErrorKind::InvalidRequest, "conversations are not persisted here")
+                .hint("use a server, or send only a history")
+        })
+    }
+
+    fn report(&self, at: &NodeRef, problem: &str) {
+        tracing::warn!(node = %at.node, "{problem}");
+        self.inner.events.publish(Some(at), EventKind::Error { message: problem.to_string() });
+    }
+
+    fn milliseconds(&self) -> u64 {
+        self.inner.clock.now().0 / 1_000_000
+    }
+}
+
+/// Removes the name of the default session, so that both forms compare equal.
+pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
+    at.session = at.session.filter(|session| session != DEFAULT);
+    at
+}
+
+async fn load(store: ConversationStore, id: ConversationId) -> Loaded {
+    let loaded = tokio::task::spawn_blocking(move || store.load(&id)).await;
+    loaded.unwrap_or_else(|error| Loaded { messages: Vec::new(), problem: Some(error.to_string()) })
+}

@@ -1,0 +1,192 @@
+//! The engine: one method per request, and events. Servers, the CLI and tests all use it.
+//!
+//! A method takes the request of [`nerve_api`] and returns its reply. All of them may be called from many tasks at once.
+
+mod adopt;
+mod branches;
+mod context;
+mod conversations;
+mod fork;
+mod graphs;
+mod history;
+mod results;
+pub mod runs;
+mod session_persister;
+mod sessions;
+mod snapshots;
+mod specs;
+mod subgraphs;
+mod terminals;
+mod turns;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nerve_api::reply::Pong;
+use nerve_api::request::Ping;
+use tokio::sync::{Semaphore, broadcast};
+use tokio_util::task::TaskTracker;
+
+pub use self::context::{RequestContext, Warnings};
+use self::conversations::Programs;
+use self::runs::Runs;
+use self::session_persister::SessionPersister;
+use self::snapshots::MAX_FILE_JOBS;
+use crate::conversation::ConversationStore;
+use crate::data_dirs::DataDirs;
+use crate::results::Results;
+use nerve_graph::executable::Executable;
+use nerve_graph::session::manager::SessionManager;
+use nerve_graph::session::stop_all;
+use nerve_host::clock::Clock;
+use nerve_node::NodeHandle;
+use nerve_node::command::{EngineEvent, EventKind, NodeRef};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::events::Publisher;
+use nerve_node::factory::{FactoryConfig, NodeFactory};
+use nerve_node::metrics::Metrics;
+use nerve_node::telemetry::Telemetry;
+
+/// Configuration of an engine.
+#[derive(Debug, Clone, Default)]
+pub struct EngineConfig {
+    /// Configuration of nodes, including the server's name.
+    pub nodes: FactoryConfig,
+    /// Folder of the journals of runs, with a subfolder per server. Without it, runs end with the server.
+    pub runs_dir: Option<PathBuf>,
+    /// File of sessions and definitions of nodes. Without it, they end with the server.
+    pub sessions_file: Option<PathBuf>,
+    /// Folder of conversations. Without it, they are not kept.
+    pub conversations: Option<PathBuf>,
+    /// Folder of the results of asynchronous executions, with a subfolder per server. Without it, a few are kept until the server ends.
+    pub results_dir: Option<PathBuf>,
+    /// Directories of recordings, snapshots and branches. Without them, requests for these fail.
+    pub data_dirs: Option<DataDirs>,
+    /// Settings for spans.
+    pub telemetry: Telemetry,
+}
+
+/// The engine of one server. Cheap to clone; all clones are the same engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    factory: NodeFactory,
+    clock: Clock,
+    events: Publisher,
+    sessions: SessionManager,
+    runs: Runs,
+    persister: SessionPersister,
+    conversations: Option<ConversationStore>,
+    programs: Programs,
+    results: Results,
+    telemetry: Telemetry,
+    data_dirs: Option<Arc<DataDirs>>,
+    /// Limits requests that work on recordings and files.
+    file_jobs: Arc<Semaphore>,
+    /// Nodes that are being started, and requests that work on files.
+    creating: TaskTracker,
+}
+
+impl Engine {
+    /// Creates an engine. Persisted sessions are loaded; their nodes are defined and not started.
+    pub fn new(config: EngineConfig) -> Engine {
+        let clock = Clock::start();
+        let events = Publisher::new(clock);
+        let server = config.nodes.server.clone();
+        let factory = NodeFactory::with_publisher(config.nodes, events.clone(), clock);
+        let sessions = SessionManager::new(factory.clone());
+        let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);
+        let inner = Inner {
+            runs: Runs::new(config.runs_dir, &server, clock, events.clone()),
+            factory,
+            clock,
+            events,
+            sessions,
+            persister,
+            conversations: config.conversations.map(ConversationStore::new),
+            programs: Programs::new(),
+            results: Results::open(config.results_dir, &server, clock),
+            telemetry: config.telemetry,
+            data_dirs: config.data_dirs.map(Arc::new),
+            file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
+            creating: TaskTracker::new(),
+        };
+        Engine { inner: Arc::new(inner) }
+    }
+
+    /// Returns problems with the persisted sessions, as sentences for people. They are also published as events, but before the first subscriber.
+    pub fn troubles(&self) -> &[String] {
+        self.inner.persister.troubles()
+    }
+
+    /// Subscribes to all events from now on. A slow receiver loses the oldest events and learns how many.
+    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
+        self.inner.events.subscribe()
+    }
+
+    /// Returns counters of turns and output.
+    pub fn metrics(&self) -> &Metrics {
+        self.inner.events.metrics()
+    }
+
+    /// Stops everything. With `keep_nodes`, hosted nodes stay.
+    pub async fn shut_down(&self, keep_nodes: bool) {
+        // Asynchronous executions are saved first.
+        self.inner.results.shut_down().await;
+        // Runs are interrupted, not ended: they can be resumed.
+        self.inner.runs.interrupt_all(keep_nodes).await;
+        // New nodes are refused from here on; starts in progress end by themselves.
+        let mut nodes = self.inner.sessions.close_registration();
+        if keep_nodes {
+            let mut unreleased = Vec::new();
+            for node in nodes {
+                if !node.release().await {
+                    unreleased.push(node);
+                }
+            }
+            nodes = unreleased;
+        }
+        stop_all(nodes, "the server was shut down").await;
+        self.inner.creating.close();
+        self.inner.creating.wait().await;
+        self.inner.persister.close().await;
+        self.inner.events.publish(None, EventKind::ServerShutdown);
+    }
+
+    /// Counts nodes, graphs and sessions.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn ping(&self, _: Ping, _: RequestContext) -> Result<Pong, EngineError> {
+        let sessions = self.inner.sessions.list();
+        let infos = sessions.iter().map(|session| session.info());
+        let (nodes, graphs) = infos
+            .fold((0, 0), |(nodes, graphs), info| (nodes + info.nodes.len(), graphs + info.graphs.len()));
+        let version = env!("CARGO_PKG_VERSION").to_string();
+        Ok(Pong { pong: true, nodes, graphs, sessions: sessions.len(), version })
+    }
+
+    /// Returns the node or graph of that name.
+    fn executable(&self, at: &NodeRef) -> Result<Executable, EngineError> {
+        self.inner.sessions.find(at)
+    }
+
+    /// Returns a node for an operation on its terminal, which a graph does not have.
+    fn node(&self, at: &NodeRef) -> Result<NodeHandle, EngineError> {
+        match self.executable(at)? {
+            Executable::Node(node) => Ok(node),
+            other => {
+                let message = format!("node '{}' has no terminal", at.node);
+                let hint = match other.is_graph() {
+                    true => "it is a graph: `graph run` runs it",
+                    false => "it runs only as a step of a graph",
+                };
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint))
+            }
+        }
+    }
+}

@@ -1,0 +1,631 @@
+//! Runs of graphs: active runs, and earlier runs that are read from their journals.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nerve_api::reply::{RunEnded, RunInfo, RunStep};
+use nerve_api::value::StepState;
+use nerve_types::TsNs;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use nerve_graph::event::{Completion, StepEvent, StepEventKind};
+use nerve_graph::gate::Gates;
+use nerve_graph::journal::{self, Journal, Question, Summary, journal_path, journals};
+use nerve_graph::session::DEFAULT;
+use nerve_host::clock::Clock;
+use nerve_node::cancellation::CancellationToken;
+use nerve_node::command::{EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::events::Publisher;
+use nerve_node::trace::ExecutionTrace;
+
+/// Limit of steps in memory per run. Beyond it, the oldest completed steps are dropped. Journal and trace contain all steps.
+const STEPS: usize = 2048;
+/// Limit of ended runs in memory.
+const ENDED: usize = 64;
+/// Limit of listed runs.
+const LISTED: usize = 1000;
+
+/// The runs of a server.
+#[derive(Debug)]
+pub(super) struct Runs {
+    folder: Option<PathBuf>,
+    pub(super) clock: Clock,
+    events: Publisher,
+    known: Mutex<BTreeMap<String, Arc<Run>>>,
+    /// Set when no more runs are admitted. Changed while `known` is locked.
+    closed: AtomicBool,
+}
+
+/// A run of this server.
+#[derive(Debug)]
+pub struct Run {
+    pub(super) id: String,
+    pub(super) graph: String,
+    pub(super) cancellation: CancellationToken,
+    pub(super) gates: Gates,
+    session: String,
+    /// Present while the run is active.
+    journal: Mutex<Option<Journal>>,
+    events: Publisher,
+    clock: Clock,
+    state: Mutex<State>,
+    ended: watch::Sender<bool>,
+    /// Set if the server shut down before the run had ended. Such a run can be resumed.
+    interrupted: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    /// State without the gates and with an outdated `status`.
+    info: RunInfo,
+    status: RunStatus,
+    started: TsNs,
+    /// Indices into `info.steps` by path.
+    places: HashMap<String, usize>,
+    /// Number of steps at which some are dropped.
+    forget_at: usize,
+}
+
+impl Runs {
+    pub(super) fn new(folder: Option<PathBuf>, server: &str, clock: Clock, events: Publisher) -> Runs {
+        let folder = folder.map(|folder| folder.join(server));
+        Runs { folder, clock, events, known: Mutex::default(), closed: AtomicBool::new(false) }
+    }
+
+    /// Returns the path of a run's journal.
+    pub(super) fn journal(&self, run: &str) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| journal_path(folder, run))
+    }
+
+    /// Admits a run before its journal exists, so that every run with a journal is known.
+    ///
+    /// # Errors
+    /// AlreadyExists: a run of that id is active. Process: the server shuts down.
+    pub(super) fn admit(
+        &self,
+        id: &str,
+        graph: &str,
+        session: Option<&str>,
+        total: usize,
+    ) -> Result<Admitted<'_>, EngineError> {
+        let started = self.clock.now();
+        let info = RunInfo {
+            run_id: id.to_string(),
+            graph_id: graph.to_string(),
+            session_id: session.unwrap_or(DEFAULT).to_string(),
+            started_at: started.seconds(),
+            total_steps: total,
+            ..RunInfo::default()
+        };
+        let run = Arc::new(Run {
+            id: id.to_string(),
+            graph: graph.to_string(),
+            cancellation: CancellationToken::new(),
+            gates: Gates::new(),
+            session: session.unwrap_or(DEFAULT).to_string(),
+            journal: Mutex::default(),
+            events: self.events.clone(),
+            clock: self.clock,
+            state: Mutex::new(State {
+                info,
+                status: RunStatus::Running,
+                started,
+                places: HashMap::new(),
+                forget_at: 2 * STEPS,
+            }),
+            ended: watch::Sender::new(false),
+            interrupted: false.into(),
+        });
+        let mut known = self.lock();
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+        }
+        if known.get(id).is_some_and(|run| run.is_active()) {
+            return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' is already active"))
+                .hint("choose another id, or cancel it first"));
+        }
+        let before = known.insert(id.to_string(), Arc::clone(&run));
+        let ended: Vec<String> =
+            known.iter().filter(|(_, run)| !run.is_active()).map(|(id, _)| id.clone()).collect();
+        for id in ended.iter().take(ended.len().saturating_sub(ENDED)) {
+            known.remove(id);
+        }
+        Ok(Admitted { runs: self, run, has_begun: false, before })
+    }
+
+    /// Returns a run that this server has started.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Run>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Returns active runs with that id, or of the graph with that id.
+    pub(super) fn active(&self, id: &str) -> Vec<Arc<Run>> {
+        let known = self.lock();
+        let runs = known.values().filter(|run| run.is_active() && (run.id == id || run.graph == id));
+        runs.cloned().collect()
+    }
+
+    /// Lists all runs, the newest first; those of earlier servers by their journals. Blocks on the disk.
+    pub(super) fn list(&self) -> Vec<RunInfo> {
+        // In this order: a run with a journal is known by now, or has ended.
+        let files: Vec<PathBuf> =
+            self.folder.iter().flat_map(|folder| journals(folder)).take(LISTED).collect();
+        let mut infos: Vec<RunInfo> = self.lock().values().map(|run| run.info()).collect();
+        for path in files {
+            let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            if infos.iter().any(|info| info.run_id == id) {
+                continue;
+            }
+            match Summary::read(&path) {
+                Ok(summary) => infos.push(from_journal(summary, path)),
+                Err(error) => tracing::warn!(%error, "a journal cannot be read"),
+            }
+        }
+        infos.sort_by(|one, other| {
+            other.started_at.total_cmp(&one.started_at).then(other.run_id.cmp(&one.run_id))
+        });
+        infos.truncate(LISTED);
+        infos
+    }
+
+    /// Returns the state of a run. Blocks on the disk.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub(super) fn info(&self, id: &str) -> Result<RunInfo, EngineError> {
+        if let Some(run) = self.get(id) {
+            return Ok(run.info());
+        }
+        let path = self.journal(id).filter(|path| path.exists()).ok_or_else(|| not_found(id))?;
+        let summary = Summary::read(&path);
+        // The run may have started meanwhile.
+        if let Some(run) = self.get(id) {
+            return Ok(run.info());
+        }
+        let summary =
+            summary.map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        Ok(from_journal(summary, path))
+    }
+
+    /// Returns the journals of runs that have not ended: those of a server that is gone. Blocks on the disk.
+    pub(super) fn interrupted(&self) -> Vec<PathBuf> {
+        let files = self.folder.iter().flat_map(|folder| journals(folder));
+        let is_unfinished = |path: &PathBuf| {
+            // Most journals end with the end of the run. The few others are read as a whole.
+            !journal::has_ended(path) && Summary::read(path).is_ok_and(|summary| summary.ending.is_none())
+        };
+        files.filter(is_unfinished).collect()
+    }
+
+    /// Interrupts all active runs because the server shuts down, and waits for them. They can be resumed. With `keep_nodes` nothing is
+    /// interrupted in the terminals.
+    pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
+        let runs: Vec<Arc<Run>> = {
+            let known = self.lock();
+            self.closed.store(true, Ordering::Relaxed);
+            known.values().filter(|run| run.is_active()).cloned().collect()
+        };
+        for run in &runs {
+            run.interrupted.store(true, Ordering::Release);
+            // A step whose node stops with the server has not failed.
+            run.journal().iter().for_each(Journal::seal);
+            if !keep_nodes {
+                run.cancellation.cancel();
+            }
+        }
+        for run in runs.iter().filter(|_| !keep_nodes) {
+            run.wait().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Run>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run that is about to begin. It can be listed and cancelled. If it is dropped before it begins, it is removed.
+#[derive(Debug)]
+pub(super) struct Admitted<'a> {
+    runs: &'a Runs,
+    run: Arc<Run>,
+    has_begun: bool,
+    /// An ended run with the same id.
+    before: Option<Arc<Run>>,
+}
+
+impl Admitted<'_> {
+    /// Begins the run, which has `total` steps.
+    pub(super) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
+        self.has_begun = true;
+        let run = Arc::clone(&self.run);
+        {
+            let mut state = run.lock();
+            state.info.total_steps = total;
+            state.info.journal = journal.as_ref().map(|journal| journal.path().display().to_string());
+        }
+        *run.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
+        // The server may have begun to shut down before there was a journal.
+        if run.was_interrupted() {
+            run.journal().iter().for_each(Journal::seal);
+        }
+        run
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.has_begun {
+            return;
+        }
+        let run = &self.run;
+        let mut known = self.runs.lock();
+        if known.get(&run.id).is_some_and(|known| Arc::ptr_eq(known, run)) {
+            match self.before.take() {
+                Some(before) => known.insert(before.id.clone(), before),
+                None => known.remove(&run.id),
+            };
+        }
+        drop(known);
+        run.ended.send_replace(true);
+    }
+}
+
+pub(super) fn not_found(id: &str) -> EngineError {
+    EngineError::new(ErrorKind::NotFound, format!("no run '{id}'"))
+        .hint("`nerve server graph list --runs` lists them")
+}
+
+impl Run {
+    /// Returns the state of the run.
+    pub(super) fn info(&self) -> RunInfo {
+        let (mut info, mut status) = {
+            let state = self.lock();
+            (state.info.clone(), state.status)
+        };
+        info.gates = self.gates.waiting();
+        let is_running = |step: &RunStep| {
+            matches!(step.state, StepState::Running | StepState::Queued)
+                && !info.gates.iter().any(|gate| is_in(&gate.step_id, &step.step_id))
+        };
+        if status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(is_running) {
+            status = RunStatus::Waiting;
+        }
+        info.status = status;
+        info.faults.extend(
+            self.journal().as_ref().and_then(Journal::fault).map(|fault| format!("journal: {fault}")),
+        );
+        info
+    }
+
+    /// Returns the journal while the run is active.
+    pub(super) fn journal(&self) -> Option<Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns true until the run has ended.
+    pub(super) fn is_active(&self) -> bool {
+        !*self.ended.borrow()
+    }
+
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end of the run.
+    pub(super) async fn wait(&self) {
+        // The sender is a field of the run, so it cannot be dropped first.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Records an event of a step and publishes it.
+    pub(super) fn observe(&self, event: &StepEvent) {
+        let (step, node) = (event.step.to_string(), event.node.to_string());
+        let kind = {
+            let mut state = self.lock();
+            state.observe(event);
+            match event.kind {
+                StepEventKind::Chunk => return,
+                StepEventKind::Asked => {
+                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step_id == step)
+                    else {
+                        return;
+                    };
+                    GraphEventKind::GateAsked(gate)
+                }
+                StepEventKind::Answered { by } => {
+                    GraphEventKind::GateAnswered { step, choice: words(&event.data), by }
+                }
+                StepEventKind::Start { queued } => {
+                    GraphEventKind::StepStarted { step, node, attempt: 1, queued }
+                }
+                StepEventKind::Complete { how, ms, tokens } => {
+                    GraphEventKind::StepCompleted { step, node, how: how.into(), ms, tokens }
+                }
+                StepEventKind::Error { error_type } => GraphEventKind::StepFailed {
+                    step,
+                    node,
+                    error: words(&event.data),
+                    error_type,
+                    retry_in: None,
+                },
+                StepEventKind::Retry { delay_ms, error_type, .. } => {
+                    let retry_in = Some(std::time::Duration::from_millis(delay_ms));
+                    GraphEventKind::StepFailed { step, node, error: words(&event.data), error_type, retry_in }
+                }
+            }
+        };
+        self.publish(kind);
+    }
+
+    pub(super) fn publish(&self, kind: GraphEventKind) {
+        let (run, graph) = (self.id.clone(), self.graph.clone());
+        let event = EventKind::Graph(Box::new(GraphEvent { run, graph, kind }));
+        self.events.publish_in(&self.session, event);
+    }
+
+    /// Ends the run, notifies its waiters and returns the run with its results.
+    pub(super) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
+        let RunEnd { status, tokens, results, error, trace } = end;
+        let now = self.clock.now();
+        let message = error.as_ref().map(ToString::to_string);
+        let ms = {
+            let mut state = self.lock();
+            state.status = status;
+            let started = state.started;
+            let info = &mut state.info;
+            info.ended_at = Some(now.seconds());
+            info.tokens_used = tokens;
+            info.error.clone_from(&message);
+            for step in &mut info.steps {
+                if matches!(step.state, StepState::Running | StepState::Queued | StepState::Waiting) {
+                    step.state = StepState::Cancelled;
+                    step.ended_at = Some(now.seconds());
+                }
+            }
+            now.0.saturating_sub(started.0) / 1_000_000
+        };
+        let info = self.info();
+        // Others can resume the run from here on.
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The journal is gone, but its faults are still reported.
+        self.lock().info.faults.clone_from(&info.faults);
+        // Published before the end, so that waiters have received the event.
+        self.publish(GraphEventKind::Ended { status, ms, tokens, error: message });
+        self.ended.send_replace(true);
+        let ended = RunEnded {
+            graph_id: info.graph_id,
+            run_id: info.run_id,
+            status: info.status,
+            results,
+            started_at: info.started_at,
+            ended_at: info.ended_at,
+            tokens_used: info.tokens_used,
+            journal: info.journal,
+            faults: info.faults,
+            trace: trace.map(|trace| trace.to_dict()),
+        };
+        (ended, error)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub(super) struct RunEnd {
+    pub(super) status: RunStatus,
+    pub(super) tokens: u64,
+    /// Results of completed steps.
+    pub(super) results: Map<String, Value>,
+    /// Reason of a failed or cancelled run.
+    pub(super) error: Option<EngineError>,
+    pub(super) trace: Option<Box<ExecutionTrace>>,
+}
+
+impl State {
+    fn observe(&mut self, event: &StepEvent) {
+        let place = match self.places.get(&*event.step) {
+            Some(place) => *place,
+            None => self.add(event),
+        };
+        let info = &mut self.info;
+        let step = &mut info.steps[place];
+        match event.kind {
+            StepEventKind::Chunk => {}
+            StepEventKind::Asked => step.state = StepState::Waiting,
+            StepEventKind::Answered { .. } => step.state = StepState::Running,
+            StepEventKind::Start { queued } => {
+                step.state = if queued { StepState::Queued } else { StepState::Running };
+                step.started_at = event.at.seconds();
+            }
+            StepEventKind::Complete { how, tokens, .. } => {
+                step.state = how.into();
+                step.ended_at = Some(event.at.seconds());
+                step.tokens_used = tokens;
+                // Items and rounds of a step are not steps of the graph.
+                if !step.step_id.contains(['/', '[', '#']) {
+                    info.done_steps += 1;
+                    info.tokens_used += if how == Completion::Reused { 0 } else { tokens };
+                }
+            }
+            StepEventKind::Error { error_type } => {
+                let cancelled = error_type == ErrorKind::Cancelled;
+                step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
+                step.ended_at = Some(event.at.seconds());
+                step.error = Some(words(&event.data));
+            }
+            StepEventKind::Retry { attempt, .. } => {
+                step.attempt = attempt;
+                step.error = Some(words(&event.data));
+            }
+        }
+    }
+
+    /// Drops steps: completed ones first, then failed and cancelled ones.
+    fn forget(&mut self) {
+        let steps = &mut self.info.steps;
+        let mut spare = steps.len() - STEPS;
+        for states in [
+            &[StepState::Completed, StepState::Reused, StepState::Skipped][..],
+            &[StepState::Failed, StepState::Cancelled],
+        ] {
+            steps.retain(|step| {
+                let is_dropped = spare > 0 && states.contains(&step.state);
+                spare -= usize::from(is_dropped);
+                !is_dropped
+            });
+        }
+        self.places = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
+        // With thousands of concurrent steps, this must not run for each of them.
+        self.forget_at = 2 * steps.len().max(STEPS);
+    }
+
+    fn add(&mut self, event: &StepEvent) -> usize {
+        if self.info.steps.len() >= self.forget_at {
+            self.forget();
+        }
+        let place = self.info.steps.len();
+        self.info.steps.push(RunStep {
+            step_id: event.step.to_string(),
+            node_id: event.node.to_string(),
+            state: StepState::Running,
+            started_at: event.at.seconds(),
+            attempt: 1,
+            ..RunStep::default()
+        });
+        self.places.insert(event.step.to_string(), place);
+        place
+    }
+}
+
+/// Returns true if `path` is the step or one of its items, rounds or inner steps.
+fn is_in(path: &str, step: &str) -> bool {
+    path.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
+}
+
+fn words(data: &Value) -> String {
+    data.as_str().unwrap_or_default().to_string()
+}
+
+/// Returns the state of a run of a server that is gone.
+fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
+    let (status, ended, error) = match summary.ending {
+        Some(ending) => {
+            let status = ending.status.parse().ok().filter(|status: &RunStatus| status.is_end());
+            let status = status.unwrap_or(RunStatus::Failed);
+            (status, Some(ending.at), ending.error)
+        }
+        None => (RunStatus::Interrupted, None, None),
+    };
+    let gate = |gate: Question| GateInfo {
+        step_id: gate.step,
+        question: gate.text,
+        choices: gate.choices,
+        default: gate.default,
+        deadline: gate.deadline.map(TsNs::seconds),
+    };
+    RunInfo {
+        run_id: summary.run,
+        graph_id: summary.graph,
+        session_id: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
+        status,
+        started_at: summary.started.seconds(),
+        ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(TsNs::seconds),
+        steps: Vec::new(),
+        total_steps: summary.total,
+        done_steps: summary.done,
+        gates: summary.open_gates.into_iter().map(gate).collect(),
+        tokens_used: summary.tokens,
+        error,
+        journal: Some(journal.display().to_string()),
+        faults: summary
+            .cut
+            .map(|bytes| format!("the last {bytes} bytes of its journal are cut"))
+            .into_iter()
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Run, Runs, STEPS};
+    use nerve_api::value::StepState;
+    use nerve_graph::event::{Completion, StepEvent, StepEventKind};
+    use nerve_host::clock::Clock;
+    use nerve_node::error::ErrorKind;
+    use nerve_node::events::Publisher;
+    use nerve_types::TsNs;
+    use serde_json::Value;
+
+    fn event(step: &str, kind: StepEventKind) -> StepEvent {
+        StepEvent { kind, step: step.into(), node: "n".into(), data: Value::Null, at: TsNs(1) }
+    }
+
+    fn runs() -> Runs {
+        let clock = Clock::start();
+        Runs::new(None, "test", clock, Publisher::new(clock))
+    }
+
+    fn begun(total: usize) -> Arc<Run> {
+        runs().admit("r-1", "g", None, total).unwrap().begin(total, None)
+    }
+
+    #[test]
+    fn admitted_runs_are_known_until_dropped() {
+        let runs = runs();
+        let admitted = runs.admit("r-1", "g", None, 1).unwrap();
+        assert_eq!(runs.list()[0].run_id, "r-1");
+        assert_eq!(runs.active("g").len(), 1);
+        assert!(runs.admit("r-1", "g", None, 1).is_err());
+        let run = Arc::clone(&admitted.run);
+        drop(admitted);
+        assert!(!run.is_active() && runs.list().is_empty() && runs.active("r-1").is_empty());
+        // An ended run is known again if another one with its id never begins.
+        let first = runs.admit("r-1", "g", None, 1).unwrap().begin(1, None);
+        first.ended.send_replace(true);
+        drop(runs.admit("r-1", "h", None, 1).unwrap());
+        assert_eq!(runs.get("r-1").unwrap().graph, "g");
+    }
+
+    #[test]
+    fn nested_tokens_count_once() {
+        let run = begun(2);
+        let used = |tokens| StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens };
+        for (step, tokens) in
+            [("each[0]", 5), ("each[1]", 7), ("each", 12), ("in/a#1", 1), ("in/a", 1), ("in", 1)]
+        {
+            run.observe(&event(step, used(tokens)));
+        }
+        let info = run.info();
+        assert_eq!((info.tokens_used, info.done_steps), (13, 2));
+    }
+
+    #[test]
+    fn ended_steps_are_dropped_first() {
+        let run = begun(1);
+        run.observe(&event("first", StepEventKind::Start { queued: false }));
+        for step in 0..10 * STEPS {
+            let step = format!("s{step}");
+            run.observe(&event(&step, StepEventKind::Start { queued: false }));
+            run.observe(&event(&step, StepEventKind::Error { error_type: ErrorKind::Process }));
+        }
+        let info = run.info();
+        assert!(info.steps.len() <= 2 * STEPS, "{}", info.steps.len());
+        assert_eq!((info.steps[0].step_id.as_str(), info.steps[0].state), ("first", StepState::Running));
+    }
+
+    #[tokio::test]
+    async fn no_run_begins_during_shutdown() {
+        let runs = runs();
+        runs.interrupt_all(false).await;
+        assert!(runs.admit("r-1", "g", None, 1).is_err());
+    }
+}

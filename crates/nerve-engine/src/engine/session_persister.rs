@@ -1,0 +1,272 @@
+//! Persists sessions and the definitions of their nodes across restarts.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use nerve_graph::file::{GraphFile, without_secrets};
+use nerve_graph::session::manager::SessionManager;
+use nerve_graph::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
+use nerve_graph::session::{DEFAULT, Session};
+use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace};
+use nerve_node::error::EngineError;
+use nerve_node::events::Publisher;
+use nerve_types::Size;
+
+/// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write.
+#[derive(Debug)]
+pub(super) struct SessionPersister {
+    writer: Option<Writer>,
+    /// Problems with the persisted sessions.
+    troubles: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    server: String,
+    /// Taken by `close`.
+    snapshots: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl SessionPersister {
+    /// Loads the persisted sessions of `server` into `sessions` and starts to persist changes. Does nothing without a file.
+    pub(super) fn open(
+        file: Option<PathBuf>,
+        server: &str,
+        sessions: &SessionManager,
+        events: &Publisher,
+    ) -> SessionPersister {
+        let Some(file) = file else { return SessionPersister { writer: None, troubles: Vec::new() } };
+        let warn = {
+            let events = events.clone();
+            move |message: String| {
+                tracing::warn!("{message}");
+                events.publish(None, EventKind::Error { message });
+            }
+        };
+        let troubles = Mutex::new(Vec::new());
+        // Events have no subscribers yet, so the server also prints the problems when it starts.
+        let report = |message: String| {
+            troubles.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+            warn(message);
+        };
+        let loaded = SessionStore::load(&file);
+        let store = match loaded {
+            Ok((store, loaded)) => {
+                loaded.problem.map(&report);
+                for stored in store.of_server(server) {
+                    if let Err(error) = restore(stored, sessions, &report) {
+                        report(format!("session '{}' was not restored: {error}", stored.name));
+                    }
+                }
+                Some(store)
+            }
+            Err(error) => {
+                report(format!("sessions are not persisted: {error}"));
+                None
+            }
+        };
+        let troubles = troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Some(store) = store else { return SessionPersister { writer: None, troubles } };
+        let (snapshots, changes) = watch::channel(Vec::new());
+        let writer_server = server.to_string();
+        let thread = std::thread::Builder::new()
+            .name("sessions".to_string())
+            .spawn(move || write(store, &writer_server, changes, warn))
+            .ok();
+        let writer = Writer {
+            server: server.to_string(),
+            snapshots: Mutex::new(Some(snapshots)),
+            thread: Mutex::new(thread),
+        };
+        SessionPersister { writer: Some(writer), troubles }
+    }
+
+    /// Returns problems found when the persisted sessions were loaded.
+    pub(super) fn troubles(&self) -> &[String] {
+        &self.troubles
+    }
+
+    /// Schedules a write of the current sessions.
+    pub(super) fn save(&self, sessions: &SessionManager) {
+        let Some(writer) = &self.writer else { return };
+        // The sessions are listed under the lock, so that an older list never replaces a newer one.
+        if let Some(snapshots) = &*writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner) {
+            let stored = sessions.list().into_iter().filter(Session::is_kept);
+            snapshots.send_replace(stored.map(|session| metadata(&session, &writer.server)).collect());
+        }
+    }
+
+    /// Waits until all changes are on the disk.
+    pub(super) async fn close(&self) {
+        let Some(writer) = &self.writer else { return };
+        writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The thread has reported its errors.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+/// Writes each change until the sender is dropped.
+fn write(
+    mut store: SessionStore,
+    server: &str,
+    mut changes: watch::Receiver<Vec<SessionMetadata>>,
+    warn: impl Fn(String),
+) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
+    while runtime.block_on(changes.changed()).is_ok() {
+        let all = changes.borrow_and_update().clone();
+        let removed: Vec<String> = store
+            .of_server(server)
+            .into_iter()
+            .filter(|stored| !all.iter().any(|session| session.id == stored.id))
+            .map(|stored| stored.id.clone())
+            .collect();
+        for id in removed {
+            store.remove(&id);
+        }
+        for session in all {
+            if store.get(&session.id).is_some_and(|stored| is_same(stored, &session)) {
+                continue;
+            }
+            if let Err(error) = store.add(session) {
+                warn(error.to_string());
+            }
+        }
+        match store.save() {
+            Ok(report) => drop(report.problem.map(&warn)),
+            Err(error) => warn(format!("sessions are not persisted: {error}")),
+        }
+    }
+}
+
+fn is_same(stored: &SessionMetadata, now: &SessionMetadata) -> bool {
+    SessionMetadata { updated_at: stored.updated_at, created_at: stored.created_at, ..now.clone() } == *stored
+}
+
+fn metadata(session: &Session, server: &str) -> SessionMetadata {
+    let info = session.info();
+    let graphs = session.nodes().into_iter().filter_map(|(name, node)| {
+        let definition = without_secrets(node.graph()?.definition()?.clone());
+        Some(GraphRecord { name, definition })
+    });
+    SessionMetadata {
+        id: format!("{server}/{}", info.name),
+        name: info.name,
+        server: server.to_string(),
+        description: info.description,
+        tags: info.tags,
+        created_at: session.created(),
+        updated_at: nerve_host::clock::Clock::start().now(),
+        nodes: session.definitions().into_iter().map(|(name, spec)| record(name, spec)).collect(),
+        graphs: graphs.collect(),
+    }
+}
+
+fn restore(
+    stored: &SessionMetadata,
+    sessions: &SessionManager,
+    report: &impl Fn(String),
+) -> Result<(), EngineError> {
+    let session = match sessions.find_by_name(&stored.name) {
+        // The default session always exists.
+        Some(session) => session,
+        None => {
+            let session = Session::created_at(&stored.name, stored.created_at);
+            sessions.insert(session.clone())?;
+            session
+        }
+    };
+    session.describe(stored.description.clone(), stored.tags.clone());
+    session.keep();
+    for node in &stored.nodes {
+        let missing: Vec<&str> = node
+            .env_omitted
+            .iter()
+            .map(String::as_str)
+            .filter(|name| std::env::var_os(name).is_none())
+            .collect();
+        if !missing.is_empty() {
+            report(format!(
+                "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
+                node.name,
+                stored.name,
+                missing.join(", ")
+            ));
+        }
+        session.define(&node.name, Some(spec(node, &stored.name)));
+    }
+    for graph in &stored.graphs {
+        let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
+        match compiled {
+            Ok(compiled) => {
+                let graph_node = compiled.graph.with_definition(graph.definition.clone());
+                session.register(Arc::new(graph_node), Some(&graph.name))?;
+            }
+            Err(error) => report(format!(
+                "graph '{}' of session '{}' was not restored: {error}",
+                graph.name, stored.name
+            )),
+        }
+    }
+    Ok(())
+}
+
+fn record(name: String, spec: NodeSpec) -> NodeRecord {
+    NodeRecord {
+        name,
+        backend: Some(spec.backend.as_str().to_string()),
+        command: Some(spec.command),
+        cwd: spec.cwd.or_else(|| std::env::current_dir().ok()),
+        env: spec.env,
+        env_omitted: Vec::new(),
+        cols: Some(spec.size.cols),
+        rows: Some(spec.size.rows),
+        profile: spec.profile,
+        parser: spec.parser.map(|parser| parser.to_string()),
+        history: Some(spec.history),
+        record: Some(spec.record),
+        ready_timeout: Some(spec.ready_timeout),
+        response_timeout: Some(spec.response_timeout),
+        place: Some(spec.place).filter(|place| *place != PanePlace::default()),
+        agent_session: spec.agent_session,
+        chat: spec.chat,
+        conversation: spec.conversation.map(|id| *id),
+        proxy: spec.proxy,
+    }
+}
+
+/// Returns the definition of a persisted node. Omitted variables get their values from the server's environment.
+fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
+    let size = Size::default();
+    let env = node.env.clone().into_iter();
+    let omitted = node.env_omitted.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+    NodeSpec {
+        node: NodeRef {
+            session: Some(session.to_string()).filter(|session| session != DEFAULT),
+            node: node.name.clone(),
+        },
+        command: node.command.clone().unwrap_or(CommandLine::Argv(Vec::new())),
+        backend: node.backend.as_deref().and_then(BackendKind::parse).unwrap_or(BackendKind::Pty),
+        cwd: node.cwd.clone(),
+        env: env.chain(omitted).collect(),
+        size: Size::new(node.cols.unwrap_or(size.cols), node.rows.unwrap_or(size.rows)),
+        profile: node.profile.clone(),
+        parser: node.parser.as_deref().and_then(|parser| parser.parse().ok()),
+        history: node.history.unwrap_or(true),
+        record: node.record.unwrap_or(true),
+        ready_timeout: node.ready_timeout.unwrap_or(NodeSpec::READY_TIMEOUT),
+        response_timeout: node.response_timeout.unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+        place: node.place.clone().unwrap_or_default(),
+        agent_session: node.agent_session.clone(),
+        chat: node.chat.clone(),
+        conversation: node.conversation.clone().map(Box::new),
+        proxy: node.proxy.clone(),
+        inherit: None,
+    }
+}

@@ -1,0 +1,342 @@
+//! Nodes and sessions: create, start again, stop, describe, delete.
+
+use std::sync::Arc;
+
+use nerve_api::reply::{
+    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodeMetadata, NodesChanged, SessionInfo,
+    SessionList, Stopped,
+};
+use nerve_api::request::{
+    CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StartNode,
+    StartSession, StopNode, StopSession,
+};
+
+use super::Engine;
+use super::context::RequestContext;
+use super::specs::{self, node_ref};
+use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::factory::with_session;
+
+impl Engine {
+    /// Starts a node and waits until its program runs, not until it is ready.
+    ///
+    /// # Errors
+    /// InvalidRequest, AlreadyExists, NotFound (session), Process.
+    pub async fn create_node(
+        &self,
+        request: CreateNode,
+        _: RequestContext,
+    ) -> Result<NodeCreated, EngineError> {
+        Ok(NodeCreated { node_id: self.create(specs::node_spec(request)?).await?.id })
+    }
+
+    /// Starts a node from its definition, as [`Engine::create_node`] does.
+    ///
+    /// # Errors
+    /// See [`Engine::create_node`].
+    pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+        self.create_detached(self.resume_if_free(self.inherit(spec)?)).await
+    }
+
+    /// Completes the start even if the future is dropped.
+    async fn create_detached(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+        let engine = self.clone();
+        let created = self.inner.creating.spawn(async move {
+            let session = engine.inner.sessions.get(spec.node.session.as_deref())?;
+            engine.make(&session, spec, None).await
+        });
+        let created = created.await;
+        created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+    }
+
+    /// Creates a node under its name.
+    pub(super) async fn make(
+        &self,
+        session: &Session,
+        spec: NodeSpec,
+        forked_from: Option<String>,
+    ) -> Result<NodeInfo, EngineError> {
+        let at = spec.node.clone();
+        let reservation = session.reserve(&at.node)?;
+        let created = self.inner.factory.create(spec.clone()).await;
+        let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
+        let info = node.info();
+        if !session.fill(&at.node, reservation, Arc::clone(&node)) {
+            node.stop("its session was deleted, or the server was shut down").await;
+            return Err(EngineError::new(
+                ErrorKind::NotFound,
+                "its session was deleted meanwhile, or the server is shutting down",
+            ));
+        }
+        self.register_node(session, &at, Some(spec), info.kind.clone(), forked_from);
+        Ok(info)
+    }
+
+    /// Persists and publishes a new node.
+    pub(super) fn register_node(
+        &self,
+        session: &Session,
+        at: &NodeRef,
+        spec: Option<NodeSpec>,
+        kind: String,
+        forked_from: Option<String>,
+    ) {
+        session.define(&at.node, spec);
+        self.inner.persister.save(&self.inner.sessions);
+        self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
+    }
+
+    /// Starts a node again that is defined but not running.
+    ///
+    /// # Errors
+    /// NotFound, AlreadyExists (it is running), Process.
+    pub async fn start_node(
+        &self,
+        request: StartNode,
+        _: RequestContext,
+    ) -> Result<NodeCreated, EngineError> {
+        let info = self.start(&node_ref(request.node_id, request.session_id)).await?;
+        Ok(NodeCreated { node_id: info.id })
+    }
+
+    async fn start(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
+        let session = self.inner.sessions.get(at.session.as_deref())?;
+        if session.get(&at.node).is_some_and(|node| node.info().state != StateName::Stopped) {
+            let message = format!("node '{}' runs already", at.node);
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
+        }
+        let Some(spec) = session.definition(&at.node) else {
+            // The error lists the nodes.
+            session.find(&at.node)?;
+            let message = format!("node '{}' has no definition to start it from", at.node);
+            return Err(EngineError::new(ErrorKind::NotFound, message).hint("create it with `node create`"));
+        };
+        self.create_detached(self.resume_conversation(spec)).await
+    }
+
+    /// Stops a node and removes it and its definition.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn stop_node(&self, request: StopNode, _: RequestContext) -> Result<Stopped, EngineError> {
+        let StopNode { node_id: id, session_id } = request;
+        let session = self.inner.sessions.get(session_id.as_deref())?;
+        let Some(node) = session.get(&id) else {
+            if session.definition(&id).is_none() {
+                session.find(&id)?;
+            }
+            session.define(&id, None);
+            self.inner.persister.save(&self.inner.sessions);
+            return Ok(Stopped { stopped: true });
+        };
+        node.stop("stopped").await;
+        // The name may belong to a new node by now.
+        if session.forget(&id, &node) {
+            session.define(&id, None);
+        }
+        self.inner.persister.save(&self.inner.sessions);
+        Ok(Stopped { stopped: true })
+    }
+
+    /// Lists the nodes of a session by id, defined ones included.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub async fn list_nodes(&self, request: ListNodes, _: RequestContext) -> Result<NodeList, EngineError> {
+        let nodes = self.nodes(request.session_id.as_deref())?;
+        Ok(NodeList { nodes: nodes.iter().map(|node| node.id.clone()).collect(), nodes_info: nodes })
+    }
+
+    /// Describes a node.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn get_node(&self, request: GetNode, _: RequestContext) -> Result<NodeDetails, EngineError> {
+        Ok(self.node_info(&node_ref(request.node_id, request.session_id))?.into())
+    }
+
+    /// Describes the nodes of a session, sorted by id.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub fn nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, EngineError> {
+        let session = self.inner.sessions.get(session)?;
+        let mut nodes: Vec<NodeInfo> = session
+            .nodes()
+            .into_iter()
+            .filter(|(_, node)| !node.is_graph())
+            .map(|(name, node)| NodeInfo { id: name, ..node.info() })
+            .collect();
+        for (name, spec) in session.definitions() {
+            match nodes.iter_mut().find(|node| node.id == name) {
+                Some(node) => node.metadata.extend(known_of(&spec)),
+                None => nodes.push(defined(&session, &name, &spec)),
+            }
+        }
+        nodes.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(nodes)
+    }
+
+    /// Describes a node.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn node_info(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
+        let session = self.inner.sessions.get(at.session.as_deref())?;
+        match (session.get(&at.node), session.definition(&at.node)) {
+            (Some(node), spec) => {
+                let mut info = node.info();
+                info.metadata.extend(spec.iter().flat_map(known_of));
+                Ok(info)
+            }
+            (None, Some(spec)) => Ok(defined(&session, &at.node, &spec)),
+            (None, None) => session.find(&at.node).map(|node| node.info()),
+        }
+    }
+
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// AlreadyExists, InvalidRequest (name).
+    pub async fn create_session(
+        &self,
+        request: CreateSession,
+        _: RequestContext,
+    ) -> Result<SessionInfo, EngineError> {
+        let CreateSession { name, description, tags } = request;
+        let session = self.inner.sessions.create(&name, description, tags)?;
+        self.inner.persister.save(&self.inner.sessions);
+        Ok(session.info())
+    }
+
+    /// Describes a session.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn get_session(
+        &self,
+        request: GetSession,
+        _: RequestContext,
+    ) -> Result<SessionInfo, EngineError> {
+        let name = request.session().unwrap_or(DEFAULT);
+        Ok(self.inner.sessions.get(Some(name))?.info())
+    }
+
+    /// Lists all sessions.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn list_sessions(
+        &self,
+        _: ListSessions,
+        _: RequestContext,
+    ) -> Result<SessionList, EngineError> {
+        let sessions = self.inner.sessions.list();
+        Ok(SessionList { sessions: sessions.iter().map(|session| session.info()).collect() })
+    }
+
+    /// Stops the nodes of a session and deletes it.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (the default session).
+    pub async fn delete_session(
+        &self,
+        request: DeleteSession,
+        _: RequestContext,
+    ) -> Result<Done, EngineError> {
+        self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
+        self.inner.persister.save(&self.inner.sessions);
+        Ok(Done {})
+    }
+
+    /// Starts the nodes of a session that are defined but not running, concurrently.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn start_session(
+        &self,
+        request: StartSession,
+        _: RequestContext,
+    ) -> Result<NodesChanged, EngineError> {
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
+        let down = session
+            .definitions()
+            .into_iter()
+            .filter(|(name, _)| session.get(name).is_none_or(|node| node.info().state == StateName::Stopped));
+        let starts: Vec<_> = down
+            .map(|(name, _)| {
+                let engine = self.clone();
+                let at = NodeRef { session: Some(session.name().to_string()), node: name };
+                (at.node.clone(), tokio::spawn(async move { engine.start(&at).await }))
+            })
+            .collect();
+        let (mut nodes, mut failed) = (Vec::new(), Vec::new());
+        for (node_id, start) in starts {
+            match start.await {
+                Ok(Ok(_)) => nodes.push(node_id),
+                Ok(Err(error)) => failed.push(NodeFailure { node_id, error: error.to_string() }),
+                Err(error) => failed.push(NodeFailure { node_id, error: error.to_string() }),
+            }
+        }
+        Ok(NodesChanged { nodes, failed })
+    }
+
+    /// Stops the nodes of a session. Their definitions stay, so that they can be started again.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn stop_session(
+        &self,
+        request: StopSession,
+        _: RequestContext,
+    ) -> Result<NodesChanged, EngineError> {
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
+        let running: Vec<_> = session.nodes().into_iter().filter(|(_, node)| !node.is_graph()).collect();
+        let nodes = running.iter().filter_map(|(_, node)| node.node().cloned()).collect();
+        stop_all(nodes, "its session was stopped").await;
+        for (name, node) in &running {
+            session.forget(name, node);
+        }
+        let nodes = running.into_iter().map(|(name, _)| name).collect();
+        Ok(NodesChanged { nodes, failed: Vec::new() })
+    }
+
+    /// Returns the session of an adopted node.
+    pub(super) fn session_of(&self, at: &NodeRef) -> Result<Session, EngineError> {
+        self.inner.sessions.ensure(at.session.as_deref())
+    }
+}
+
+/// Metadata that the terminal does not show: the names of variables, never their values, and the proxy.
+fn known_of(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
+    let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
+    let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ")));
+    let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().to_string()));
+    env.into_iter().chain(proxy)
+}
+
+fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
+    use nerve_node::command::{BackendKind, CommandLine};
+
+    let command = match &spec.command {
+        CommandLine::Text(text) => text.clone(),
+        CommandLine::Argv(argv) => shell_words::join(argv),
+    };
+    let mut metadata = std::collections::BTreeMap::from([("command".to_string(), command)]);
+    if let Some(cwd) = &spec.cwd {
+        metadata.insert("cwd".to_string(), cwd.display().to_string());
+    }
+    if let Some(id) = &spec.agent_session {
+        metadata.insert("agent_session".to_string(), id.clone());
+    }
+    metadata.extend(known_of(spec));
+    NodeInfo {
+        id: name.to_string(),
+        kind: spec.backend.to_string(),
+        state: StateName::Created,
+        persistent: spec.backend != BackendKind::Bash,
+        metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
+    }
+}

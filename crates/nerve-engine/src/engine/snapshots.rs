@@ -1,0 +1,223 @@
+//! LIST_SNAPSHOTS, TAKE_SNAPSHOT and RESTORE_SNAPSHOT: snapshots of recorded sessions on this machine.
+
+use std::path::{Path, PathBuf};
+
+use nerve_api::reply::{SnapshotList, SnapshotRestored, SnapshotTaken};
+use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
+use nerve_host::registry::entry;
+use nerve_record::files::{DEFAULT_LIMIT, FileStore};
+
+use super::Engine;
+use super::context::RequestContext;
+use super::specs::node_ref;
+use crate::data_dirs::DataDirs;
+use crate::snapshots::{
+    SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots, restore_snapshot,
+    take_snapshot,
+};
+use nerve_node::command::{EventKind, NodeRef};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::factory::with_session;
+
+/// Maximum number of requests that work on recordings and files at the same time. Further ones wait.
+pub(super) const MAX_FILE_JOBS: usize = 4;
+
+/// Default maximum number of listed snapshots.
+const DEFAULT_LAST: usize = 1000;
+
+/// The recorded session that a request names.
+pub(super) enum RecordedSession {
+    Node(NodeRef),
+    /// An id, a prefix or a path.
+    Named(String),
+}
+
+impl RecordedSession {
+    /// Reads the parameters `node_id`, `session_id` and `recording`.
+    ///
+    /// # Errors
+    /// InvalidRequest: both a node and a recording, or a relative path.
+    pub(super) fn parse(
+        node: Option<String>,
+        session: Option<String>,
+        recording: Option<String>,
+    ) -> Result<Option<RecordedSession>, EngineError> {
+        match (node, recording) {
+            (Some(_), Some(_)) => {
+                let message = "node_id and recording: only one of them can be given";
+                Err(EngineError::new(ErrorKind::InvalidRequest, message))
+            }
+            (Some(node), None) => Ok(Some(RecordedSession::Node(node_ref(node, session)))),
+            (None, Some(name)) => {
+                let path = Path::new(&name);
+                let is_path = name.contains('/') || path.extension().is_some();
+                if is_path {
+                    absolute_path("recording", &name)?;
+                }
+                Ok(Some(RecordedSession::Named(name)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl Engine {
+    /// Lists the snapshots of a recorded session.
+    ///
+    /// # Errors
+    /// NotFound (no node, no recording), InvalidRequest, Process.
+    pub async fn list_snapshots(
+        &self,
+        request: ListSnapshots,
+        _: RequestContext,
+    ) -> Result<SnapshotList, EngineError> {
+        let ListSnapshots { node_id, session_id, recording, dir, last } = request;
+        let query = self.snapshot_query(RecordedSession::parse(node_id, session_id, recording)?, dir)?;
+        let mut snapshots = self.file_job(move |dirs| list_snapshots(&query, dirs)).await?;
+        let excess = snapshots.len().saturating_sub(last.unwrap_or(DEFAULT_LAST));
+        snapshots.drain(..excess);
+        Ok(SnapshotList { snapshots })
+    }
+
+    /// Takes a snapshot of a running recorded session. It is completed even if the future is dropped.
+    ///
+    /// # Errors
+    /// NotFound (no node, no running session), InvalidRequest, AlreadyExists, Timeout, Process.
+    pub async fn take_snapshot(
+        &self,
+        request: TakeSnapshot,
+        context: RequestContext,
+    ) -> Result<SnapshotTaken, EngineError> {
+        let TakeSnapshot { node_id, session_id, recording, label, id, dir, limit, no_files, timeout } =
+            request;
+        let Some(wanted) = RecordedSession::parse(node_id, session_id, recording)? else {
+            let message = "node_id or recording is required";
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        };
+        let options = SnapshotOptions {
+            label,
+            id,
+            dir: dir.map(|dir| absolute_path("dir", &dir)).transpose()?,
+            limit: limit.unwrap_or(DEFAULT_LIMIT),
+            no_files,
+            timeout: timeout.map_or(SnapshotOptions::default().timeout, |timeout| timeout.duration()),
+        };
+        let label = options.label.clone();
+        let outcome = self.snapshot_of(wanted, options).await?;
+        outcome.note_error.iter().for_each(|warning| context.warnings.add(warning.clone()));
+        outcome.into_reply(label)
+    }
+
+    /// Restores the files of a snapshot. They are complete even if the future is dropped.
+    ///
+    /// # Errors
+    /// NotFound (no node, no recording, no snapshot), InvalidRequest, Process.
+    pub async fn restore_snapshot(
+        &self,
+        request: RestoreSnapshot,
+        _: RequestContext,
+    ) -> Result<SnapshotRestored, EngineError> {
+        let RestoreSnapshot { id, to, node_id, session_id, recording, dir } = request;
+        let to = absolute_path("to", &to)?;
+        let query = self.snapshot_query(RecordedSession::parse(node_id, session_id, recording)?, dir)?;
+        self.file_job(move |dirs| restore_snapshot(&query, id, &to, dirs)).await
+    }
+
+    /// Takes a snapshot and publishes its event.
+    pub(super) async fn snapshot_of(
+        &self,
+        wanted: RecordedSession,
+        options: SnapshotOptions,
+    ) -> Result<SnapshotOutcome, EngineError> {
+        let (node, host) = match &wanted {
+            RecordedSession::Node(at) => (Some(with_session(at)), Some(self.host_of(at)?)),
+            RecordedSession::Named(_) => (None, None),
+        };
+        let engine = self.clone();
+        self.file_job(move |dirs| {
+            let target = match (wanted, host) {
+                (RecordedSession::Node(at), host) => {
+                    let entry = host.and_then(|id| entry(&dirs.hosts, &id)).filter(|entry| entry.is_alive());
+                    SnapshotTarget::of_host(&entry.ok_or_else(|| not_recorded(&at))?)
+                }
+                (RecordedSession::Named(name), _) => SnapshotTarget::find(&dirs.hosts, &name)?,
+            };
+            let outcome = take_snapshot(target, &options, &FileStore::new(&dirs.snapshots), None)?;
+            let event = EventKind::SnapshotTaken {
+                id: outcome.key.id(),
+                session: outcome.key.session().to_string(),
+                anchor: outcome.confirmed.anchor,
+                label: options.label.clone(),
+                has_files: matches!(outcome.files, Ok(Some(_))),
+            };
+            engine.inner.events.publish(node.as_ref(), event);
+            Ok(outcome)
+        })
+        .await
+    }
+
+    /// Runs `work`, which reads and writes files, on a thread for blocking work. It ends even if the future is dropped.
+    pub(super) async fn file_job<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&DataDirs) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let internal = |error: String| EngineError::new(ErrorKind::Internal, error);
+        let Some(dirs) = self.inner.data_dirs.clone() else {
+            let message = "this engine keeps no recordings";
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("send the request to a server: nerve server start"));
+        };
+        let jobs = self.inner.file_jobs.clone();
+        let work = self.inner.creating.spawn(async move {
+            let _permit = jobs.acquire_owned().await.map_err(|error| internal(error.to_string()))?;
+            let done = tokio::task::spawn_blocking(move || work(&dirs)).await;
+            done.unwrap_or_else(|error| Err(internal(error.to_string())))
+        });
+        work.await.unwrap_or_else(|error| Err(internal(error.to_string())))
+    }
+
+    /// Returns the recording of a node, or the id of its session if it is not recorded.
+    pub(super) fn recording_of(&self, at: &NodeRef) -> Result<String, EngineError> {
+        let metadata = self.node(at)?.info().metadata;
+        let of_host = || {
+            let dirs = self.inner.data_dirs.as_ref()?;
+            Some(entry(&dirs.hosts, metadata.get("host")?)?.session_id)
+        };
+        metadata.get("recording").cloned().or_else(of_host).ok_or_else(|| not_recorded(at))
+    }
+
+    fn host_of(&self, at: &NodeRef) -> Result<String, EngineError> {
+        let metadata = self.node(at)?.info().metadata;
+        metadata.get("host").cloned().ok_or_else(|| not_recorded(at))
+    }
+
+    fn snapshot_query(
+        &self,
+        wanted: Option<RecordedSession>,
+        dir: Option<String>,
+    ) -> Result<SnapshotQuery, EngineError> {
+        let session = match wanted {
+            None => None,
+            Some(RecordedSession::Node(at)) => Some(self.recording_of(&at)?),
+            Some(RecordedSession::Named(name)) => Some(name),
+        };
+        let dir = dir.map(|dir| absolute_path("dir", &dir)).transpose()?;
+        Ok(SnapshotQuery { session, dir, ..SnapshotQuery::default() })
+    }
+}
+
+/// Checks the path of a parameter: the server's current directory means nothing to its clients.
+pub(super) fn absolute_path(parameter: &str, path: &str) -> Result<PathBuf, EngineError> {
+    if Path::new(path).is_absolute() && !path.contains('\0') {
+        return Ok(PathBuf::from(path));
+    }
+    let shown: String = path.chars().take(80).collect();
+    let message = format!("params.{parameter}: {shown:?} is not an absolute path");
+    Err(EngineError::new(ErrorKind::InvalidRequest, message))
+}
+
+fn not_recorded(at: &NodeRef) -> EngineError {
+    let message = format!("node '{}' has no recording and no host", at.node);
+    EngineError::new(ErrorKind::InvalidRequest, message)
+        .hint("snapshots need a recorded terminal: a node of kind 'pty' on a server, or 'nerve record'")
+}

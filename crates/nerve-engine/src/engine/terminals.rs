@@ -1,0 +1,162 @@
+//! Requests to the terminals of nodes: type, write, read, resize, interrupt, wait, explain, answer a dialog.
+
+use std::sync::Arc;
+
+use nerve_api::reply::{
+    AnswerReply, CommandTyped, Done, Interrupted, NodeExplanation, NodeText, ReachedState, Turn, Written,
+};
+use nerve_api::request::{
+    AnswerNode, ClearBuffer, ExplainNode, GetBuffer, ResizeNode, RunCommand, Seconds, SendInterrupt,
+    WaitNode, WriteData,
+};
+
+use super::Engine;
+use super::context::RequestContext;
+use super::specs::{self, node_ref};
+use super::turns::take_warnings;
+use nerve_graph::executable::Executable;
+use nerve_node::command::NodeRef;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::telemetry::{begin_run_command, end_with};
+
+impl Engine {
+    /// Types a command and does not wait for its end.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal), NodeStopped, Blocked.
+    pub async fn run_command(
+        &self,
+        request: RunCommand,
+        context: RequestContext,
+    ) -> Result<CommandTyped, EngineError> {
+        let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
+        let node = node_ref(request.node_id, request.session_id);
+        let span = begin_run_command(trace.map(Arc::new).as_ref(), &node);
+        let typed = match self.node(&node) {
+            Ok(node) => node.run_command(request.command).await,
+            Err(error) => Err(error),
+        };
+        end_with(span, &typed);
+        typed.map(|()| CommandTyped { executed: true })
+    }
+
+    /// Interrupts the current work of a node in the way its profile prescribes.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (a graph), NodeStopped.
+    pub async fn send_interrupt(
+        &self,
+        request: SendInterrupt,
+        _: RequestContext,
+    ) -> Result<Interrupted, EngineError> {
+        let at = node_ref(request.node_id, request.session_id);
+        match self.executable(&at)? {
+            Executable::Graph(_) => {
+                let message = format!("'{}' is a graph: its runs are cancelled, not interrupted", at.node);
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("`graph cancel` does that"))
+            }
+            executable => {
+                if let Some(node) = executable.node() {
+                    node.interrupt().await?;
+                }
+                Ok(Interrupted { interrupted: true })
+            }
+        }
+    }
+
+    /// Writes data to a terminal as it is.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal), NodeStopped.
+    pub async fn write_data(&self, request: WriteData, _: RequestContext) -> Result<Written, EngineError> {
+        let node = node_ref(request.node_id, request.session_id);
+        let written = self.write_bytes(&node, request.data.into_bytes()).await?;
+        Ok(Written { written: written as u64 })
+    }
+
+    /// Writes bytes, which need not be UTF-8, to a terminal. Returns how many were written.
+    ///
+    /// # Errors
+    /// See [`Engine::write_data`].
+    pub async fn write_bytes(&self, node: &NodeRef, bytes: Vec<u8>) -> Result<usize, EngineError> {
+        self.node(node)?.write(bytes).await
+    }
+
+    /// Resizes a terminal.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal, impossible size), NodeStopped.
+    pub async fn resize_node(&self, request: ResizeNode, _: RequestContext) -> Result<Done, EngineError> {
+        let size = specs::size(request.cols, request.rows)?;
+        self.node(&node_ref(request.node_id, request.session_id))?.resize(size).await?;
+        Ok(Done {})
+    }
+
+    /// Returns the text of a node: all of it, or the last lines, scrollback included.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no text).
+    pub async fn get_buffer(&self, request: GetBuffer, _: RequestContext) -> Result<NodeText, EngineError> {
+        let at = node_ref(request.node_id, request.session_id);
+        Ok(NodeText { buffer: self.node(&at)?.read(request.lines).await? })
+    }
+
+    /// Clears the text of a node. The screen stays.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no text).
+    pub async fn clear_buffer(&self, request: ClearBuffer, _: RequestContext) -> Result<Done, EngineError> {
+        let at = node_ref(request.node_id, request.session_id);
+        if self.node(&at)?.reset().await? {
+            self.inner.programs.forget(at);
+        }
+        Ok(Done {})
+    }
+
+    /// Explains the state of a node: the evidence, the screen and the choices of a dialog.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal).
+    pub async fn explain_node(
+        &self,
+        request: ExplainNode,
+        _: RequestContext,
+    ) -> Result<NodeExplanation, EngineError> {
+        self.node(&node_ref(request.node_id, request.session_id))?.explain().await
+    }
+
+    /// Waits until a node is in one of the states. Returns at once if it is.
+    ///
+    /// # Errors
+    /// NotFound, Timeout, NodeStopped.
+    pub async fn wait_node(&self, request: WaitNode, _: RequestContext) -> Result<ReachedState, EngineError> {
+        let until = request.until.0;
+        let timeout = request.timeout.map(Seconds::duration);
+        let state = match self.executable(&node_ref(request.node_id, request.session_id))? {
+            Executable::Node(node) => node.wait(&until, timeout).await?,
+            other => other.info().state,
+        };
+        Ok(ReachedState { state })
+    }
+
+    /// Answers the dialog of a blocked node. With `wait`, returns the turn that the dialog had interrupted, if there is one.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no dialog, no such choice), Timeout, Blocked (another dialog).
+    pub async fn answer_node(
+        &self,
+        request: AnswerNode,
+        context: RequestContext,
+    ) -> Result<AnswerReply, EngineError> {
+        let choice = specs::choice(request.choice, request.cancel)?;
+        let timeout = request.timeout.map(Seconds::duration);
+        let node = self.node(&node_ref(request.node_id, request.session_id))?;
+        Ok(match node.answer(choice, request.wait, timeout).await? {
+            Some(mut response) => {
+                take_warnings(&mut response, &context.warnings);
+                AnswerReply::Turn(Box::new(Turn::from(response)))
+            }
+            None => AnswerReply::Done(Done {}),
+        })
+    }
+}

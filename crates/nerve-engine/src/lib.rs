@@ -1,0 +1,14 @@
+//! The engine: one method per request, and events. Servers, the CLI and tests all use it.
+
+pub mod branches;
+pub mod compat;
+pub mod conversation;
+pub mod data_dirs;
+pub mod recordings;
+pub mod results;
+pub mod snapshots;
+pub mod webhook;
+
+mod engine;
+
+pub use self::engine::*;

@@ -1,0 +1,293 @@
+//! The results of a server: those in progress, and the files of all.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nerve_api::reply::WebhookStatus;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken as Closing;
+use tokio_util::task::TaskTracker;
+
+use super::record::{ResultRecord, ResultStatus};
+use super::store::{ResultStore, new_id};
+use nerve_host::clock::Clock;
+use nerve_node::cancellation::CancellationToken;
+use nerve_node::command::NodeRef;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Maximum number of concurrent executions, including those whose webhook is still being delivered.
+const MAX_ACTIVE: usize = 256;
+/// Maximum number of ended results kept in memory if they are in no file.
+const MAX_REMEMBERED: usize = 64;
+/// Maximum number of characters of a prompt that are stored.
+const MAX_PROMPT_CHARS: usize = 200;
+
+/// The results of a server.
+#[derive(Debug)]
+pub(crate) struct Results {
+    store: Option<ResultStore>,
+    clock: Clock,
+    slots: Arc<Semaphore>,
+    state: Mutex<State>,
+    /// Cancelled when the server shuts down.
+    pub(crate) closing: Closing,
+    pub(crate) tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: BTreeMap<String, Arc<ActiveResult>>,
+    /// Ended results that are in no file.
+    ended: VecDeque<Arc<ResultRecord>>,
+    /// Locks that make executions on one node run one after the other.
+    node_locks: HashMap<NodeRef, Weak<tokio::sync::Mutex<()>>>,
+}
+
+/// A result in progress: its turn has not ended, or its webhook was not delivered yet.
+#[derive(Debug)]
+pub(crate) struct ActiveResult {
+    pub(crate) record: watch::Sender<Arc<ResultRecord>>,
+    pub(crate) cancellation: CancellationToken,
+    /// Held while the file is written. The writing task owns the guard, because it continues if its caller gives up.
+    writing: Arc<tokio::sync::Mutex<()>>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl ActiveResult {
+    pub(crate) fn current(&self) -> Arc<ResultRecord> {
+        Arc::clone(&self.record.borrow())
+    }
+
+    /// Replaces the record and notifies its watchers.
+    pub(crate) fn set(&self, record: Arc<ResultRecord>) {
+        self.record.send_replace(record);
+    }
+
+    /// Modifies the record and notifies its watchers.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut ResultRecord)) {
+        self.record.send_modify(|record| change(Arc::make_mut(record)));
+    }
+}
+
+impl Results {
+    /// Opens the results below `folder`, which has a folder for each server. Without `folder`, results are in memory only. Results
+    /// that a previous server left unfinished are marked as lost.
+    pub(crate) fn open(folder: Option<PathBuf>, server: &str, clock: Clock) -> Results {
+        let store = folder.map(|folder| ResultStore::new(folder.join(server)));
+        if let Some(store) = &store {
+            for id in store.unfinished() {
+                end_unfinished(store, &id, clock.now().seconds());
+            }
+            store.prune(clock.now().0 / 1_000_000);
+        }
+        Results {
+            store,
+            clock,
+            slots: Arc::new(Semaphore::new(MAX_ACTIVE)),
+            state: Mutex::default(),
+            closing: Closing::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Returns the time in seconds since the Unix epoch.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.clock.now().seconds()
+    }
+
+    /// Registers an execution.
+    ///
+    /// # Errors
+    /// Busy: too many are in progress. NodeStopped: the server is shutting down. Internal: the result cannot be written.
+    pub(crate) async fn accept(
+        &self,
+        node: &NodeRef,
+        prompt: &str,
+        webhook: Option<WebhookStatus>,
+    ) -> Result<Arc<ActiveResult>, EngineError> {
+        if self.closing.is_cancelled() {
+            return Err(EngineError::new(ErrorKind::NodeStopped, "the server is shutting down"));
+        }
+        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            let message = format!("{MAX_ACTIVE} executions are in progress");
+            EngineError::new(ErrorKind::Busy, message).hint("try again when some have ended")
+        })?;
+        let record = Arc::new(ResultRecord {
+            result_id: new_id(self.clock.now().0 / 1_000_000),
+            node_id: node.node.clone(),
+            session_id: node.session.clone().unwrap_or_else(|| nerve_graph::session::DEFAULT.to_string()),
+            prompt: prompt.chars().take(MAX_PROMPT_CHARS).collect(),
+            created_at: self.seconds(),
+            status: ResultStatus::Queued,
+            webhook,
+            ..ResultRecord::default()
+        });
+        if let Some(store) = self.store.clone() {
+            let written = Arc::clone(&record);
+            blocking(move || store.open(&written)).await?.map_err(|error| {
+                let message = format!("the execution was not started: cannot write its result: {error}");
+                EngineError::new(ErrorKind::Internal, message)
+            })?;
+        }
+        let live = Arc::new(ActiveResult {
+            record: watch::Sender::new(Arc::clone(&record)),
+            cancellation: CancellationToken::new(),
+            writing: Arc::default(),
+            _slot: slot,
+        });
+        self.lock().live.insert(record.result_id.clone(), Arc::clone(&live));
+        Ok(live)
+    }
+
+    /// Returns the lock that an execution holds while it runs on the node. Waiters get it in the order of their arrival.
+    pub(crate) fn node_lock(&self, node: &NodeRef) -> Arc<tokio::sync::Mutex<()>> {
+        let mut state = self.lock();
+        if let Some(node_lock) = state.node_locks.get(node).and_then(Weak::upgrade) {
+            return node_lock;
+        }
+        state.node_locks.retain(|_, node_lock| node_lock.strong_count() > 0);
+        let node_lock = Arc::default();
+        state.node_locks.insert(node.clone(), Arc::downgrade(&node_lock));
+        node_lock
+    }
+
+    /// Writes the record after earlier writes. An error says what failed.
+    pub(crate) async fn save(&self, live: &ActiveResult, record: Arc<ResultRecord>) -> Result<(), String> {
+        let Some(store) = self.store.clone() else { return Ok(()) };
+        let id = record.result_id.clone();
+        let alone = Arc::clone(&live.writing).lock_owned().await;
+        let write = move || {
+            let saved = store.save(&record);
+            drop(alone);
+            saved
+        };
+        let saved = blocking(write).await.map_err(|error| error.to_string());
+        saved.and_then(|saved| {
+            saved.map_err(|error| format!("cannot write the file of result '{id}': {error}"))
+        })
+    }
+
+    /// Ends the progress of a result. `saved`: its file is complete.
+    pub(crate) async fn close(&self, live: &ActiveResult, saved: bool) {
+        let record = live.current();
+        if let Some(store) = self.store.clone().filter(|_| saved) {
+            let (id, now) = (record.result_id.clone(), self.clock.now().0 / 1_000_000);
+            let closed = blocking(move || {
+                store.close(&id);
+                store.prune(now);
+            });
+            // A mark that is left over is removed by the next server.
+            let _ = closed.await;
+        }
+        let is_stored = saved && self.store.is_some();
+        let mut state = self.lock();
+        state.live.remove(&record.result_id);
+        if !is_stored {
+            state.ended.push_back(record);
+            let surplus = state.ended.len().saturating_sub(MAX_REMEMBERED);
+            state.ended.drain(..surplus);
+        }
+    }
+
+    /// Returns a result in progress.
+    pub(crate) fn live(&self, id: &str) -> Option<Arc<ActiveResult>> {
+        self.lock().live.get(id).cloned()
+    }
+
+    /// Returns the current record of a result.
+    ///
+    /// # Errors
+    /// NotFound; Internal: the file cannot be read.
+    pub(crate) async fn get(&self, id: &str) -> Result<Arc<ResultRecord>, EngineError> {
+        let known = {
+            let state = self.lock();
+            let live = state.live.get(id).map(|live| live.current());
+            live.or_else(|| state.ended.iter().find(|record| record.result_id == id).cloned())
+        };
+        if let Some(record) = known {
+            return Ok(record);
+        }
+        let unknown = || {
+            let shown: String = id.chars().take(64).collect();
+            EngineError::new(ErrorKind::NotFound, format!("no result '{shown}'"))
+                .hint("`nerve result --list` lists the results; they are kept for a week")
+        };
+        let Some(store) = self.store.clone() else { return Err(unknown()) };
+        let result_id = id.to_string();
+        let found = blocking(move || store.get(&result_id)).await?;
+        let found = found.map_err(|error| {
+            EngineError::new(ErrorKind::Internal, format!("cannot read the file of result '{id}': {error}"))
+        })?;
+        found.map(Arc::new).ok_or_else(unknown)
+    }
+
+    /// Returns at most `most` results that match `fits`, newest first, without their responses.
+    pub(crate) async fn list(
+        &self,
+        most: usize,
+        fits: impl Fn(&ResultRecord) -> bool + Send + 'static,
+    ) -> Result<Vec<ResultRecord>, EngineError> {
+        let mut known: BTreeMap<String, Arc<ResultRecord>> = {
+            let state = self.lock();
+            let live = state.live.iter().map(|(id, live)| (id.clone(), live.current()));
+            live.chain(state.ended.iter().map(|record| (record.result_id.clone(), Arc::clone(record))))
+                .collect()
+        };
+        let store = self.store.clone();
+        blocking(move || {
+            let mut ids: Vec<String> = store.iter().flat_map(ResultStore::ids).collect();
+            ids.extend(known.keys().cloned());
+            ids.sort_unstable_by(|one, other| other.cmp(one));
+            ids.dedup();
+            let read = |id: String| match known.remove(&id) {
+                Some(record) => Some(Arc::unwrap_or_clone(record)),
+                // Unreadable files are reported when they are requested by id.
+                None => store.as_ref()?.get(&id).ok().flatten(),
+            };
+            ids.into_iter()
+                .filter_map(read)
+                .filter(|record| fits(record))
+                .map(ResultRecord::summary)
+                .take(most)
+                .collect()
+        })
+        .await
+    }
+
+    /// Shuts down. Returns when all results in progress are recorded as lost.
+    pub(crate) async fn shut_down(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a result that a previous server left unfinished.
+fn end_unfinished(store: &ResultStore, id: &str, now: f64) {
+    let ended = match store.get(id) {
+        Ok(Some(mut record)) => {
+            if !record.status.is_end() {
+                record.lose(now, "the server ended");
+            }
+            record.give_up_webhook("the server ended before it was delivered");
+            store.save(&record)
+        }
+        // The previous server ended before it wrote the file.
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(()) => store.close(id),
+        Err(error) => tracing::warn!(result = id, %error, "cannot end a result of the previous server"),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
+}

@@ -1,0 +1,193 @@
+//! The files of results: `<folder>/<id>.json`, and an empty `<id>.open` next to each result in progress. All functions block.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::record::ResultRecord;
+use nerve_types::files::{private_folder, replace};
+
+/// Maximum number of results kept; the newest are kept.
+pub(super) const MAX_RESULTS: usize = 1000;
+/// Retention time of a result.
+pub(super) const MAX_AGE: Duration = Duration::from_secs(7 * 86_400);
+/// Maximum size of a file in bytes.
+const MAX_FILE: u64 = 64 << 20;
+/// Number of hexadecimal digits of an id that hold its creation time in milliseconds.
+const TIME_DIGITS: usize = 11;
+
+/// Creates an id. Ids sort by time.
+pub(super) fn new_id(ms: u64) -> String {
+    let random = uuid::Uuid::new_v4().as_u128() as u32;
+    format!("{ms:0TIME_DIGITS$x}{random:08x}")
+}
+
+/// Returns the creation time of an id in milliseconds since the Unix epoch, or `None` if it is not a valid id.
+fn creation_time(id: &str) -> Option<u64> {
+    let is_id =
+        id.len() == TIME_DIGITS + 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    u64::from_str_radix(id.get(..TIME_DIGITS).filter(|_| is_id)?, 16).ok()
+}
+
+/// The result files of one server.
+#[derive(Debug, Clone)]
+pub(super) struct ResultStore {
+    folder: PathBuf,
+}
+
+impl ResultStore {
+    pub(super) fn new(folder: PathBuf) -> ResultStore {
+        ResultStore { folder }
+    }
+
+    /// Writes a new result and marks it as in progress.
+    pub(super) fn open(&self, record: &ResultRecord) -> io::Result<()> {
+        private_folder(&self.folder)?;
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.mark(&record.result_id))?;
+        self.save(record).inspect_err(|_| self.close(&record.result_id))
+    }
+
+    pub(super) fn save(&self, record: &ResultRecord) -> io::Result<()> {
+        replace(&self.file(&record.result_id), &serde_json::to_vec_pretty(record)?)
+    }
+
+    /// Removes the mark of a result in progress.
+    pub(super) fn close(&self, id: &str) {
+        // A mark that is left over is removed by the next server.
+        let _ = fs::remove_file(self.mark(id));
+    }
+
+    /// Reads a result; `None` if there is none of that id.
+    pub(super) fn get(&self, id: &str) -> io::Result<Option<ResultRecord>> {
+        if creation_time(id).is_none() {
+            return Ok(None);
+        }
+        let file = match File::open(self.file(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE).read_to_end(&mut bytes)?;
+        Ok(Some(serde_json::from_slice(&bytes)?))
+    }
+
+    /// Returns the ids of all results, newest first.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.with_extension("json")
+    }
+
+    /// Returns the results that a previous server left in progress.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        self.with_extension("open")
+    }
+
+    /// Removes results that are too old or too many, except those in progress.
+    pub(super) fn prune(&self, now_ms: u64) {
+        let oldest = now_ms.saturating_sub(u64::try_from(MAX_AGE.as_millis()).unwrap_or(u64::MAX));
+        for (at, id) in self.ids().into_iter().enumerate() {
+            let old = creation_time(&id).is_some_and(|made| made < oldest);
+            if (old || at >= MAX_RESULTS) && !self.mark(&id).exists() {
+                // On failure it is tried again next time.
+                let _ = fs::remove_file(self.file(&id));
+            }
+        }
+    }
+
+    fn with_extension(&self, extension: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let id = |path: PathBuf| {
+            let ours = path.extension().is_some_and(|found| found == extension);
+            path.file_stem()?.to_str().filter(|id| ours && creation_time(id).is_some()).map(str::to_string)
+        };
+        let mut ids: Vec<String> = entries.flatten().filter_map(|entry| id(entry.path())).collect();
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        ids
+    }
+
+    fn file(&self, id: &str) -> PathBuf {
+        Path::new(&self.folder).join(format!("{id}.json"))
+    }
+
+    fn mark(&self, id: &str) -> PathBuf {
+        Path::new(&self.folder).join(format!("{id}.open"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn record(id: String) -> ResultRecord {
+        ResultRecord { result_id: id, ..ResultRecord::default() }
+    }
+
+    #[test]
+    fn ids_sort_by_time_and_reject_other_names() {
+        let (one, two) = (new_id(1_800_000_000_000), new_id(1_800_000_000_001));
+        assert!(one < two && creation_time(&one) == Some(1_800_000_000_000), "{one}");
+        for no in [
+            "",
+            "../x",
+            "..",
+            &one[1..],
+            &one.to_uppercase().replace(char::is_numeric, "A"),
+            "é23456789012345678",
+        ] {
+            assert_eq!(creation_time(no), None, "{no}");
+        }
+    }
+
+    #[test]
+    fn stored_results_are_private_and_pruned() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ResultStore::new(folder.path().join("a/b"));
+        assert!(store.ids().is_empty() && store.get(&new_id(1)).unwrap().is_none());
+        let now = 1_800_000_000_000;
+        let old = now - u64::try_from(MAX_AGE.as_millis()).unwrap() - 1;
+        let (kept, gone, open) = (new_id(now), new_id(old), new_id(old));
+        for id in [&kept, &gone, &open] {
+            store.open(&record(id.clone())).unwrap();
+        }
+        assert_eq!(store.unfinished().len(), 3);
+        let mode = store.file(&kept).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        store.close(&kept);
+        store.close(&gone);
+        store.prune(now);
+        assert_eq!(store.get(&kept).unwrap(), Some(record(kept.clone())));
+        assert_eq!(store.get(&gone).unwrap(), None);
+        assert_eq!(store.unfinished(), std::slice::from_ref(&open));
+        assert_eq!(store.ids(), [kept, open]);
+    }
+
+    #[test]
+    fn a_thousand_results_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ResultStore::new(folder.path().to_path_buf());
+        let ids: Vec<String> = (0..MAX_RESULTS as u64 + 3).map(new_id).collect();
+        for id in &ids {
+            std::fs::write(store.file(id), "{}").unwrap();
+        }
+        store.prune(5000);
+        assert_eq!(store.ids().len(), MAX_RESULTS);
+        assert!(!store.file(&ids[2]).exists() && store.file(&ids[3]).exists());
+    }
+
+    #[test]
+    fn damaged_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ResultStore::new(folder.path().to_path_buf());
+        let id = new_id(1);
+        std::fs::write(store.file(&id), "{").unwrap();
+        assert!(store.get(&id).is_err());
+    }
+}

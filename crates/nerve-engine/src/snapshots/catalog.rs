@@ -1,0 +1,178 @@
+//! Lists and restores snapshots. They are found in the list next to the recording and by the names of their stored
+//! files.
+
+use std::path::{Path, PathBuf};
+
+use nerve_api::reply::{SnapshotInfo, SnapshotRestored};
+use nerve_record::files::{self, FileStore, SnapshotKey};
+use nerve_record::meta::Meta;
+use nerve_record::snapshots::FilesRef;
+use nerve_record::store::{self, Store, StoreError};
+
+use super::enclosing::EnclosingSession;
+use super::{files_error, files_reply, read_lines};
+use crate::data_dirs::DataDirs;
+use crate::recordings::store_error_kind;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Selects snapshots.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotQuery {
+    /// Session, its recording (a path, an id or a unique prefix). Default: the enclosing session, else all snapshots
+    /// with files.
+    pub session: Option<String>,
+    /// Git work tree to search. Default: where the snapshot was taken.
+    pub dir: Option<PathBuf>,
+    /// Directory of the caller. Its git work tree is searched if `dir` is not set. Default: the recorded directory.
+    pub current_dir: Option<PathBuf>,
+    /// The session that encloses the caller.
+    pub enclosing: EnclosingSession,
+}
+
+/// A known snapshot.
+struct SnapshotEntry {
+    session: String,
+    id: u64,
+    /// Nanoseconds since the Unix epoch, byte offset and label; `None` if the recording was not found.
+    mark: Option<(u64, u64, Option<String>)>,
+    files: Option<FilesRef>,
+}
+
+/// Restores the files of a snapshot to a directory that is empty or does not exist. Blocks.
+///
+/// # Errors
+/// NotFound (no snapshot, no files), InvalidRequest (ambiguous, directory not empty), Process.
+pub fn restore_snapshot(
+    query: &SnapshotQuery,
+    id: u64,
+    to: &Path,
+    dirs: &DataDirs,
+) -> Result<SnapshotRestored, EngineError> {
+    let store = FileStore::new(&dirs.snapshots);
+    let entries = load_entries(query, &store, dirs)?;
+    let found: Vec<&SnapshotEntry> = entries.iter().filter(|entry| entry.id == id).collect();
+    let (session, files) = match found[..] {
+        [] => {
+            let message = format!("no snapshot {id}{}", query.of_session());
+            return Err(EngineError::new(ErrorKind::NotFound, message).hint("list them: nerve snapshot list"));
+        }
+        [SnapshotEntry { session, files: Some(files), .. }] => (session, files),
+        [_] => {
+            let message = format!("snapshot {id} has no stored files");
+            return Err(EngineError::new(ErrorKind::NotFound, message));
+        }
+        _ => {
+            let sessions: Vec<&str> = found.iter().map(|entry| &*entry.session).collect();
+            let message = format!("snapshot {id} is ambiguous: sessions {}", sessions.join(", "));
+            return Err(
+                EngineError::new(ErrorKind::InvalidRequest, message).hint("select one with --session")
+            );
+        }
+    };
+    let (provider, key) = files::provider_of(files, &store).map_err(|error| files_error(error, ""))?;
+    let left_out = provider.restore(&key, to).map_err(|error| files_error(error, ""))?;
+    let (session, to) = (session.clone(), to.display().to_string());
+    Ok(SnapshotRestored { id, session, to, files: files_reply(files), left_out })
+}
+
+/// Lists the snapshots of the selected session: first those listed next to its recording, then those known only from
+/// their files. Without a session, lists all snapshots with files. Blocks.
+///
+/// # Errors
+/// NotFound (no recording), InvalidRequest (ambiguous or no id), Process.
+pub fn list_snapshots(query: &SnapshotQuery, dirs: &DataDirs) -> Result<Vec<SnapshotInfo>, EngineError> {
+    let entries = load_entries(query, &FileStore::new(&dirs.snapshots), dirs)?;
+    Ok(entries.into_iter().map(SnapshotInfo::from).collect())
+}
+
+impl From<SnapshotEntry> for SnapshotInfo {
+    fn from(entry: SnapshotEntry) -> SnapshotInfo {
+        let SnapshotEntry { session, id, mark, files } = entry;
+        let (ts_ns, anchor_byte, label) =
+            mark.map_or((None, None, None), |(ts_ns, anchor, label)| (Some(ts_ns), Some(anchor), label));
+        SnapshotInfo { id, session, ts_ns, anchor_byte, label, files: files.as_ref().map(files_reply) }
+    }
+}
+
+impl SnapshotQuery {
+    /// Returns ` of session "ID"`, or nothing.
+    pub fn of_session(&self) -> String {
+        let session = self.session.clone().or_else(|| self.enclosing.id());
+        session.map(|session| format!(" of session {session:?}")).unwrap_or_default()
+    }
+}
+
+fn load_entries(
+    query: &SnapshotQuery,
+    store: &FileStore,
+    dirs: &DataDirs,
+) -> Result<Vec<SnapshotEntry>, EngineError> {
+    let recording = find_recording(query, &dirs.recordings)?;
+    let enclosing = query.enclosing.id();
+    let session = match &recording {
+        Some(path) => store::id_of(path).map(str::to_string).or_else(|| enclosing.clone()),
+        None => query.session.clone().or_else(|| enclosing.clone()),
+    };
+    let recorded_dir = || Meta::load(recording.as_deref()?).ok()??.cwd.filter(|dir| dir.is_dir());
+    let dir = query.dir.clone().or_else(|| query.current_dir.clone()).or_else(recorded_dir);
+    // The root directory is usually no work tree: only copies are listed then.
+    let dir = dir.unwrap_or_else(|| PathBuf::from("/"));
+    let mut entries = match &recording {
+        Some(path) => read_entries(path, session.as_deref().unwrap_or_default(), query.dir.as_deref())?,
+        None => Vec::new(),
+    };
+    // Files are stored under the session id; the recording's file may have another name.
+    let mut names = vec![session.clone()];
+    if recording.is_some() && query.session.is_none() {
+        names.push(enclosing);
+    }
+    for (key, files) in files::list_snapshots(&dir, store).map_err(|error| files_error(error, ""))? {
+        let is_selected = session.is_none() || names.iter().flatten().any(|name| name == key.session());
+        let existing = entries.iter_mut().find(|entry| entry.id == key.id() && session.is_some());
+        match existing {
+            Some(existing) if is_selected => existing.files = existing.files.take().or(Some(files)),
+            None if is_selected => entries.push(entry_from_files(&key, files)),
+            _ => {}
+        }
+    }
+    Ok(entries)
+}
+
+fn entry_from_files(key: &SnapshotKey, files: FilesRef) -> SnapshotEntry {
+    SnapshotEntry { session: key.session().to_string(), id: key.id(), mark: None, files: Some(files) }
+}
+
+fn read_entries(
+    recording: &Path,
+    session: &str,
+    moved_to: Option<&Path>,
+) -> Result<Vec<SnapshotEntry>, EngineError> {
+    let lines = read_lines(recording)?;
+    let entries = lines.into_iter().map(|line| SnapshotEntry {
+        session: session.to_string(),
+        id: line.id,
+        mark: Some((line.ts_ns, line.anchor_byte, line.label)),
+        files: line.files.map(|files| match moved_to {
+            Some(dir) => FilesRef { source: dir.to_path_buf(), ..files },
+            None => files,
+        }),
+    });
+    Ok(entries.collect())
+}
+
+/// Finds the recording of the selected session; `None` without a recording or a session.
+fn find_recording(query: &SnapshotQuery, root: &Path) -> Result<Option<PathBuf>, EngineError> {
+    let enclosing = || query.enclosing.recording().map(str::to_string).or_else(|| query.enclosing.id());
+    let Some(wanted) = query.session.clone().or_else(enclosing) else {
+        return Ok(None);
+    };
+    let is_path = wanted.contains('/') || Path::new(&wanted).extension().is_some();
+    match Store::new(root).find(&wanted) {
+        Ok(path) => Ok(Some(path)),
+        // A session need not have a recording file.
+        Err(StoreError::NotFound { .. } | StoreError::Id { .. }) if !is_path || query.session.is_none() => {
+            Ok(None)
+        }
+        Err(error) => Err(EngineError::new(store_error_kind(&error), error.to_string())),
+    }
+}

@@ -1,0 +1,69 @@
+//! Snapshots of recorded sessions: a mark in the recording, and the files of that moment.
+//!
+//! All functions block and need no server: the engine and the command line share them.
+
+mod catalog;
+mod enclosing;
+mod recorder;
+mod take;
+mod target;
+
+use std::path::Path;
+
+use nerve_api::reply::SnapshotFiles;
+use nerve_record::files::FilesError;
+use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
+
+pub use self::catalog::{SnapshotQuery, list_snapshots, restore_snapshot};
+pub use self::enclosing::EnclosingSession;
+pub use self::recorder::Confirmation;
+pub use self::take::{SnapshotOptions, SnapshotOutcome, take_snapshot};
+pub use self::target::SnapshotTarget;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Converts an error of the file store. `hint` is used if there is no hint for the kind of error.
+pub fn files_error(error: FilesError, hint: &str) -> EngineError {
+    let (kind, hint) = match &error {
+        FilesError::Key(_) => (ErrorKind::InvalidRequest, ""),
+        FilesError::NotFound { .. } => (ErrorKind::NotFound, "list the snapshots: nerve snapshot list"),
+        FilesError::Exists { .. } => (ErrorKind::AlreadyExists, "omit --id to use the next free number"),
+        FilesError::TooLarge { .. } => {
+            (ErrorKind::Process, "raise --limit, add unneeded files to .gitignore, or use --no-files")
+        }
+        FilesError::TooMany { .. } => {
+            (ErrorKind::Process, "choose a directory with --dir, or use --no-files")
+        }
+        FilesError::NoRoom { .. } => {
+            (ErrorKind::Process, "free disk space, move NERVE_HOME to another disk, or use --no-files")
+        }
+        FilesError::NotEmpty { .. } | FilesError::PathExists { .. } => {
+            (ErrorKind::InvalidRequest, "choose an empty or new directory with --to")
+        }
+        FilesError::NoWorkTree { .. } => {
+            (ErrorKind::NotFound, "if it was moved, give its new location with --dir")
+        }
+        _ => (ErrorKind::Process, hint),
+    };
+    let failure = EngineError::new(kind, error.to_string());
+    if hint.is_empty() { failure } else { failure.hint(hint) }
+}
+
+/// Reads the list of snapshots next to a recording.
+///
+/// # Errors
+/// Process: the list cannot be read.
+pub(crate) fn read_lines(recording: &Path) -> Result<Vec<SnapshotLine>, EngineError> {
+    snapshots::read(recording).map_err(|error| {
+        let message = format!("cannot read {}: {error}", snapshots::path_of(recording).display());
+        EngineError::new(ErrorKind::Process, message)
+    })
+}
+
+/// Converts a reference to files.
+pub(crate) fn files_reply(files: &FilesRef) -> SnapshotFiles {
+    SnapshotFiles {
+        provider: files.provider.clone(),
+        source: files.source.display().to_string(),
+        reference: files.reference.clone(),
+    }
+}

@@ -1,0 +1,167 @@
+//! The running session of which a snapshot is taken.
+
+use std::path::{Path, PathBuf};
+
+use nerve_host::OF;
+use nerve_host::registry::{Entry, entries};
+use nerve_record::store::suggest_ids;
+use serde_json::Value;
+
+use super::enclosing::EnclosingSession;
+use super::recorder::Recorder;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Session name for a recorder without one.
+const DEFAULT_SESSION: &str = "unnamed";
+
+/// A running session.
+#[derive(Debug, Clone)]
+pub struct SnapshotTarget {
+    pub(super) recorder: Recorder,
+    /// Session id; files are stored under it.
+    pub(super) session: String,
+    /// The recording, or the placeholder path of an unrecorded session. The snapshot list is next to it.
+    pub(super) file: Option<PathBuf>,
+    /// Directory whose files are stored if the request names none: the start directory of its program.
+    pub dir: Option<PathBuf>,
+}
+
+impl SnapshotTarget {
+    /// Finds a running session by its id, its host's, its node, its recording, or a unique prefix of an id. `hosts`: the
+    /// directory of hosts' entries.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest: no session or more than one has that name.
+    pub fn find(hosts: &Path, wanted: &str) -> Result<SnapshotTarget, EngineError> {
+        let hosts = entries(hosts);
+        find_host(&hosts, wanted).map(SnapshotTarget::of_host)
+    }
+
+    /// Finds the session whose recorder listens on `socket`: a path, or `tcp:HOST:PORT`.
+    pub fn at_socket(hosts: &Path, socket: &str, enclosing: &EnclosingSession) -> SnapshotTarget {
+        let recorder = Recorder::parse(socket);
+        // The enclosing session's variables may belong to another recorder.
+        SnapshotTarget::of_recorder(hosts, &recorder)
+            .unwrap_or_else(|| SnapshotTarget::unknown_host(recorder, enclosing))
+    }
+
+    /// Returns the session that encloses the caller.
+    ///
+    /// # Errors
+    /// NotFound: there is none.
+    pub fn enclosing(hosts: &Path, enclosing: &EnclosingSession) -> Result<SnapshotTarget, EngineError> {
+        let recorder = Recorder::enclosing(enclosing)?;
+        let found = match enclosing.id() {
+            Some(_) => None,
+            None => SnapshotTarget::of_recorder(hosts, &recorder),
+        };
+        Ok(found.unwrap_or_else(|| SnapshotTarget::unknown_host(recorder, enclosing)))
+    }
+
+    /// Returns the session of a host.
+    pub fn of_host(entry: &Entry) -> SnapshotTarget {
+        SnapshotTarget {
+            recorder: Recorder::parse(&entry.snapshot_socket()),
+            session: entry.session_id.clone(),
+            file: entry.session_file().map(Path::to_path_buf),
+            dir: entry.cwd.clone(),
+        }
+    }
+
+    fn of_recorder(hosts: &Path, recorder: &Recorder) -> Option<SnapshotTarget> {
+        let hosts = entries(hosts);
+        let entry = hosts.iter().find(|entry| is_host_of(entry, recorder))?;
+        Some(SnapshotTarget { recorder: recorder.clone(), dir: None, ..SnapshotTarget::of_host(entry) })
+    }
+
+    fn unknown_host(recorder: Recorder, enclosing: &EnclosingSession) -> SnapshotTarget {
+        let session = enclosing.id().unwrap_or_else(|| DEFAULT_SESSION.to_string());
+        SnapshotTarget { recorder, session, file: enclosing.file(), dir: None }
+    }
+}
+
+/// Returns true if the host listens on this socket.
+fn is_host_of(entry: &Entry, recorder: &Recorder) -> bool {
+    match (Recorder::parse(&entry.snapshot_socket()), recorder) {
+        (Recorder::Unix(own), Recorder::Unix(given)) => own == *given || is_same(&own, given),
+        (own, given) => own == *given,
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Finds a host by its id, node, session or recording, otherwise by a unique prefix of its id or session.
+fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, EngineError> {
+    // Hosts of an agent's tools have no snapshots of their own.
+    let hosts = || hosts.iter().filter(|entry| entry.label.get(OF).is_none() && entry.is_alive());
+    let exactly: Vec<&Entry> = hosts().filter(|entry| has_name(entry, wanted)).collect();
+    let found = match exactly.is_empty() && !wanted.is_empty() {
+        true => hosts()
+            .filter(|entry| entry.id.starts_with(wanted) || entry.session_id.starts_with(wanted))
+            .collect(),
+        false => exactly,
+    };
+    match found[..] {
+        [entry] => Ok(entry),
+        [] => Err(EngineError::new(
+            ErrorKind::NotFound,
+            format!("no running session or node '{wanted}' on this machine"),
+        )
+        .hint("list running sessions: nerve host list; ended sessions cannot be snapshotted")),
+        _ => {
+            let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
+            let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
+            let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
+            let message = format!("'{wanted}' is ambiguous: {} running sessions", found.len());
+            Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint(suggest_ids(wanted, if are_meant { &sessions } else { &ids })))
+        }
+    }
+}
+
+fn has_name(entry: &Entry, wanted: &str) -> bool {
+    let is_node = entry.label.get("node").and_then(Value::as_str) == Some(wanted);
+    let recording = || entry.recording.as_deref().is_some_and(|path| is_same(path, Path::new(wanted)));
+    is_node || entry.id == wanted || entry.session_id == wanted || recording()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(id: &str, session: &str, label: Value) -> Entry {
+        let own = std::process::id();
+        let value = serde_json::json!({
+            "id": id, "session_id": session, "pid": own,
+            "start": nerve_host::registry::start_ticks(own), "child": 0, "child_start": 0, "argv": ["x"],
+            "cwd": null, "cols": 80, "rows": 24, "runtime": format!("/run/{id}"), "recording": null,
+            "started": 0, "exit": null, "label": label,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn session_is_found_by_node_or_id_prefix() {
+        let hosts = [
+            host("aa11", "s-1", serde_json::json!({ "node": "me" })),
+            host("aa22", "s-2", Value::Null),
+            host("aa33", "s-2-tool", serde_json::json!({ "of": "x.ahr" })),
+        ];
+        let id = |wanted: &str| {
+            find_host(&hosts, wanted).map(|entry| entry.id.as_str()).map_err(|error| error.kind)
+        };
+        assert_eq!(
+            (id("me"), id("s-2"), id("aa2"), id("s-1")),
+            (Ok("aa11"), Ok("aa22"), Ok("aa22"), Ok("aa11"))
+        );
+        assert_eq!((id("aa"), id("s-")), (Err(ErrorKind::InvalidRequest), Err(ErrorKind::InvalidRequest)));
+        assert_eq!(
+            (id("aa33"), id("m"), id("")),
+            (Err(ErrorKind::NotFound), Err(ErrorKind::NotFound), Err(ErrorKind::NotFound))
+        );
+        assert!(is_host_of(&hosts[0], &Recorder::Unix("/run/aa11/snapshot".into())));
+        assert!(!is_host_of(&hosts[0], &Recorder::Tcp("127.0.0.1:7".into())));
+    }
+}

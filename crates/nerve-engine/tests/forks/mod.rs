@@ -1,0 +1,362 @@
+//! Forks of real agents. The requests at the scripted model show that source and fork diverge.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nerve_api::request::{ExecuteInput, ForkNode, WaitNode};
+use nerve_engine::{Engine, EngineConfig};
+use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::factory::FactoryConfig;
+use nerve_testkit::harness::RealAgent;
+use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_until};
+use nerve_types::Size;
+
+/// Timeout of one turn. A loaded machine makes agents ten times slower.
+const TURN: Duration = Duration::from_secs(90);
+
+struct Harness {
+    engine: Engine,
+    model: MockModel,
+    home: Hermetic,
+    recipe: AgentRecipe,
+}
+
+fn at(node: &str) -> NodeRef {
+    NodeRef { session: None, node: node.into() }
+}
+
+impl Harness {
+    /// Creates an engine and a model for an agent; `None` if the agent is not installed.
+    async fn new(agent: &str) -> Option<Harness> {
+        let configure = |home: &Hermetic, url: &str| match agent {
+            "claude" => home.claude(&home.work(), url, Renderer::Classic),
+            "codex" => home.codex(url, Renderer::Classic),
+            "gemini" => home.gemini(url),
+            _ => home.opencode(url),
+        };
+        let test = format!("forks of {agent}");
+        let prepared = RealAgent::new(&test, agent, Script::default(), configure).await?;
+        let RealAgent { home, recipe, model } = prepared;
+        let engine = Engine::new(EngineConfig {
+            nodes: FactoryConfig {
+                server: "test".into(),
+                history_dir: Some(home.root().join("history")),
+                ..FactoryConfig::default()
+            },
+            ..EngineConfig::default()
+        });
+        Some(Harness { engine, model, home, recipe })
+    }
+
+    async fn create(&self, node: &str, more: &[&str]) -> NodeInfo {
+        let argv = self.recipe.argv.iter().cloned().chain(more.iter().map(ToString::to_string)).collect();
+        let spec = NodeSpec {
+            cwd: Some(self.home.work()),
+            env: self.home.env().into_iter().chain(self.recipe.env.clone()).collect(),
+            size: Size::new(120, 40),
+            record: false,
+            ready_timeout: TURN,
+            response_timeout: TURN,
+            ..NodeSpec::new(at(node), BackendKind::Pty, CommandLine::Argv(argv))
+        };
+        match self.engine.create(spec).await {
+            Ok(info) => info,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn wait_ready(&self, node: &str) {
+        let request = WaitNode { node_id: node.into(), timeout: Some(TURN.into()), ..WaitNode::default() };
+        let reached = self.engine.wait_node(request, Default::default()).await;
+        assert!(reached.is_ok(), "{reached:?}\n{}", self.screen(node).await);
+    }
+
+    async fn ask(&self, node: &str, text: &str) -> String {
+        let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
+        match self.engine.run_turn(execute, Default::default()).await {
+            Ok(response) => {
+                assert!(response.is_complete, "{response:?}");
+                response.text
+            }
+            other => panic!("{text:?}: {other:?}\n{}", self.screen(node).await),
+        }
+    }
+
+    /// Sends a prompt and waits until the model has received it.
+    async fn send_prompt(&self, node: &str, text: &str) {
+        let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
+        let reply = self.engine.run_turn(execute, Default::default()).await;
+        let is_requested = || self.model.requests().iter().any(|request| contains_prompt(request, text));
+        assert!(wait_until(TURN, is_requested), "{reply:?}\n{}", self.screen(node).await);
+        self.wait_ready(node).await;
+    }
+
+    async fn screen(&self, node: &str) -> String {
+        match self.engine.explain_node(at(node).into(), Default::default()).await {
+            Ok(explained) => {
+                format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    async fn fork(&self, source: &str, target: &str, turn: Option<u64>) -> Result<NodeInfo, EngineError> {
+        let request =
+            ForkNode { source_id: source.into(), target_id: target.into(), at: turn, session_id: None };
+        let forked = self.engine.fork_node(request, Default::default()).await?;
+        self.engine.node_info(&at(&forked.node_id))
+    }
+
+    /// Forks a node and waits until the fork is ready. Some agents become busy again after an answer, to generate a title.
+    async fn fork_when_ready(&self, source: &str, target: &str, turn: Option<u64>) -> NodeInfo {
+        let deadline = Instant::now() + TURN;
+        loop {
+            self.wait_ready(source).await;
+            match self.fork(source, target, turn).await {
+                Ok(info) => {
+                    self.wait_ready(target).await;
+                    return info;
+                }
+                Err(error) if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
+                Err(error) => panic!("{error}\n{}", self.screen(source).await),
+            }
+        }
+    }
+
+    async fn info(&self, node: &str) -> NodeInfo {
+        self.engine.node_info(&at(node)).unwrap()
+    }
+
+    /// Returns the last request that contains the prompt.
+    fn request(&self, text: &str) -> RecordedRequest {
+        let requests = self.model.requests();
+        let found = requests.into_iter().rev().find(|request| contains_prompt(request, text));
+        found.unwrap_or_else(|| panic!("no request contains '{text}'"))
+    }
+
+    /// Checks that the request of `prompt` contains the words in `known` and none in `unknown`.
+    #[track_caller]
+    fn assert_context(&self, prompt: &str, known: &[&str], unknown: &[&str]) {
+        let body = self.request(prompt).body.to_string();
+        for word in known {
+            assert!(body.contains(word), "'{prompt}' was sent without '{word}': {body}");
+        }
+        for word in unknown {
+            assert!(!body.contains(word), "'{prompt}' was sent with '{word}': {body}");
+        }
+    }
+
+    fn transcript(&self, id: &str) -> PathBuf {
+        let projects = fs::read_dir(self.home.home().join(".claude/projects")).unwrap().flatten();
+        let name = format!("{id}.jsonl");
+        projects.map(|project| project.path().join(&name)).find(|path| path.exists()).unwrap()
+    }
+
+    async fn shut_down(&self) {
+        self.engine.shut_down(false).await;
+    }
+}
+
+/// Returns true if the request contains the prompt and is not one that generates a title.
+fn contains_prompt(request: &RecordedRequest, text: &str) -> bool {
+    let body = request.body.to_string();
+    body.contains(text) && !body.contains("You are a title generator")
+}
+
+fn session_id(info: &NodeInfo) -> String {
+    info.metadata["agent_session"].clone()
+}
+
+fn header(request: &RecordedRequest, name: &str) -> String {
+    let found = request.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.clone()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_fork_diverges() {
+    let Some(harness) = Harness::new("claude").await else { return };
+    let source = harness.create("c", &[]).await;
+    harness.wait_ready("c").await;
+    let early = harness.fork("c", "d", None).await.unwrap_err();
+    assert_eq!(early.kind, ErrorKind::InvalidRequest);
+    assert!(early.message.contains("never had a turn"), "{early}");
+    harness.ask("c", "the shared wordalpha").await;
+    assert_eq!(session_id(&harness.info("c").await), session_id(&source), "the session id changed");
+    let path = harness.transcript(&session_id(&source));
+    let is_whole = || fs::read_to_string(&path).is_ok_and(|text| text.contains("turn_duration"));
+    assert!(wait_until(TURN, is_whole));
+    // Records the source adds on its own appear only after its turns.
+    harness.fork_when_ready("c", "early", None).await;
+    let before = fs::read(&path).unwrap();
+
+    let begin = Instant::now();
+    let forked = harness.fork("c", "d", None).await.unwrap();
+    let started = begin.elapsed();
+    harness.wait_ready("d").await;
+    eprintln!("fork: program started after {started:?}, ready after {:?}", begin.elapsed());
+
+    assert_eq!(harness.ask("d", "in the fork wordgamma").await, "You said: in the fork wordgamma");
+    assert!(fs::read(&path).unwrap() == before, "the source's transcript changed");
+    harness.ask("c", "in the source wordbeta").await;
+    harness.ask("d", "again the fork worddelta").await;
+    harness.assert_context("wordgamma", &["wordalpha"], &["wordbeta"]);
+    harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma", "worddelta"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    let session = |prompt| header(&harness.request(prompt), "X-Claude-Code-Session-Id");
+    assert_eq!(session("wordbeta"), session_id(&source));
+    assert_eq!(session("worddelta"), session_id(&forked));
+    assert_ne!(session_id(&source), session_id(&forked));
+    harness.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_forks_at_an_earlier_turn() {
+    let Some(harness) = Harness::new("claude").await else { return };
+    let source = harness.create("c", &[]).await;
+    harness.ask("c", "first wordalpha").await;
+    let notes = harness.home.work().join("notes.txt");
+    fs::write(&notes, "a note\n").unwrap();
+    harness.ask("c", &format!("READTOOL FILE={} second wordbeta", notes.display())).await;
+    harness.ask("c", "third wordgamma").await;
+    let before = fs::read(harness.transcript(&session_id(&source))).unwrap();
+    let error = harness.fork("c", "x", Some(4)).await.unwrap_err();
+    assert!(error.message.contains("no turn 4: the conversation has 3"), "{error}");
+
+    let forked = harness.fork_when_ready("c", "d", Some(1)).await;
+    assert_eq!(harness.ask("d", "from the first worddelta").await, "You said: from the first worddelta");
+    harness.assert_context("worddelta", &["wordalpha"], &["wordbeta", "wordgamma"]);
+    assert_eq!(header(&harness.request("worddelta"), "X-Claude-Code-Session-Id"), session_id(&forked));
+    harness.fork_when_ready("c", "e", Some(2)).await;
+    harness.ask("e", "from the second wordepsilon").await;
+    harness.assert_context("wordepsilon", &["wordalpha", "wordbeta"], &["wordgamma", "worddelta"]);
+    assert!(fs::read(harness.transcript(&session_id(&source))).unwrap() == before);
+    // The turns of a fork include those of its source.
+    harness.fork_when_ready("d", "f", Some(2)).await;
+    harness.ask("f", "again wordzeta").await;
+    harness.assert_context("wordzeta", &["wordalpha", "worddelta"], &["wordbeta"]);
+    harness.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_fork_after_clear_uses_new_conversation() {
+    let Some(harness) = Harness::new("claude").await else { return };
+    let source = harness.create("c", &[]).await;
+    harness.ask("c", "before wordalpha").await;
+    harness
+        .engine
+        .run_command(
+            nerve_api::request::RunCommand {
+                node_id: "c".into(),
+                command: "/clear".into(),
+                ..Default::default()
+            },
+            Default::default(),
+        )
+        .await
+        .unwrap();
+    let status = harness.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
+    // Claude Code rewrites this file in place: it may be read empty or half written.
+    let is_new = || {
+        let status = fs::read(&status).ok().and_then(|status| serde_json::from_slice(&status).ok());
+        let id = status.as_ref().and_then(|status: &serde_json::Value| status["sessionId"].as_str());
+        id.is_some_and(|id| id != session_id(&source))
+    };
+    assert!(wait_until(TURN, is_new), "the session id did not change: {}", harness.screen("c").await);
+    harness.wait_ready("c").await;
+    let error = harness.fork("c", "x", None).await.unwrap_err();
+    assert!(error.message.contains("never had a turn"), "{error}");
+    harness.ask("c", "after wordbeta").await;
+    let forked = harness.fork_when_ready("c", "d", None).await;
+    assert!(!forked.metadata["command"].contains(&session_id(&source)), "{forked:?}");
+    harness.ask("d", "the fork wordgamma").await;
+    harness.assert_context("wordgamma", &["wordbeta"], &["wordalpha"]);
+    assert_ne!(
+        session_id(&harness.info("c").await),
+        session_id(&source),
+        "the node reports the old session id"
+    );
+    harness.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_fork_diverges() {
+    let Some(harness) = Harness::new("codex").await else { return };
+    harness.create("c", &[]).await;
+    harness.wait_ready("c").await;
+    let error = harness.fork("c", "d", None).await.unwrap_err();
+    assert!(error.message.contains("never had a turn"), "{error}");
+    harness.ask("c", "the shared wordalpha").await;
+    let forked = harness.fork_when_ready("c", "d", None).await;
+    assert!(forked.metadata["command"].contains(" fork "), "{forked:?}");
+    harness.ask("d", "in the fork wordgamma").await;
+    harness.ask("c", "in the source wordbeta").await;
+    harness.ask("d", "again the fork worddelta").await;
+    harness.assert_context("wordgamma", &["wordalpha"], &["wordbeta"]);
+    harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    assert_ne!(
+        session_id(&harness.info("c").await),
+        session_id(&harness.info("d").await),
+        "both nodes have the same session id"
+    );
+    let error = harness.fork("c", "e", Some(1)).await.unwrap_err();
+    assert!(error.message.contains("only Claude Code"), "{error}");
+    harness.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gemini_forks_if_its_session_id_is_known() {
+    let Some(harness) = Harness::new("gemini").await else { return };
+    let id = "44444444-4444-4444-8444-444444444444";
+    harness.create("c", &["--session-id", id]).await;
+    harness.wait_ready("c").await;
+    let error = harness.fork("c", "d", None).await.unwrap_err();
+    assert!(error.message.contains("never had a turn"), "{error}");
+    harness.ask("c", "the shared wordalpha").await;
+    let forked = harness.fork_when_ready("c", "d", None).await;
+    assert!(forked.metadata["command"].contains("--session-file"), "{forked:?}");
+    harness.ask("d", "in the fork wordgamma").await;
+    harness.ask("c", "in the source wordbeta").await;
+    harness.ask("d", "again the fork worddelta").await;
+    harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    let error = harness.fork("d", "e", None).await.unwrap_err();
+    assert!(error.message.contains("id of its conversation is not known"), "{error}");
+    harness.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opencode_forks_if_started_with_a_session() {
+    let Some(harness) = Harness::new("opencode").await else { return };
+    harness.create("c", &[]).await;
+    harness.ask("c", "the shared wordalpha").await;
+    let deadline = Instant::now() + TURN;
+    let error = loop {
+        harness.wait_ready("c").await;
+        match harness.fork("c", "d", None).await.unwrap_err() {
+            // The agent is generating a title.
+            error if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
+            error => break error,
+        }
+    };
+    assert!(error.message.contains("id of its conversation is not known"), "{error}");
+    let mut list = harness.home.recipe_command(&harness.recipe, &harness.home.work());
+    list.args(["session", "list", "--format", "json"]);
+    let listed = tokio::task::spawn_blocking(move || list.output().unwrap()).await.unwrap();
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let id = listed[0]["id"].as_str().unwrap();
+    harness.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
+
+    // The start page does not count as ready: a prompt there would start a new conversation.
+    harness.create("c", &["--session", id]).await;
+    harness.send_prompt("c", "in the source wordbeta").await;
+    harness.fork_when_ready("c", "d", None).await;
+    harness.send_prompt("d", "in the fork wordgamma").await;
+    harness.send_prompt("c", "again the source worddelta").await;
+    harness.assert_context("wordgamma", &["wordalpha", "wordbeta"], &["worddelta"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordbeta"], &["wordgamma"]);
+    harness.shut_down().await;
+}

@@ -1,0 +1,555 @@
+//! Forks of nodes that run the mock agent under the name `claude`. Real agents have their own tests.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
+use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, PanePlace, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_testkit::eventually;
+use nerve_types::Size;
+use serde_json::{Value, json};
+
+use crate::harness::{Harness, at, mock_agent};
+use crate::tmux::Tmux;
+use crate::wezterm::mux::WeztermHarness;
+
+const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+
+/// Installs the mock agent as `claude`, in a script that first prints its proxy variable.
+fn claude(harness: &Harness) -> String {
+    let path = harness.folder.path().join("claude");
+    let script =
+        format!("#!/bin/sh\necho \"PROXY=$HTTPS_PROXY\"\nexec '{}' \"$@\"\n", mock_agent().display());
+    if !path.exists() {
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    path.display().to_string()
+}
+
+fn spec(harness: &Harness, node: &str, options: &[&str]) -> NodeSpec {
+    let program = claude(harness);
+    let mut argv = vec![program.as_str()];
+    argv.extend(options);
+    harness.spec(node, &argv)
+}
+
+async fn create(harness: &Harness, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+    harness.engine.create(spec).await
+}
+
+/// Creates a node and runs a turn for each prompt.
+async fn create_with_turns(harness: &Harness, node: &str, prompts: &[&str]) -> NodeInfo {
+    let info = create(harness, spec(harness, node, &[])).await.unwrap();
+    for prompt in prompts {
+        harness.ask(node, prompt).await;
+    }
+    info
+}
+
+async fn fork(harness: &Harness, source: &str, target: &str) -> Result<NodeInfo, EngineError> {
+    fork_at(harness, source, target, None).await
+}
+
+async fn fork_at(
+    harness: &Harness,
+    source: &str,
+    target: &str,
+    turn: Option<u64>,
+) -> Result<NodeInfo, EngineError> {
+    let request =
+        ForkNode { source_id: source.into(), target_id: target.into(), at: turn, ..ForkNode::default() };
+    let forked = harness.engine.fork_node(request, Default::default()).await?;
+    assert_eq!(forked.forked_from, source);
+    harness.engine.node_info(&at(&forked.node_id))
+}
+
+async fn expect_rejection(harness: &Harness, source: &str, target: &str, kind: ErrorKind) -> String {
+    let error = fork(harness, source, target).await.unwrap_err();
+    assert_eq!(error.kind, kind, "{error}");
+    assert!(error.hint.is_some(), "{error}");
+    error.message
+}
+
+fn session_id(info: &NodeInfo) -> String {
+    info.metadata["agent_session"].clone()
+}
+
+fn transcripts(harness: &Harness) -> PathBuf {
+    harness.folder.path().join(".claude/projects/-tmp")
+}
+
+fn transcript(harness: &Harness, id: &str) -> PathBuf {
+    transcripts(harness).join(format!("{id}.jsonl"))
+}
+
+async fn recall(harness: &Harness, node: &str) -> String {
+    harness.ask(node, "RECALL").await.text.replace("You said: ", "")
+}
+
+#[tokio::test]
+async fn existing_conversation_is_resumed_by_id() {
+    let harness = Harness::new();
+    let spec = |node| NodeSpec { agent_session: Some(A.to_string()), ..spec(&harness, node, &[]) };
+    create(&harness, spec("c")).await.unwrap();
+    harness.ask("c", "one").await;
+    harness.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
+    let info = create(&harness, spec("d")).await.unwrap();
+    assert_eq!(session_id(&info), A);
+    assert_eq!(recall(&harness, "d").await, "one");
+}
+
+#[tokio::test]
+async fn fork_shares_the_past_and_diverges() {
+    let mut harness = Harness::new();
+    let source = create_with_turns(&harness, "c", &["one"]).await;
+    let before = fs::read(transcript(&harness, &session_id(&source))).unwrap();
+
+    let forked = fork(&harness, "c", "d").await.unwrap();
+    let (a, b) = (session_id(&source), session_id(&forked));
+    assert_ne!(a, b);
+    assert_eq!(forked.id, "d");
+    let command = &forked.metadata["command"];
+    assert!(command.ends_with(&format!("claude --resume {a} --fork-session --session-id {b}")), "{command}");
+    let event =
+        harness.event(|kind| matches!(kind, EventKind::NodeCreated { forked_from: Some(_), .. })).await;
+    let EventKind::NodeCreated { kind, forked_from } = event else { panic!() };
+    assert_eq!((kind.as_str(), forked_from.as_deref()), ("pty", Some("c")));
+
+    assert_eq!(recall(&harness, "d").await, "one");
+    assert_eq!(fs::read(transcript(&harness, &a)).unwrap(), before, "the source's transcript changed");
+    harness.ask("c", "two").await;
+    harness.ask("d", "three").await;
+    assert_eq!(recall(&harness, "c").await, "one | two");
+    assert_eq!(recall(&harness, "d").await, "one | RECALL | three");
+
+    // A fork of a fork contains the turns of both.
+    let second_fork = fork(&harness, "d", "e").await.unwrap();
+    assert!(second_fork.metadata["command"].contains(&format!("--resume {b} ")), "{second_fork:?}");
+    assert_eq!(recall(&harness, "e").await, "one | RECALL | three | RECALL");
+    for node in ["c", "d", "e"] {
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn session_id_is_generated_given_or_detected() {
+    let harness = Harness::new();
+    let created = create(&harness, spec(&harness, "a", &[])).await.unwrap();
+    let id = session_id(&created);
+    assert_eq!(id.len(), 36);
+    assert_eq!(created.metadata["claude_session_id"], id);
+    assert!(created.metadata["command"].ends_with(&format!("claude --session-id {id}")), "{created:?}");
+
+    let with_id = NodeSpec { agent_session: Some(A.into()), ..spec(&harness, "b", &[]) };
+    assert_eq!(session_id(&create(&harness, with_id).await.unwrap()), A);
+
+    let other = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
+    let found = create(&harness, spec(&harness, "c", &["--session-id", other])).await.unwrap();
+    assert_eq!(session_id(&found), other);
+    assert_eq!(found.metadata["command"].matches("--session-id").count(), 1);
+
+    let claude = NodeSpec { backend: BackendKind::Claude, ..spec(&harness, "d", &[]) };
+    assert!(create(&harness, claude).await.unwrap().metadata.contains_key("claude_session_id"));
+    for node in ["a", "b", "c", "d"] {
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn invalid_session_id_is_rejected() {
+    let harness = Harness::new();
+    let bad = NodeSpec { agent_session: Some("custom".into()), ..spec(&harness, "a", &[]) };
+    let error = create(&harness, bad).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+    assert!(error.message.contains("must be a UUID"), "{error}");
+    let shell = NodeSpec { agent_session: Some(A.into()), ..harness.spec("a", &["sh"]) };
+    assert_eq!(create(&harness, shell).await.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert!(matches!(harness.engine.nodes(None), Ok(nodes) if nodes.is_empty()));
+}
+
+#[tokio::test]
+async fn fork_inherits_the_spec_of_its_source() {
+    let harness = Harness::new();
+    let mut created = spec(&harness, "c", &["--delay", "1"]);
+    created.env.insert("HTTPS_PROXY".into(), "http://127.0.0.1:9".into());
+    created.parser = Some(nerve_agent::parse::ParserKind::None);
+    created.size = Size::new(90, 25);
+    created.place = PanePlace { session: Some("work".into()), ..PanePlace::default() };
+    created.history = false;
+    create(&harness, created).await.unwrap();
+    harness.ask("c", "one").await;
+    harness
+        .engine
+        .resize_node(
+            nerve_api::request::ResizeNode { node_id: "c".into(), cols: 95, rows: 28, ..Default::default() },
+            Default::default(),
+        )
+        .await
+        .unwrap();
+    let forked = fork(&harness, "c", "d").await.unwrap();
+    let metadata = |key: &str| forked.metadata[key].clone();
+    assert_eq!(metadata("cwd"), "/tmp");
+    assert_eq!(metadata("parser"), "none");
+    assert_eq!(metadata("profile"), "claude");
+    assert_eq!((metadata("cols"), metadata("rows")), ("95".into(), "28".into()), "the current size");
+    assert!(metadata("command").contains("--delay 1 --resume"), "{forked:?}");
+    harness.shows("d", "PROXY=http://127.0.0.1:9").await;
+    let request = GetHistory { node_id: "d".into(), ..GetHistory::default() };
+    let history = harness.engine.get_history(request, Default::default()).await.unwrap();
+    assert!(history.note.is_some(), "the fork has a log");
+    harness.stop("c").await;
+    harness.stop("d").await;
+}
+
+#[tokio::test]
+async fn invalid_source_or_target_is_rejected() {
+    let harness = Harness::new();
+    let message = expect_rejection(&harness, "missing", "d", ErrorKind::NotFound).await;
+    assert_eq!(message, "no node 'missing' in session 'default'");
+    create_with_turns(&harness, "c", &["one"]).await;
+    let message = expect_rejection(&harness, "c", "c", ErrorKind::AlreadyExists).await;
+    assert_eq!(message, "node 'c' exists already in session 'default'");
+    harness.start("taken", &["sh"]).await;
+    assert!(
+        expect_rejection(&harness, "c", "taken", ErrorKind::AlreadyExists)
+            .await
+            .contains("'taken' exists already")
+    );
+    for bad in ["Not A Name", "", "-x", &"x".repeat(33)] {
+        let error = fork(&harness, "c", bad).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest, "{error}");
+    }
+    harness.stop("c").await;
+    harness.stop("taken").await;
+}
+
+#[tokio::test]
+async fn unsupported_node_kinds_cannot_be_forked() {
+    let harness = Harness::new();
+    let bash = NodeSpec { backend: BackendKind::Bash, ..harness.spec("b", &[]) };
+    create(&harness, bash).await.unwrap();
+    let message = expect_rejection(&harness, "b", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("a bash node"), "{message}");
+    let graph = json!({ "steps": [{ "id": "s", "node": "b", "input": "true" }] });
+    let graph = json!({ "id": "g", "steps": graph["steps"] });
+    let serde_json::Value::Object(definition) = graph else { panic!("no object") };
+    let request = CreateGraph { definition, session_id: None };
+    harness.engine.create_graph(request, Default::default()).await.unwrap();
+    let message = expect_rejection(&harness, "g", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("a graph node"), "{message}");
+    harness.start("sh", &["sh"]).await;
+    harness.wait("sh", StateName::Ready).await.unwrap();
+    let message = expect_rejection(&harness, "sh", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("'shell'"), "{message}");
+    // The name is available again.
+    harness.start("d", &["sh"]).await;
+    for node in ["b", "sh", "d"] {
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn profile_gives_reason_why_fork_is_unsupported() {
+    let harness = Harness::new();
+    let profiles = harness.folder.path().join("profiles");
+    fs::create_dir(&profiles).unwrap();
+    let profile = "name = \"oldagent\"\nprograms = [\"sh\"]\n[session]\nprograms = [\"sh\"]\ncannot = \"conversations are not saved\"\n";
+    fs::write(profiles.join("old.toml"), profile).unwrap();
+    let spec = NodeSpec { profile: Some("oldagent".into()), ..harness.spec("o", &["sh"]) };
+    create(&harness, spec).await.unwrap();
+    harness.wait("o", StateName::Ready).await.unwrap();
+    let message = expect_rejection(&harness, "o", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("conversations are not saved"), "{message}");
+    harness.stop("o").await;
+}
+
+#[tokio::test]
+async fn unknown_session_id_prevents_fork() {
+    let harness = Harness::new();
+    // `--continue` resumes the latest conversation, so its id is unknown. The script drops this option, which
+    // the mock agent lacks.
+    fs::write(
+        harness.folder.path().join("claude"),
+        format!("#!/bin/sh\nexec '{}'\n", mock_agent().display()),
+    )
+    .unwrap();
+    fs::set_permissions(harness.folder.path().join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    let info = create(&harness, spec(&harness, "c", &["--continue"])).await.unwrap();
+    assert!(!info.metadata.contains_key("agent_session"), "{info:?}");
+    harness.ask("c", "one").await;
+    let message = expect_rejection(&harness, "c", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("session ID"), "{message}");
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn agent_started_by_a_script_is_not_forked() {
+    let harness = Harness::new();
+    let script = harness.folder.path().join("my-claude.sh");
+    fs::write(&script, format!("#!/bin/sh\nexec '{}' --session-id {A}\n", mock_agent().display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut spec = harness.spec("c", &[script.to_str().unwrap()]);
+    spec.backend = BackendKind::Claude;
+    create(&harness, spec).await.unwrap();
+    harness.ask("c", "one").await;
+    let message = expect_rejection(&harness, "c", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("session ID not tracked"), "{message}");
+    // Even if the agent reports its id, the script leaves no place for additional arguments.
+    let Some(NodeInfo { metadata, .. }) = info(&harness, "c").await else { panic!() };
+    let status = harness.folder.path().join(format!(".claude/sessions/{}.json", metadata["pid"]));
+    fs::create_dir_all(status.parent().unwrap()).unwrap();
+    fs::write(status, json!({ "sessionId": A }).to_string()).unwrap();
+    let message = expect_rejection(&harness, "c", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("does not start the agent itself"), "{message}");
+    harness.stop("c").await;
+}
+
+async fn info(harness: &Harness, node: &str) -> Option<NodeInfo> {
+    harness.engine.node_info(&at(node)).ok()
+}
+
+#[tokio::test]
+async fn session_id_reported_by_the_agent_takes_precedence() {
+    let harness = Harness::new();
+    let first = create_with_turns(&harness, "c", &["one"]).await;
+    // As after `/clear`: the status file has the id of a new conversation.
+    let text = fs::read_to_string(transcript(&harness, &session_id(&first))).unwrap();
+    fs::write(transcript(&harness, A), text.replace("one", "after clear").replace(&session_id(&first), A))
+        .unwrap();
+    let pid = first.metadata["pid"].clone();
+    let status = harness.folder.path().join(format!(".claude/sessions/{pid}.json"));
+    fs::create_dir_all(status.parent().unwrap()).unwrap();
+    fs::write(status, json!({ "sessionId": A }).to_string()).unwrap();
+    let forked = fork(&harness, "c", "d").await.unwrap();
+    assert!(forked.metadata["command"].contains(&format!("--resume {A} ")), "{forked:?}");
+    assert_eq!(recall(&harness, "d").await, "after clear");
+    // The node reports the new id after its next turn.
+    harness.ask("c", "two").await;
+    eventually("known", async || info(&harness, "c").await.unwrap().metadata["agent_session"] == A).await;
+    harness.stop("c").await;
+    harness.stop("d").await;
+}
+
+#[tokio::test]
+async fn node_without_turns_is_not_forked() {
+    let harness = Harness::new();
+    let created = create_with_turns(&harness, "c", &[]).await;
+    harness.wait("c", StateName::Ready).await.unwrap();
+    let message = expect_rejection(&harness, "c", "d", ErrorKind::InvalidRequest).await;
+    assert!(message.contains("never had a turn"), "{message}");
+    // Claude Code also records its own commands.
+    let line = json!({ "type": "user", "uuid": "u", "message": { "role": "user", "content": "<command-name>/clear</command-name>" } });
+    fs::create_dir_all(transcripts(&harness)).unwrap();
+    fs::write(transcript(&harness, &session_id(&created)), format!("{line}\n")).unwrap();
+    assert!(
+        expect_rejection(&harness, "c", "d", ErrorKind::InvalidRequest).await.contains("never had a turn")
+    );
+    assert!(info(&harness, "d").await.is_none());
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn starting_busy_or_blocked_node_is_not_forked() {
+    let harness = Harness::new();
+    create(&harness, spec(&harness, "s", &["--never-ready"])).await.unwrap();
+    assert!(expect_rejection(&harness, "s", "d", ErrorKind::Busy).await.contains("it is starting"));
+    harness.stop("s").await;
+    create_with_turns(&harness, "c", &["one"]).await;
+    let execute = harness.execute("c", "STALL 100 please");
+    let engine = harness.engine.clone();
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    harness.wait("c", StateName::Busy).await.unwrap();
+    let error = fork(&harness, "c", "d").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy);
+    assert!(error.to_string().contains("wait until it is ready"), "{error}");
+    harness.engine.send_interrupt(at("c").into(), Default::default()).await.unwrap();
+    let _ = turn.await.unwrap();
+    harness.send("c", "PERMIT this").await.unwrap_err();
+    assert!(expect_rejection(&harness, "c", "d", ErrorKind::Blocked).await.contains("it asks something"));
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn stopped_node_is_forked_from_transcript_and_resumes() {
+    let harness = Harness::new();
+    create_with_turns(&harness, "c", &["one"]).await;
+    let forked = fork(&harness, "c", "d").await.unwrap();
+    harness.ask("d", "two").await;
+    for node in ["c", "d"] {
+        harness.engine.write_bytes(&at(node), b"/exit\r".to_vec()).await.unwrap();
+        harness.wait(node, StateName::Stopped).await.unwrap();
+    }
+    assert_eq!(
+        expect_rejection(&harness, "c", "c", ErrorKind::AlreadyExists).await,
+        "node 'c' exists already in session 'default'"
+    );
+    fork(&harness, "c", "e").await.unwrap();
+    assert_eq!(recall(&harness, "e").await, "one");
+
+    // The fork's own session exists now and is resumed.
+    harness.engine.start_node(at("d").into(), Default::default()).await.unwrap();
+    let resumed = harness.engine.node_info(&at("d")).unwrap();
+    assert_eq!(session_id(&resumed), session_id(&forked));
+    assert!(
+        resumed.metadata["command"].ends_with(&format!("claude --resume {}", session_id(&forked))),
+        "{resumed:?}"
+    );
+    assert_eq!(recall(&harness, "d").await, "one | two");
+    for node in ["c", "d", "e"] {
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn fork_at_earlier_turn_omits_later_turns() {
+    let harness = Harness::new();
+    let source = create_with_turns(&harness, "c", &["one", "two", "three"]).await;
+    let before = fs::read(transcript(&harness, &session_id(&source))).unwrap();
+    let forked = fork_at(&harness, "c", "d", Some(2)).await.unwrap();
+    let id = session_id(&forked);
+    assert!(forked.metadata["command"].ends_with(&format!("claude --resume {id}")), "{forked:?}");
+    let copy = transcript(&harness, &id);
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    for line in fs::read_to_string(&copy).unwrap().lines() {
+        assert_eq!(serde_json::from_str::<Value>(line).unwrap()["sessionId"], Value::from(id.as_str()));
+    }
+    assert_eq!(recall(&harness, "d").await, "one | two");
+    assert_eq!(fs::read(transcript(&harness, &session_id(&source))).unwrap(), before);
+    let last = fork_at(&harness, "c", "e", Some(3)).await.unwrap();
+    assert_ne!(session_id(&last), session_id(&source));
+    assert_eq!(recall(&harness, "e").await, "one | two | three");
+
+    let count = fs::read_dir(transcripts(&harness)).unwrap().count();
+    for turn in [0, 4] {
+        let error = fork_at(&harness, "c", "f", Some(turn)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest);
+        assert!(error.message.contains(&format!("no turn {turn}: the conversation has 3")), "{error}");
+    }
+    assert_eq!(fs::read_dir(transcripts(&harness)).unwrap().count(), count, "a file was written");
+    for node in ["c", "d", "e"] {
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn invalid_transcript_is_not_forked() {
+    let harness = Harness::new();
+    let source = create_with_turns(&harness, "c", &["one", "two"]).await;
+    let path = transcript(&harness, &session_id(&source));
+    let complete = fs::read_to_string(&path).unwrap();
+    let cut_off = &complete[..complete.len() - 20];
+    let newer = "{\"type\":\"turn\",\"v\":9}\n";
+    let cases = [
+        (cut_off.to_string(), "the last line is incomplete"),
+        (format!("{{\n{complete}"), "line 1 is invalid"),
+        (newer.to_string(), "newer version"),
+    ];
+    for (text, why) in cases {
+        fs::write(&path, text).unwrap();
+        let error = fork_at(&harness, "c", "d", Some(1)).await.unwrap_err();
+        assert!(error.message.contains(why), "{error}");
+        assert!(error.to_string().contains("nothing was started"), "{error}");
+    }
+    fs::remove_file(&path).unwrap();
+    let error = fork_at(&harness, "c", "d", Some(1)).await.unwrap_err();
+    assert!(error.message.contains("never had a turn"), "{error}");
+    assert_eq!(fs::read_dir(transcripts(&harness)).unwrap().count(), 0);
+    assert!(info(&harness, "d").await.is_none());
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn failed_fork_leaves_no_copy() {
+    let harness = Harness::new();
+    create_with_turns(&harness, "c", &["one"]).await;
+    fs::remove_file(harness.folder.path().join("claude")).unwrap();
+    let error = fork_at(&harness, "c", "d", Some(1)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Process, "{error}");
+    assert_eq!(fs::read_dir(transcripts(&harness)).unwrap().count(), 1, "only the source's transcript");
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn shell_style_command_is_forked() {
+    let harness = Harness::new();
+    let folder = harness.folder.path().join("my tools");
+    fs::create_dir(&folder).unwrap();
+    claude(&harness);
+    fs::rename(harness.folder.path().join("claude"), folder.join("claude")).unwrap();
+    let mut spec = harness.spec("c", &[]);
+    spec.command = CommandLine::Text(format!("env X=1 '{}' --delay 1", folder.join("claude").display()));
+    create(&harness, spec).await.unwrap();
+    harness.ask("c", "one").await;
+    fork(&harness, "c", "d").await.unwrap();
+    assert_eq!(recall(&harness, "d").await, "one");
+    harness.stop("c").await;
+    harness.stop("d").await;
+}
+
+/// Checks that a fork gets its own pane, and that both conversations diverge.
+async fn fork_into_new_pane(harness: &Harness, created: NodeSpec) {
+    let source = create(harness, created).await.unwrap();
+    harness.ask("c", "one").await;
+    let forked = fork(harness, "c", "d").await.unwrap();
+    assert_eq!(forked.kind, source.kind);
+    let (a, b) = (session_id(&source), session_id(&forked));
+    let command = &forked.metadata["command"];
+    assert!(command.ends_with(&format!("claude --resume {a} --fork-session --session-id {b}")), "{command}");
+    assert_eq!(recall(harness, "d").await, "one");
+    harness.ask("c", "two").await;
+    harness.ask("d", "three").await;
+    assert_eq!(recall(harness, "c").await, "one | two");
+    assert_eq!(recall(harness, "d").await, "one | RECALL | three");
+    let pane = async |node: &str| harness.engine.node_info(&at(node)).unwrap().metadata["pane_id"].clone();
+    assert_ne!(pane("c").await, pane("d").await);
+    harness.stop("c").await;
+    harness.ask("d", "the source is gone").await;
+    harness.stop("d").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tmux_node_is_forked_into_a_new_pane() {
+    let Some(tmux) = Tmux::new("tmux_node_is_forked_into_a_new_pane") else { return };
+    let program = claude(&tmux.nodes);
+    for backend in [BackendKind::Tmux, BackendKind::ClaudeTmux] {
+        let place = PanePlace { session: Some("mine".into()), ..tmux.place() };
+        let created = NodeSpec { backend, place, ..tmux.spec("c", &[&program]) };
+        fork_into_new_pane(&tmux.nodes, created).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wezterm_node_is_forked_into_a_new_pane() {
+    let harness = WeztermHarness::new();
+    let program = claude(&harness.nodes);
+    for backend in [BackendKind::Wezterm, BackendKind::ClaudeWezterm] {
+        fork_into_new_pane(&harness.nodes, NodeSpec { backend, ..harness.spec("c", &[&program]) }).await;
+    }
+}
+
+/// The fork of an agent in a foreign pane gets its own pane in the same directory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fork_of_attached_agent_keeps_its_directory() {
+    let Some(tmux) = Tmux::new("fork_of_attached_agent_keeps_its_directory") else { return };
+    let (home, program) = (tmux.nodes.folder.path().display().to_string(), claude(&tmux.nodes));
+    let argv = ["env", &format!("HOME={home}"), &program, "--session-id", A];
+    let pane = tmux.new_pane("theirs", &shell_words::join(argv));
+    let path = format!("{home}:{}", std::env::var("PATH").unwrap());
+    let mut created = NodeSpec { backend: BackendKind::ClaudeTmux, ..tmux.attached_spec("c", &pane) };
+    (created.profile, created.cwd, created.agent_session) = (None, None, Some(A.into()));
+    created.env.insert("PATH".into(), path);
+    create(&tmux.nodes, created).await.unwrap();
+    tmux.nodes.ask("c", "one").await;
+    let forked = fork(&tmux.nodes, "c", "d").await.unwrap();
+    let folder = tmux.query(&pane, "#{pane_current_path}");
+    assert_eq!(forked.metadata["cwd"], folder);
+    assert_eq!(recall(&tmux.nodes, "d").await, "one");
+    // tmux takes the path from the foreground process, which must exist by then.
+    assert_eq!(tmux.query(&forked.metadata["pane_id"], "#{pane_current_path}"), folder);
+    tmux.stop("d").await;
+    tmux.stop("c").await;
+    assert_eq!(tmux.query(&pane, "#{pane_dead}"), "0", "the foreign pane was closed");
+}

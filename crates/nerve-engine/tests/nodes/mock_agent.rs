@@ -1,0 +1,249 @@
+//! Terminal nodes with the mock agent, which provokes the problems of real agents. Real agents have their own tests.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nerve_agent::parse::SectionKind;
+use nerve_api::value::Delivery;
+use nerve_node::command::{Choice, EventKind, StateName};
+use nerve_node::error::ErrorKind;
+use nerve_testkit::{eventually, within_deadline};
+
+use crate::harness::{Harness, at, ops};
+
+#[tokio::test]
+async fn short_long_tool_wide_and_quoted_answers() {
+    for renderer in [&[][..], &["--full-screen"]] {
+        let harness = Harness::new();
+        harness.start_mock("m", renderer).await;
+        assert_eq!(harness.ask("m", "hello there").await.text, "You said: hello there");
+        let long = harness.ask("m", "LONG answer please").await;
+        assert!(long.text.contains("END-OF-LONG") && long.is_complete, "{renderer:?}: {long:?}");
+        let tool = harness.ask("m", "TOOL please").await;
+        assert!(
+            tool.sections.iter().any(|section| section.kind == SectionKind::ToolCall),
+            "{renderer:?}: {tool:?}"
+        );
+        let quote = harness.ask("m", "QUOTE the markers").await;
+        assert!(quote.text.contains("esc to interrupt"), "{renderer:?}: {quote:?}");
+        let wide = harness.ask("m", "WIDE answer").await;
+        assert!(wide.text.contains("日本語"), "{renderer:?}: {wide:?}");
+        harness.stop("m").await;
+    }
+}
+
+#[tokio::test]
+async fn slow_turn_does_not_end_early() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    let slow = harness.ask("m", "SLOW answer").await;
+    assert!(slow.text.contains("END-OF-SLOW"), "{slow:?}");
+    assert_eq!(harness.ask("m", "STALL 10 first").await.delivery, Delivery::Started);
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn permission_prompt_blocks_until_answered() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    let blocked = harness.send("m", "PERMIT this").await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked);
+    assert_eq!(blocked.delivery, Some(Delivery::Started));
+    assert!(blocked.choices.len() >= 2, "{blocked:?}");
+    let second = harness.send("m", "must not be typed").await.unwrap_err();
+    assert_eq!(second.kind, ErrorKind::Blocked);
+    let wrong = harness.answer("m", Choice::Number(9)).await.unwrap_err();
+    assert_eq!(wrong.kind, ErrorKind::InvalidRequest);
+    let response = harness.answer("m", Choice::Number(1)).await.unwrap().unwrap();
+    assert!(response.is_complete, "{response:?}");
+    assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
+    assert!(!harness.buffer("m", None).await.contains("must not be typed"));
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn onboarding_blocks_until_answered() {
+    let harness = Harness::new();
+    harness.start_mock("m", &["--onboarding"]).await;
+    harness.wait("m", StateName::Blocked).await.unwrap();
+    assert_eq!(harness.send("m", "hello").await.unwrap_err().kind, ErrorKind::Blocked);
+    harness.answer("m", Choice::Label("yes".into())).await.unwrap();
+    harness.wait("m", StateName::Ready).await.unwrap();
+    assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn swallowed_enters_and_large_pastes_are_delivered() {
+    let harness = Harness::new();
+    harness.start_mock("m", &["--swallow-enter", "2"]).await;
+    assert_eq!(harness.ask("m", "hello there").await.text, "You said: hello there");
+    let paste: String = (1..=40).map(|row| format!("row {row}\n")).collect();
+    let pasted = harness.ask("m", &paste).await;
+    assert!(pasted.text.contains("row 40"), "{pasted:?}");
+    let huge = "word ".repeat(200_000);
+    let sent = harness.ask("m", &huge).await;
+    assert!(sent.is_complete, "incomplete: {}", sent.ended_by);
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn slow_start_loses_no_prompt_silently() {
+    let harness = Harness::new();
+    harness.start_mock("m", &["--slow-start", "700"]).await;
+    match harness.send("m", "hello there").await {
+        Ok(response) => assert_eq!(response.text, "You said: hello there"),
+        Err(error) => assert_eq!(error.kind, ErrorKind::Delivery, "{error:?}"),
+    }
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn agent_that_never_becomes_ready_times_out() {
+    let harness = Harness::new();
+    let program = crate::harness::mock_agent().display().to_string();
+    let mut spec = harness.spec("m", &[&program, "--never-ready"]);
+    spec.profile = Some("claude".into());
+    spec.ready_timeout = Duration::from_millis(500);
+    harness.engine.create(spec).await.unwrap();
+    let error = harness.send("m", "hello").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.message.contains("did not become ready within 500ms"), "{error}");
+    assert!(error.screen.is_some());
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn crash_during_turn_reports_exit_code() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    let crash = harness.send("m", "CRASH now").await.unwrap_err();
+    assert_eq!(crash.kind, ErrorKind::Process);
+    assert!(crash.message.contains("exit code 70"), "{crash}");
+    harness.start_mock("m", &["--exit-at-once", "4"]).await;
+    let exited = harness.send("m", "hello").await.unwrap_err();
+    assert!(exited.message.contains("exit code 4"), "{exited}");
+}
+
+#[tokio::test]
+async fn hanging_agent_times_out_and_stops() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    let mut hang = harness.execute("m", "HANG");
+    hang.timeout = Some(Duration::from_secs(1).into());
+    let error = harness.run(hang).await.unwrap_err();
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Some(Delivery::Started)));
+    within_deadline("the agent stops", harness.stop("m")).await;
+}
+
+#[tokio::test]
+async fn progress_bars_huge_lines_and_invalid_utf8() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    assert!(harness.ask("m", "CR progress").await.is_complete);
+    assert!(harness.ask("m", "BADUTF8 please").await.is_complete);
+    assert!(harness.ask("m", "HUGELINE please").await.is_complete);
+    assert!(harness.ask("m", "FLOOD 5").await.is_complete);
+    assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn interrupt_ends_the_turn() {
+    let mut harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    harness.wait("m", StateName::Ready).await.unwrap();
+    let engine = harness.engine.clone();
+    let mut execute = harness.execute("m", "SLOW words");
+    execute.stream = true;
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    harness.event(|kind| matches!(kind, EventKind::OutputChunk { .. } | EventKind::NodeBusy { .. })).await;
+    eventually("the answer begins", async || harness.screen("m").await.contains("Slow")).await;
+    harness.engine.send_interrupt(at("m").into(), Default::default()).await.unwrap();
+    let Ok(response) = turn.await.unwrap() else { panic!("no response") };
+    assert_eq!(response.attributes["interrupted"], "true");
+    assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn draft_of_a_user_blocks_the_prompt() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.engine.write_bytes(&at("m"), b"my own words".to_vec()).await.unwrap();
+    eventually("the draft", async || harness.screen("m").await.contains("my own words")).await;
+    let error = harness.send("m", "hello").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Blocked);
+    assert!(error.message.contains("my own words"), "{error}");
+    harness.engine.write_bytes(&at("m"), vec![0x15]).await.unwrap();
+    eventually("no draft", async || !harness.screen("m").await.contains("my own words")).await;
+    assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
+    harness.stop("m").await;
+}
+
+/// Returns the paths of the file that names the session of a process, and of that session's transcript.
+fn session_files(harness: &Harness, pid: &str) -> (PathBuf, PathBuf) {
+    let home = harness.folder.path().join(".claude");
+    (home.join(format!("sessions/{pid}.json")), home.join("projects/-tmp/s-1.jsonl"))
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn missing_session_file_skips_transcript_wait() {
+    let harness = Harness::new();
+    let info = harness.start_mock("m", &["--delay", "0"]).await;
+    harness.ask("m", "first").await;
+    // The transcript never appears, so the turn with a session file takes longer by the transcript timeout.
+    let (session, _) = session_files(&harness, &info.metadata["pid"]);
+    let mut times = Vec::new();
+    for has_session_file in [false, true] {
+        if has_session_file {
+            write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+        }
+        let started = Instant::now();
+        let response = harness.ask("m", "hello there").await;
+        assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));
+        times.push(started.elapsed());
+    }
+    assert!(times[0] + Duration::from_millis(150) < times[1], "{times:?}");
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn complete_transcript_is_used_immediately() {
+    let harness = Harness::new();
+    let info = harness.start_mock("m", &[]).await;
+    let (session, transcript) = session_files(&harness, &info.metadata["pid"]);
+    write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+    // Without `turn_duration`, which is written only after the agent is ready.
+    let prompt = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hello there"}}"#;
+    let answer = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**written**"}]}}"#;
+    write(&transcript, &format!("{prompt}\n{answer}\n"));
+    let response = harness.ask("m", "hello there").await;
+    assert_eq!((response.text.as_str(), response.source.as_str()), ("**written**", "transcript"));
+    assert!(response.is_complete);
+    harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn stop_during_transcript_wait_returns_screen_answer() {
+    let mut harness = Harness::new();
+    // The wait for a transcript is longer with the full-screen renderer.
+    let info = harness.start_mock("m", &["--full-screen"]).await;
+    harness.wait("m", StateName::Ready).await.unwrap();
+    let (session, _) = session_files(&harness, &info.metadata["pid"]);
+    write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+    let (engine, execute) = (harness.engine.clone(), harness.execute("m", "hello there"));
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    harness.event(|kind| matches!(kind, EventKind::NodeBusy { .. })).await;
+    harness.event(|kind| matches!(kind, EventKind::NodeReady { .. })).await;
+    harness.stop("m").await;
+    let Ok(response) = turn.await.unwrap() else { panic!("no response") };
+    assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));
+    assert_eq!(ops(&harness.history("m").await).join(" "), "read send read close");
+}

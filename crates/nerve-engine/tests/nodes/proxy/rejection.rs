@@ -1,0 +1,92 @@
+//! Invalid proxies: nothing is started, and the error gives the reason.
+
+use nerve_node::command::{BackendKind, CommandLine, NodeSpec, PanePlace};
+use nerve_node::error::ErrorKind;
+use nerve_node::proxy::{ProxyKind, ProxySpec};
+
+use super::harness::ProxyHarness;
+
+async fn rejection(harness: &ProxyHarness, spec: NodeSpec) -> String {
+    let error = harness.create(spec).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest, "{error:?}");
+    assert!(error.hint.is_some(), "{error:?}");
+    error.message
+}
+
+#[tokio::test]
+async fn only_agent_nodes_can_have_a_proxy() {
+    let harness = ProxyHarness::new().await;
+    let spec = || harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    for backend in [BackendKind::Bash, BackendKind::Chat] {
+        let message =
+            rejection(&harness, NodeSpec { backend, command: CommandLine::Argv(Vec::new()), ..spec() }).await;
+        assert!(message.contains("cannot have a proxy"), "{message}");
+    }
+    let place = PanePlace { pane: Some("%1".into()), ..PanePlace::default() };
+    let none = CommandLine::Argv(Vec::new());
+    let in_pane = NodeSpec { backend: BackendKind::Tmux, place, command: none, ..spec() };
+    let message = rejection(&harness, in_pane).await;
+    assert!(message.contains("pane '%1' is already running"), "{message}");
+}
+
+#[tokio::test]
+async fn proxy_needs_settable_url_and_token() {
+    let harness = ProxyHarness::new().await;
+    let without_profile =
+        NodeSpec { profile: None, ..harness.spec("a", harness.proxy(ProxyKind::Anthropic)) };
+    let message = rejection(&harness, without_profile).await;
+    assert!(message.contains("a 'shell' node cannot have a proxy"), "{message}");
+    let mut with_url = harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    with_url.env.insert("ANTHROPIC_BASE_URL".into(), "http://elsewhere".into());
+    let message = rejection(&harness, with_url).await;
+    assert!(message.contains("ANTHROPIC_BASE_URL is set for the node"), "{message}");
+    // A proxy without its own key sets no token.
+    let mut with_token = harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    with_token.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "theirs".into());
+    harness.create(with_token).await.unwrap();
+    harness.nodes.stop("a").await;
+    let mut openai = harness.spec("b", harness.proxy(ProxyKind::Openai));
+    openai.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "theirs".into());
+    let message = rejection(&harness, openai).await;
+    assert!(message.contains("ANTHROPIC_AUTH_TOKEN is set") && !message.contains("theirs"), "{message}");
+}
+
+/// The agent's own key belongs to the host named in the server's environment and must not go to the vendor.
+#[tokio::test]
+async fn inherited_base_url_requires_an_explicit_upstream() {
+    let harness = ProxyHarness::new().await;
+    // Uses a variable that cargo sets.
+    let caller = std::fs::read_to_string(harness.path("profiles/caller.toml")).unwrap();
+    let caller =
+        caller.replace("ANTHROPIC_BASE_URL", "CARGO_MANIFEST_DIR").replace("\"caller\"", "\"inherited\"");
+    std::fs::write(harness.path("profiles/inherited.toml"), caller).unwrap();
+    let spec = |proxy| NodeSpec { profile: Some("inherited".into()), ..harness.spec("a", proxy) };
+    let message = rejection(&harness, spec(ProxySpec::new(ProxyKind::Anthropic))).await;
+    assert!(message.contains("CARGO_MANIFEST_DIR"), "{message}");
+    let value = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    assert!(message.contains("proxy.base_url") && !message.contains(&value), "{message}");
+    let key = Some("CARGO_PKG_NAME".to_string());
+    let with_key = ProxySpec { api_key_env: key, ..ProxySpec::new(ProxyKind::Anthropic) };
+    assert!(rejection(&harness, spec(with_key)).await.contains("CARGO_MANIFEST_DIR is set"));
+    harness.create(spec(harness.proxy(ProxyKind::Anthropic))).await.unwrap();
+    harness.nodes.stop("a").await;
+}
+
+#[tokio::test]
+async fn invalid_proxy_settings_are_rejected() {
+    let harness = ProxyHarness::new().await;
+    let api_key_env = Some("NERVE_TEST_NO_SUCH_KEY".to_string());
+    let missing = ProxySpec { api_key_env, ..harness.proxy(ProxyKind::Anthropic) };
+    let message = rejection(&harness, harness.spec("a", missing)).await;
+    assert!(message.contains("NERVE_TEST_NO_SUCH_KEY"), "{message}");
+    let unencrypted =
+        ProxySpec { base_url: Some("http://far.example".into()), ..ProxySpec::new(ProxyKind::Anthropic) };
+    let error = harness.create(harness.spec("a", unencrypted)).await.unwrap_err();
+    assert!(error.message.contains("unencrypted"), "{error:?}");
+    // A program that fails to start leaves no proxy and no files.
+    let mut unstartable = harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    unstartable.command = CommandLine::Argv(vec!["/no/such/program".into()]);
+    assert_eq!(harness.create(unstartable).await.unwrap_err().kind, ErrorKind::Process);
+    let leftover = std::fs::read_dir(harness.path("proxies/run/test")).map_or(0, Iterator::count);
+    assert_eq!(leftover, 0);
+}

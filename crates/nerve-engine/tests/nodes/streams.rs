@@ -1,0 +1,112 @@
+//! Streamed answers: published text is never withdrawn, cut or repeated.
+
+use std::time::Duration;
+
+use nerve_node::command::{EventKind, Response, StateName};
+
+use crate::harness::Harness;
+
+const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
+
+/// Runs a streamed turn; returns the response and the chunks published before it.
+async fn streamed(harness: &mut Harness, node: &str, text: &str) -> (Response, Vec<String>) {
+    let mut execute = harness.execute(node, text);
+    execute.stream = true;
+    let response = match harness.run(execute).await {
+        Ok(response) => response,
+        Err(error) => panic!("{text:?}: {error}"),
+    };
+    let mut chunks = Vec::new();
+    loop {
+        use tokio::sync::broadcast::error::TryRecvError;
+        match harness.events.try_recv() {
+            Ok(event) => {
+                if let EventKind::OutputChunk { chunk, turn, .. } = event.kind {
+                    assert_eq!(turn, response.turn);
+                    chunks.push(chunk);
+                }
+            }
+            Err(TryRecvError::Empty) => return (response, chunks),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn redrawn_rows_pause_the_stream() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let redraw = "printf 'aaaa\\nbbbb\\n'; sleep 0.5; printf '\\033[2A日本日本日本\\n日本日本\\nnew\\nmore\\n'; sleep 0.3";
+    let (response, chunks) = streamed(&mut harness, "sh", redraw).await;
+    assert_eq!(response.text, "日本日本日本\n日本日本\nnew\nmore");
+    assert_eq!(chunks.concat(), "aaaa\nbbbb", "the stream continued after rows that are no longer shown");
+    assert_eq!(harness.ask("sh", "echo alive").await.text, "alive");
+    // The stream resumes when the published rows are back.
+    let restore = "printf 'one\\ntwo\\n'; sleep 0.3; printf '\\033[1Axxx\\n'; sleep 0.3; printf '\\033[1Atwo\\nthree\\n'";
+    let (response, chunks) = streamed(&mut harness, "sh", restore).await;
+    assert_eq!(response.text, "one\ntwo\nthree");
+    assert_eq!(chunks.concat(), response.text);
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn parsed_stream_survives_redrawn_rows() {
+    let mut harness = Harness::new();
+    let mut spec = harness.spec("sh", &BASH);
+    spec.parser = Some(nerve_agent::parse::ParserKind::Codex);
+    harness.engine.create(spec).await.unwrap();
+    let redraw = "printf '• aaaa\\n  bbbb\\n  c\\n'; sleep 0.5; printf '\\033[3A• 日本日本\\n  日本日本\\n  new\\n  more\\n'; sleep 0.4";
+    let (response, chunks) = streamed(&mut harness, "sh", redraw).await;
+    assert!(response.text.ends_with("日本日本\n日本日本\nnew\nmore"), "{response:?}");
+    assert!(!chunks.concat().contains('日'), "{chunks:?}");
+    assert_eq!(harness.ask("sh", "echo alive").await.text, "alive");
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn long_stream_has_each_line_once_in_order() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let (response, chunks) = streamed(&mut harness, "sh", "seq 1 200000").await;
+    let all = chunks.concat();
+    let mut lines = all.lines();
+    for n in 1..=200_000 {
+        assert_eq!(lines.next(), Some(n.to_string().as_str()));
+    }
+    assert_eq!(lines.next(), None);
+    assert!(response.attributes.contains_key("truncated") && response.text.ends_with("\n200000"));
+    let slow =
+        "for i in 1 2 3 4 5; do seq 1 3000; printf '\\n\\n'; sleep 0.15; done; printf 'x%.0s' {1..500}";
+    let (response, chunks) = streamed(&mut harness, "sh", slow).await;
+    assert!(chunks.len() > 2, "{}", chunks.len());
+    assert!(chunks.concat() == response.text, "blank or wrapped rows are missing");
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn row_is_published_when_the_next_one_begins() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    harness.wait("sh", StateName::Ready).await.unwrap();
+    let mut execute = harness.execute("sh", "echo 日本; printf 'open '; sleep 30");
+    (execute.stream, execute.timeout) = (true, Some(Duration::from_secs(20).into()));
+    let engine = harness.engine.clone();
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    let chunk = harness.event(|kind| matches!(kind, EventKind::OutputChunk { .. })).await;
+    assert!(matches!(&chunk, EventKind::OutputChunk { chunk, .. } if chunk == "日本"), "{chunk:?}");
+    harness.stop("sh").await;
+    assert!(turn.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn full_screen_program_and_cleared_screen_are_skipped() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let visit = "echo before; sleep 0.3; printf '\\033[?1049h\\033[Hinside\\n'; sleep 0.3; printf '\\033[?1049l'; echo after";
+    let (response, chunks) = streamed(&mut harness, "sh", visit).await;
+    assert_eq!(response.text, "before\nafter");
+    assert_eq!(chunks.concat(), response.text);
+    let (response, chunks) = streamed(&mut harness, "sh", "clear; echo top").await;
+    assert_eq!((response.text.as_str(), chunks.concat().as_str()), ("top", "top"));
+    harness.stop("sh").await;
+}

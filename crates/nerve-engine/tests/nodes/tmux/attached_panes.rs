@@ -1,0 +1,143 @@
+//! Existing panes, which nerve drives but never closes.
+
+use nerve_api::request::{ResizeNode, RunCommand};
+use nerve_node::command::StateName;
+use nerve_node::error::ErrorKind;
+use nerve_testkit::{wait_until, wait_until_async};
+
+use super::Tmux;
+use crate::harness::{LIMIT, at};
+
+const SHELL: &str = "env PS1='$ ' bash --norc --noprofile";
+
+fn shows(tmux: &Tmux, pane: &str, text: &str) {
+    let shown = || tmux.tmux(&["capture-pane", "-p", "-S", "-", "-t", pane]).unwrap_or_default();
+    assert!(wait_until(LIMIT, || shown().contains(text)), "no '{text}':\n{}", shown());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
+    let Some(tmux) = Tmux::new("attached_pane_keeps_scrollback_and_outlives_its_node") else { return };
+    let pane = tmux.new_pane("work", SHELL);
+    tmux.tmux(&[
+        "send-keys",
+        "-t",
+        &pane,
+        "seq 1000 1100; printf '\\033[31mred\\033[m\\n'; echo 日本語",
+        "Enter",
+    ])
+    .unwrap();
+    shows(&tmux, &pane, "日本語\n$");
+    let pid = tmux.query(&pane, "#{pane_pid}");
+    for (node, target) in [("id", pane.as_str()), ("name", "work:0.0")] {
+        let info = tmux.create(tmux.attached_spec(node, target)).await.unwrap();
+        assert_eq!((&info.metadata["pane_id"], &info.metadata["pid"]), (&pane, &pid));
+        assert_eq!(info.metadata["owned"], "false");
+        tmux.nodes.wait(node, StateName::Ready).await.unwrap();
+        let text = tmux.nodes.buffer(node, None).await;
+        assert!(text.contains("1000\n1001\n") && text.contains("1100\nred\n日本語\n$"), "{text}");
+        assert_eq!(tmux.nodes.ask(node, "echo $((6 * 7))").await.text, "42");
+        let lines = tmux.nodes.ask(node, "for i in 1 2; do\n  echo line $i\ndone").await.text;
+        assert_eq!(lines.lines().last(), Some("line 2"), "{lines}");
+        tmux.stop(node).await;
+        assert_eq!(
+            tmux.query(&pane, "#{pane_pid} #{pane_dead}"),
+            format!("{pid} 0"),
+            "the program was ended"
+        );
+    }
+    tmux.tmux(&["send-keys", "-t", &pane, "echo person $((1 + 1))", "Enter"]).unwrap();
+    shows(&tmux, &pane, "person 2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn current_screen_is_taken_over() {
+    let Some(tmux) = Tmux::new("current_screen_is_taken_over") else { return };
+    let draw = "printf 'main\\n\\033[?1049h\\033[?1h\\033[3;5Hfull\\033[7mscreen\\033[m\\033[10;20H'; exec sleep 1000";
+    let pane = tmux.new_pane("work", &format!("sh -c \"{}\"", draw.replace('\\', "\\\\")));
+    shows(&tmux, &pane, "fullscreen");
+    tmux.create(tmux.attached_spec("full", &pane)).await.unwrap();
+    tmux.nodes.shows("full", "fullscreen").await;
+    let screen = tmux.nodes.screen("full").await;
+    let captured = tmux.tmux(&["capture-pane", "-p", "-t", &pane]).unwrap();
+    assert!(screen.ends_with(captured.trim_end()), "{screen}\nbut\n{captured}");
+    tmux.stop("full").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bracketed_paste_is_used_only_if_enabled() {
+    let Some(tmux) = Tmux::new("bracketed_paste_is_used_only_if_enabled") else { return };
+    for (session, sequence, unexpected) in [("off", "", "^[[200~"), ("on", "\\\\033[?2004h", "none")] {
+        let script = format!("stty -echo -icrnl; printf '{sequence}ready'; exec cat -v");
+        let pane = tmux.new_pane(session, &format!("sh -c \"{script}\""));
+        shows(&tmux, &pane, "ready");
+        tmux.create(tmux.attached_spec(session, &pane)).await.unwrap();
+        tmux.nodes.shows(session, "ready").await;
+        let request =
+            RunCommand { node_id: session.into(), command: "one\ntwo".into(), ..RunCommand::default() };
+        tmux.nodes.engine.run_command(request, Default::default()).await.unwrap();
+        tmux.nodes.engine.write_bytes(&at(session), b"end\n".to_vec()).await.unwrap();
+        tmux.nodes.shows(session, "end").await;
+        let text = tmux.nodes.buffer(session, None).await;
+        assert!(!text.contains(unexpected), "{session}: {text}");
+        if session == "on" {
+            assert!(text.contains("^[[200~one\ntwo^[[201~^Mend"), "{text}");
+        } else {
+            assert!(text.contains("one\ntwo^Mend"), "{text}");
+        }
+        tmux.stop(session).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_pane_fails_its_turn_with_screen() {
+    let Some(tmux) = Tmux::new("killed_pane_fails_its_turn_with_screen") else { return };
+    tmux.new_pane("keep", "sleep 1000");
+    let pane = tmux.new_pane("work", SHELL);
+    tmux.create(tmux.attached_spec("theirs", &pane)).await.unwrap();
+    let created = tmux.start("ours", &super::BASH).await;
+    for (node, pane) in [("theirs", &pane), ("ours", &created.metadata["pane_id"])] {
+        tmux.nodes.wait(node, StateName::Ready).await.unwrap();
+        let engine = tmux.nodes.engine.clone();
+        let execute = tmux.nodes.execute(node, "echo begun; sleep 1000");
+        let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+        tmux.nodes.shows(node, "\nbegun").await;
+        tmux.tmux(&["kill-pane", "-t", pane]).unwrap();
+        let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Process, "{error:?}");
+        assert!(error.message.contains(&format!("pane {pane} is gone")), "{}", error.message);
+        assert!(error.message.contains("it was closed"), "{}", error.message);
+        assert!(error.screen.as_deref().unwrap_or_default().contains("begun"), "{error:?}");
+        tmux.nodes.wait(node, StateName::Stopped).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ended_pane_stops_its_node() {
+    let Some(tmux) = Tmux::new("ended_pane_stops_its_node") else { return };
+    tmux.new_pane("keep", "sleep 1000");
+    let pane = tmux.new_pane("work", SHELL);
+    tmux.create(tmux.attached_spec("sh", &pane)).await.unwrap();
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    let request = RunCommand { node_id: "sh".into(), command: "exit".into(), ..RunCommand::default() };
+    tmux.nodes.engine.run_command(request, Default::default()).await.unwrap();
+    tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn split_pane_is_resized_independently() {
+    let Some(tmux) = Tmux::new("split_pane_is_resized_independently") else { return };
+    let pane = tmux.new_pane("work", SHELL);
+    let below =
+        tmux.tmux(&["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", &pane, "sleep 1000"]).unwrap();
+    let info = tmux.create(tmux.attached_spec("sh", &pane)).await.unwrap();
+    assert_eq!(info.metadata["rows"], tmux.query(&pane, "#{pane_height}"));
+    let resize = ResizeNode { node_id: "sh".into(), cols: 100, rows: 8, ..ResizeNode::default() };
+    tmux.nodes.engine.resize_node(resize, Default::default()).await.unwrap();
+    assert_eq!(tmux.query(&pane, "#{pane_height}"), "8");
+    assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "8 100");
+    tmux.tmux(&["kill-pane", "-t", &below]).unwrap();
+    let resized = async || tmux.info("sh").await.metadata["rows"] != "8";
+    assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
+    tmux.stop("sh").await;
+}

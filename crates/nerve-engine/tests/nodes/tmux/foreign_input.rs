@@ -1,0 +1,69 @@
+//! Input of a user in the same pane, which takes precedence.
+
+use std::time::{Duration, Instant};
+
+use nerve_node::command::StateName;
+use nerve_node::error::ErrorKind;
+
+use super::{BASH, Tmux};
+use crate::harness::at;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prompts_wait_while_a_user_types() {
+    let Some(tmux) = Tmux::new("prompts_wait_while_a_user_types") else { return };
+    let info = tmux.start("sh", &BASH).await;
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    let viewer = tmux.attach_viewer("nerve");
+    // The user attaches and types.
+    viewer.press(&["echo theirs", "Enter"]);
+    tmux.nodes.shows("sh", "\ntheirs").await;
+    let mut short = tmux.nodes.execute("sh", "echo too early");
+    short.timeout = Some(Duration::from_millis(500).into());
+    let error = tmux.nodes.run(short).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.message.contains("is typing into the same terminal"), "{}", error.message);
+    assert!(error.message.contains("/dev/"), "no terminal named: {}", error.message);
+    viewer.press(&["echo again", "Enter"]);
+    let started = Instant::now();
+    assert_eq!(tmux.nodes.ask("sh", "echo ours").await.text, "ours");
+    let waited = started.elapsed();
+    assert!(waited > Duration::from_secs(1), "the prompt did not wait: {waited:?}");
+    assert!(!tmux.nodes.buffer("sh", None).await.contains("too early"));
+    assert!(viewer.screen().contains("ours"), "{}", viewer.screen());
+    // A viewer who does not type delays nothing.
+    let started = Instant::now();
+    assert_eq!(tmux.nodes.ask("sh", "echo quick").await.text, "quick");
+    assert!(started.elapsed() < waited, "{:?} after {waited:?}", started.elapsed());
+    drop(viewer);
+    tmux.stop("sh").await;
+    assert_eq!(info.metadata["owned"], "true");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn input_waits_for_the_end_of_copy_mode() {
+    let Some(tmux) = Tmux::new("input_waits_for_the_end_of_copy_mode") else { return };
+    let info = tmux.start("sh", &BASH).await;
+    let pane = &info.metadata["pane_id"];
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.tmux(&["copy-mode", "-t", pane]).unwrap();
+    let mut short = tmux.nodes.execute("sh", "echo too early");
+    short.timeout = Some(Duration::from_millis(400).into());
+    let error = tmux.nodes.run(short).await.unwrap_err();
+    assert!(error.message.contains("copy mode"), "{}", error.message);
+    // Written bytes wait, too, and arrive in order afterwards.
+    for text in ["echo fir", "st\r"] {
+        tmux.nodes.engine.write_bytes(&at("sh"), text.into()).await.unwrap();
+    }
+    assert_eq!(tmux.query(pane, "#{pane_in_mode}"), "1");
+    let (engine, execute) = (tmux.nodes.engine.clone(), tmux.nodes.execute("sh", "echo second"));
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    tmux.tmux(&["send-keys", "-t", pane, "-X", "cancel"]).unwrap();
+    turn.await.unwrap().unwrap();
+    tmux.nodes.shows("sh", "\nsecond").await;
+    let text = tmux.nodes.buffer("sh", None).await;
+    let (first, second) = (text.find("\nfirst"), text.find("\nsecond"));
+    assert!(first.is_some() && first < second, "{text}");
+    assert!(!text.contains("too early"), "{text}");
+    tmux.stop("sh").await;
+}

@@ -1,0 +1,172 @@
+//! Nodes in panes of a real tmux. Each test has its own tmux server.
+
+mod attached_panes;
+mod created_panes;
+mod errors;
+mod foreign_input;
+mod restart;
+
+use std::path::{Path, PathBuf};
+
+use nerve_engine::{Engine, EngineConfig};
+use nerve_mux::pane::Panes;
+use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, PanePlace};
+use nerve_node::error::EngineError;
+use nerve_node::factory::FactoryConfig;
+use nerve_record::ahr::{Body, Mark, Part, Reader};
+use nerve_testkit::harness::TmuxServer;
+use nerve_testkit::{Hermetic, wait_until};
+
+use crate::harness::{Harness, LIMIT, at, mock_agent};
+
+pub(crate) const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
+
+/// A tmux server, and an engine with its own directories.
+pub(crate) struct Tmux {
+    // Before the home, which has its socket.
+    server: TmuxServer,
+    pub(crate) nodes: Harness,
+    pub(crate) home: Hermetic,
+}
+
+fn config(home: &Path) -> EngineConfig {
+    EngineConfig {
+        nodes: FactoryConfig {
+            server: "test".into(),
+            history_dir: Some(home.join("history")),
+            profile_dir: Some(home.join("profiles")),
+            panes: Panes {
+                registry: Some(home.join("registry")),
+                claims: home.join("claims"),
+                recordings: Some(home.join("recordings")),
+                ..Panes::default()
+            },
+            ..FactoryConfig::default()
+        },
+        ..EngineConfig::default()
+    }
+}
+
+impl Tmux {
+    /// Returns `None`, and records a skip of `test`, without tmux.
+    pub(crate) fn new(test: &str) -> Option<Tmux> {
+        let home = Hermetic::new().unwrap();
+        let server = TmuxServer::new(test, &home, "tmux.sock")?;
+        let engine = Engine::new(config(home.root()));
+        let events = engine.subscribe();
+        let nodes = Harness { engine, events, folder: tempfile::tempdir().unwrap() };
+        Some(Tmux { server, nodes, home })
+    }
+
+    /// Replaces the engine with a new one in the same directories, as after a server restart.
+    pub(crate) fn restart_engine(&mut self) {
+        self.nodes.engine = Engine::new(config(self.home.root()));
+        self.nodes.events = self.nodes.engine.subscribe();
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.server.socket().to_path_buf()
+    }
+
+    /// Runs a tmux command; returns its output or its error message.
+    pub(crate) fn tmux(&self, args: &[&str]) -> Result<String, String> {
+        self.server.run(args)
+    }
+
+    /// Attaches a user's terminal to a session: a client of this tmux in a pane of another tmux.
+    pub(crate) fn attach_viewer(&self, session: &str) -> TmuxServer {
+        let attach = format!(
+            "env -u TMUX tmux -u -S {} attach-session -t ={session}",
+            shell_words::quote(&self.socket().display().to_string())
+        );
+        let viewer = TmuxServer::new("attach_viewer", &self.home, "viewer.sock").unwrap();
+        viewer.ok(&["new-session", "-d", "-s", "p", "-x", "90", "-y", "25", &attach]);
+        let is_attached = || {
+            let clients = self.tmux(&["list-clients", "-F", "#{client_control_mode}"]).unwrap_or_default();
+            clients.lines().any(|line| line == "0")
+        };
+        assert!(wait_until(LIMIT, is_attached), "the viewer did not attach: {}", viewer.screen());
+        viewer
+    }
+
+    pub(crate) fn place(&self) -> PanePlace {
+        PanePlace { socket: Some(self.socket().display().to_string()), ..PanePlace::default() }
+    }
+
+    pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
+        NodeSpec { backend: BackendKind::Tmux, place: self.place(), ..self.nodes.spec(node, argv) }
+    }
+
+    pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+        self.nodes.engine.create(spec).await
+    }
+
+    pub(crate) async fn start(&self, node: &str, argv: &[&str]) -> NodeInfo {
+        self.create(self.spec(node, argv)).await.unwrap()
+    }
+
+    pub(crate) async fn start_mock(&self, node: &str, options: &[&str]) -> NodeInfo {
+        let program = mock_agent().display().to_string();
+        let mut argv = vec![program.as_str()];
+        argv.extend(options);
+        let spec = NodeSpec { profile: Some("claude".into()), ..self.spec(node, &argv) };
+        self.create(spec).await.unwrap()
+    }
+
+    /// Returns the spec of a node in an existing pane.
+    pub(crate) fn attached_spec(&self, node: &str, pane: &str) -> NodeSpec {
+        let place = PanePlace { pane: Some(pane.into()), ..self.place() };
+        NodeSpec { place, profile: Some("shell".into()), ..self.spec(node, &[]) }
+    }
+
+    /// Creates a foreign pane and returns its id.
+    pub(crate) fn new_pane(&self, session: &str, command: &str) -> String {
+        let args =
+            ["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "100", "-y", "30", command];
+        self.tmux(&args).unwrap()
+    }
+
+    pub(crate) fn query(&self, pane: &str, format: &str) -> String {
+        self.tmux(&["display-message", "-p", "-t", pane, format]).unwrap()
+    }
+
+    pub(crate) async fn info(&self, node: &str) -> NodeInfo {
+        self.nodes.engine.node_info(&at(node)).unwrap()
+    }
+
+    pub(crate) async fn stop(&self, node: &str) {
+        self.nodes.stop(node).await;
+    }
+}
+
+/// Returns the output in a recording, ignoring gaps.
+pub(crate) fn output(recording: &Path) -> Vec<u8> {
+    let mut output = Vec::new();
+    records(recording, |body| {
+        if let Body::Data { off, bytes } = body {
+            assert_eq!(off, output.len() as u64, "offsets are contiguous");
+            output.extend_from_slice(bytes);
+        }
+    });
+    output
+}
+
+/// Returns the marks of a recording except input marks.
+pub(crate) fn marks(recording: &Path) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    records(recording, |body| match body {
+        Body::Mark(Mark::Input { .. }) => {}
+        Body::Mark(mark) => marks.push(mark),
+        _ => {}
+    });
+    marks
+}
+
+fn records(recording: &Path, mut each: impl FnMut(Body<'_>)) {
+    let mut reader = Reader::open(recording).unwrap();
+    while let Some(part) = reader.next().unwrap() {
+        if let Part::Block(block) = part {
+            block.records().for_each(|record| each(record.body));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Failures of panes and servers of the fake WezTerm.
+
+use std::time::Duration;
+
+use nerve_engine::{Engine, EngineConfig};
+use nerve_mux::pane::Panes;
+use nerve_node::command::{EventKind, StateName};
+use nerve_node::error::ErrorKind;
+use nerve_node::factory::FactoryConfig;
+use nerve_testkit::eventually;
+
+use super::mux::WeztermHarness;
+use crate::harness::Harness;
+
+#[tokio::test]
+async fn missing_wezterm_or_server_is_reported() {
+    let mut harness = WeztermHarness::new();
+    harness.mux.kill();
+    let error = harness.create(harness.spec("sh", &["bash"])).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Process);
+    assert!(error.message.contains("no wezterm server is running; start WezTerm"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let panes = Panes { wezterm: Some(folder.path().join("wezterm")), ..Panes::default() };
+    let nodes = FactoryConfig { panes, ..FactoryConfig::default() };
+    let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
+    let nodes = Harness { events: engine.subscribe(), engine, folder };
+    let spec = harness.spec("sh", &["bash"]);
+    let harness = WeztermHarness { nodes, ..harness };
+    let error = harness.create(spec).await.unwrap_err();
+    assert!(error.message.contains("no program 'wezterm' in PATH"), "{error}");
+}
+
+#[tokio::test]
+async fn missing_program_fails_create() {
+    let harness = WeztermHarness::new();
+    let error = harness.create(harness.spec("x", &["no-such-program-at-all"])).await.unwrap_err();
+    assert!(error.message.contains("no program 'no-such-program-at-all'"), "{error}");
+    assert_eq!(harness.mux.calls("spawn"), 0);
+}
+
+#[tokio::test]
+async fn killed_pane_fails_its_turn() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let pane = harness.pane("sh").await;
+    let turn = harness.nodes.send("sh", "sleep 100");
+    let close = async {
+        harness.nodes.wait("sh", StateName::Busy).await.unwrap();
+        harness.mux.wezterm().kill(&pane).await.unwrap();
+    };
+    let (turn, ()) = tokio::join!(turn, close);
+    let error = turn.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Process);
+    assert!(error.message.contains(&format!("WezTerm has no pane {pane}:")), "{error}");
+    // The name is available again.
+    harness.bash("sh").await;
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn exited_program_stops_its_node() {
+    let mut harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let error = harness.nodes.send("sh", "exit 3").await.unwrap_err();
+    assert!(error.message.contains("its program has ended, or it was closed"), "{error}");
+    let stopped = harness.nodes.event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await;
+    assert!(format!("{stopped:?}").contains("WezTerm has no pane"), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn killed_server_stops_its_nodes() {
+    let mut harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    harness.mux.kill();
+    let error = harness.nodes.send("sh", "echo hello").await.unwrap_err();
+    assert!(error.message.contains("WezTerm's server is gone"), "{error}");
+}
+
+#[tokio::test]
+async fn node_survives_temporarily_hanging_server() {
+    let mut harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    harness.mux.fault("hang");
+    let prompt = harness.nodes.execute("sh", "echo hello");
+    let engine = harness.nodes.engine.clone();
+    let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
+    let event = harness.nodes.event(|kind| matches!(kind, EventKind::Error { .. })).await;
+    assert!(format!("{event:?}").contains("timed out after"), "{event:?}");
+    harness.mux.fault("none");
+    // Delivery of the prompt is unknown; the node survives.
+    turn.abort();
+    let faults = harness.info("sh").await.metadata["faults"].clone();
+    assert!(faults.contains("wezterm timed out"), "{faults}");
+    harness.bash("other").await;
+    assert_eq!(harness.nodes.ask("other", "echo again").await.text, "again");
+}
+
+#[tokio::test]
+async fn pane_has_only_one_driver() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let other = harness.other();
+    let mut spec = harness.spec("second", &[]);
+    spec.place.pane = Some(harness.pane("sh").await);
+    let error = other.create(spec.clone()).await.unwrap_err();
+    assert!(error.message.contains("is driven by node 'sh' of server 'test'"), "{error}");
+    harness.nodes.stop("sh").await;
+    let error = other.create(spec).await.unwrap_err();
+    assert!(error.message.contains("no such pane"), "the pane outlived its node: {error}");
+}
+
+#[tokio::test]
+async fn program_that_survives_its_pane_is_killed() {
+    let harness = WeztermHarness::new();
+    let script = "trap '' HUP; echo deaf; while :; do sleep 0.05; done";
+    let info = harness.create(harness.spec("deaf", &["bash", "-c", script])).await.unwrap();
+    harness.nodes.shows("deaf", "deaf").await;
+    let pid = &info.metadata["pid"];
+    harness.nodes.stop("deaf").await;
+    let has_exited = async || !std::path::Path::new(&format!("/proc/{pid}")).exists();
+    eventually("the program is gone", has_exited).await;
+    tokio::time::timeout(Duration::from_secs(5), harness.bash("deaf")).await.unwrap();
+    harness.nodes.stop("deaf").await;
+}

@@ -1,0 +1,177 @@
+//! A fake WezTerm server, and an engine that uses its panes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+
+use nerve_engine::{Engine, EngineConfig};
+use nerve_mux::pane::Panes;
+use nerve_mux::wezterm::Wezterm;
+use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName};
+use nerve_node::error::EngineError;
+use nerve_node::factory::{FactoryConfig, NodeFactory};
+use nerve_testkit::harness::FakeWezterm;
+use nerve_testkit::{Hermetic, eventually};
+use nerve_types::Size;
+use serde_json::Value;
+
+use crate::harness::{Harness, mock_agent};
+
+/// Returns the path of the fake `wezterm`.
+pub(crate) fn program() -> PathBuf {
+    FakeWezterm::program()
+}
+
+/// A server of the fake.
+pub(crate) struct Mux {
+    // Before the home, which has its socket.
+    server: FakeWezterm,
+    _home: Hermetic,
+}
+
+impl Mux {
+    pub(crate) fn start() -> Mux {
+        let home = Hermetic::new().unwrap();
+        Mux { server: FakeWezterm::start(&home), _home: home }
+    }
+
+    pub(crate) fn socket(&self) -> String {
+        self.server.socket().display().to_string()
+    }
+
+    pub(crate) fn wezterm(&self) -> Wezterm {
+        Wezterm::new(Some(self.socket())).with_program(program())
+    }
+
+    /// Runs a command of the fake.
+    pub(crate) fn run(&self, args: &[&str]) -> std::process::Output {
+        let mut command = Process::new(program());
+        command.args(args).env("WEZTERM_UNIX_SOCKET", self.socket()).stdin(Stdio::null());
+        command.output().unwrap()
+    }
+
+    pub(crate) fn fault(&self, words: &str) {
+        let args: Vec<&str> = ["fault"].into_iter().chain(words.split(' ')).collect();
+        assert!(self.run(&args).status.success());
+    }
+
+    /// Returns how often a subcommand was called.
+    pub(crate) fn calls(&self, sub: &str) -> u64 {
+        let output = self.run(&["calls"]).stdout;
+        let calls: Value = serde_json::from_slice(&output).unwrap();
+        calls[sub].as_u64().unwrap_or(0)
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.server.server().try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.server.server().kill().unwrap();
+        self.server.server().wait().unwrap();
+    }
+}
+
+/// An engine with a pane registry, which survives a restart of the engine.
+pub(crate) struct WeztermHarness {
+    pub(crate) nodes: Harness,
+    pub(crate) mux: Mux,
+}
+
+impl WeztermHarness {
+    pub(crate) fn new() -> WeztermHarness {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = WeztermHarness::nodes(folder);
+        WeztermHarness { nodes, mux: Mux::start() }
+    }
+
+    fn nodes(folder: tempfile::TempDir) -> Harness {
+        let nodes = WeztermHarness::factory_config(folder.path());
+        let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
+        Harness { events: engine.subscribe(), engine, folder }
+    }
+
+    fn factory_config(folder: &Path) -> FactoryConfig {
+        let panes = Panes {
+            registry: Some(folder.join("panes")),
+            claims: folder.join("claims"),
+            recordings: Some(folder.join("recordings")),
+            wezterm: Some(program()),
+            ..Panes::default()
+        };
+        FactoryConfig {
+            server: "test".into(),
+            history_dir: Some(folder.join("history")),
+            profile_dir: Some(folder.join("profiles")),
+            panes,
+            ..FactoryConfig::default()
+        }
+    }
+
+    /// Returns a factory for nodes without an engine.
+    pub(crate) fn factory(&self) -> NodeFactory {
+        NodeFactory::new(WeztermHarness::factory_config(self.nodes.folder.path()))
+    }
+
+    /// Creates another server of the same user, which shares only the pane claims.
+    pub(crate) fn other(&self) -> WeztermHarness {
+        let folder = tempfile::tempdir().unwrap();
+        let mut nodes = WeztermHarness::factory_config(folder.path());
+        nodes.panes.claims = self.nodes.folder.path().join("claims");
+        let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
+        WeztermHarness { nodes: Harness { events: engine.subscribe(), engine, folder }, mux: Mux::start() }
+    }
+
+    /// Replaces the engine, as a restarted server that keeps its nodes.
+    pub(crate) async fn restart(mut self) -> WeztermHarness {
+        self.nodes.engine.shut_down(true).await;
+        self.nodes = WeztermHarness::nodes(self.nodes.folder);
+        self.nodes.engine.adopt();
+        self
+    }
+
+    pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
+        NodeSpec {
+            backend: BackendKind::Wezterm,
+            place: PanePlace { socket: Some(self.mux.socket()), ..PanePlace::default() },
+            size: Size::new(100, 30),
+            record: true,
+            ..self.nodes.spec(node, argv)
+        }
+    }
+
+    pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+        self.nodes.engine.create(spec).await
+    }
+
+    pub(crate) async fn bash(&self, node: &str) -> NodeInfo {
+        let info = self.create(self.spec(node, &["bash", "--norc", "--noprofile"])).await.unwrap();
+        self.nodes.wait(node, StateName::Ready).await.unwrap();
+        info
+    }
+
+    /// Starts the mock agent and waits until it is ready.
+    pub(crate) async fn mock(&self, node: &str, options: &[&str]) -> NodeInfo {
+        let program = mock_agent().display().to_string();
+        let argv: Vec<&str> = [program.as_str()].iter().chain(options).copied().collect();
+        let mut spec = self.spec(node, &argv);
+        spec.profile = Some("claude".into());
+        let info = self.create(spec).await.unwrap();
+        self.nodes.wait(node, StateName::Ready).await.unwrap();
+        info
+    }
+
+    pub(crate) async fn info(&self, node: &str) -> NodeInfo {
+        self.nodes.engine.node_info(&crate::harness::at(node)).unwrap()
+    }
+
+    /// Waits for the pane id of a node.
+    pub(crate) async fn pane(&self, node: &str) -> String {
+        let mut pane = None;
+        eventually("the node's pane is known", async || {
+            pane = self.info(node).await.metadata.get("pane_id").cloned();
+            pane.is_some()
+        })
+        .await;
+        pane.unwrap()
+    }
+}

@@ -1,0 +1,349 @@
+//! The real Claude Code (pinned by xtask) in both renderers, against the scripted model API on loopback: start, prompts,
+//! permissions, interrupt, trust dialog and exit.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
+
+mod forks;
+mod talks;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use nerve_api::reply::{AnswerReply, TurnResponse};
+use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice, States, WaitNode};
+use nerve_api::value::Delivery;
+use nerve_engine::{Engine, EngineConfig};
+use nerve_node::command::{
+    BackendKind, Choice, CommandLine, EngineEvent, EventKind, NodeRef, NodeSpec, PanePlace, Response,
+    StateName,
+};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::factory::FactoryConfig;
+use nerve_record::activity::{Activity, Status};
+use nerve_testkit::harness::RealAgent;
+use nerve_testkit::mock_model::{MockModel, Script};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, skip, wait_until_async};
+use nerve_types::Size;
+use tokio::sync::broadcast;
+
+const TURN: Duration = Duration::from_secs(60);
+
+/// A real agent in its own engine.
+struct Harness {
+    engine: Engine,
+    events: broadcast::Receiver<EngineEvent>,
+    model: MockModel,
+    home: Hermetic,
+    node: NodeRef,
+}
+
+impl Harness {
+    async fn start(renderer: Renderer, prepare: impl FnOnce(&Hermetic, &mut AgentRecipe)) -> Option<Harness> {
+        Harness::start_in(BackendKind::Pty, renderer, prepare).await
+    }
+
+    /// Returns the path of the tmux socket, if the test uses tmux.
+    fn socket(home: &Hermetic) -> std::path::PathBuf {
+        home.root().join("tmux.sock")
+    }
+
+    async fn start_in(
+        backend: BackendKind,
+        renderer: Renderer,
+        prepare: impl FnOnce(&Hermetic, &mut AgentRecipe),
+    ) -> Option<Harness> {
+        let agent = RealAgent::claude("real_agent_claude", renderer, Script::default()).await?;
+        let RealAgent { home, mut recipe, model } = agent;
+        let cwd = home.work();
+        prepare(&home, &mut recipe);
+        let engine = Engine::new(EngineConfig {
+            nodes: FactoryConfig {
+                server: "test".into(),
+                history_dir: Some(home.root().join("history")),
+                ..FactoryConfig::default()
+            },
+            conversations: Some(home.root().join("conversations")),
+            ..EngineConfig::default()
+        });
+        let events = engine.subscribe();
+        let node = NodeRef { session: None, node: "claude".into() };
+        let env = home.env().into_iter().chain(recipe.env).collect();
+        let place =
+            PanePlace { socket: Some(Harness::socket(&home).display().to_string()), ..PanePlace::default() };
+        let spec = NodeSpec { backend, place, ..spec(&node, recipe.argv, env, &cwd) };
+        engine.create(spec).await.unwrap();
+        Some(Harness { engine, events, model, home, node })
+    }
+
+    async fn wait(&self, state: StateName) {
+        let request = WaitNode {
+            node_id: self.node.node.clone(),
+            until: States(vec![state]),
+            timeout: Some(TURN.into()),
+            ..WaitNode::default()
+        };
+        let reached = self.engine.wait_node(request, Default::default()).await;
+        assert!(reached.is_ok(), "{reached:?}\n{}", self.screen().await);
+    }
+
+    async fn screen(&self) -> String {
+        match self.engine.explain_node(self.node.clone().into(), Default::default()).await {
+            Ok(explained) => {
+                format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    async fn send(&self, text: &str) -> Result<Response, EngineError> {
+        let request =
+            ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(&*self.node.node, text) };
+        self.engine.run_turn(request, Default::default()).await
+    }
+
+    async fn ask(&self, text: &str) -> Response {
+        match self.send(text).await {
+            Ok(response) => response,
+            Err(error) => panic!("{text:?}: {error}\n{}", self.screen().await),
+        }
+    }
+
+    async fn answer(&self, choice: Choice) -> Result<Option<TurnResponse>, EngineError> {
+        let (choice, cancel) = match choice {
+            Choice::Number(number) => (Some(NodeChoice::Number(number)), false),
+            Choice::Label(label) => (Some(NodeChoice::Label(label)), false),
+            Choice::Cancel => (None, true),
+        };
+        let request = AnswerNode {
+            node_id: self.node.node.clone(),
+            choice,
+            cancel,
+            wait: true,
+            timeout: Some(TURN.into()),
+            ..AnswerNode::default()
+        };
+        match self.engine.answer_node(request, Default::default()).await? {
+            AnswerReply::Turn(turn) => Ok(Some(turn.response)),
+            AnswerReply::Done(_) => Ok(None),
+        }
+    }
+
+    /// Returns the states published since the last call.
+    fn states(&mut self) -> Vec<&'static str> {
+        let mut states = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            states.extend(match event.kind {
+                EventKind::NodeReady { .. } => Some("ready"),
+                EventKind::NodeBusy { .. } => Some("busy"),
+                EventKind::NodeBlocked { kind, .. } => Some(kind.as_str()),
+                EventKind::NodeStopped { .. } => Some("stopped"),
+                _ => None,
+            });
+        }
+        states
+    }
+
+    /// Returns the activities published since the last call.
+    fn activities(&mut self) -> Vec<Activity> {
+        let mut activities = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            match event.kind {
+                EventKind::Activity(activity) => activities.push(*activity),
+                EventKind::NodeStopped { .. } => break,
+                _ => {}
+            }
+        }
+        activities
+    }
+
+    /// Returns the bodies of all requests at the model.
+    fn request_texts(&self) -> String {
+        self.model.requests().iter().map(|request| request.body.to_string()).collect()
+    }
+}
+
+fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &Path) -> NodeSpec {
+    NodeSpec {
+        cwd: Some(cwd.to_path_buf()),
+        env,
+        size: Size::new(120, 40),
+        record: false,
+        ready_timeout: TURN,
+        response_timeout: TURN,
+        ..NodeSpec::new(node.clone(), BackendKind::Pty, CommandLine::Argv(argv))
+    }
+}
+
+async fn ten_turns(backend: BackendKind, renderer: Renderer) {
+    let Some(mut harness) = Harness::start_in(backend, renderer, |_, _| ()).await else { return };
+    harness.wait(StateName::Ready).await;
+
+    let hello = harness.ask("hello there").await;
+    assert_eq!(hello.text, "You said: hello there");
+    assert_eq!(hello.delivery, Delivery::Started);
+    assert!(hello.is_complete && hello.is_ready, "{hello:?}");
+    assert_eq!(hello.source.as_str(), "transcript");
+    assert!(harness.request_texts().contains("hello there"));
+    let states = harness.states();
+    assert!(states.contains(&"busy") && states.last() == Some(&"ready"), "{states:?}");
+
+    let long = harness.ask("LONG answer please").await;
+    assert!(long.text.contains("def fib") && long.text.trim_end().ends_with("END-OF-LONG"), "{}", long.text);
+
+    let slow = harness.ask("Please answer SLOW number one").await;
+    assert!(slow.text.contains("END-OF-SLOW"), "ended early: {}", slow.text);
+
+    let quote = harness.ask("QUOTE the markers").await;
+    assert!(quote.is_complete, "{quote:?}");
+
+    let wide = harness.ask("WIDE answer please").await;
+    assert!(wide.text.contains("日本語"), "{}", wide.text);
+
+    let paste: String = (1..=30).map(|row| format!("paste row {row}\n")).collect();
+    let pasted = harness.ask(&paste).await;
+    assert!(pasted.text.contains("paste row 30"), "{}", pasted.text);
+
+    let hostile = harness.ask("escape \x1b[201~\r and \x03 inside").await;
+    assert!(hostile.text.contains("inside"), "{}", hostile.text);
+    harness.states();
+
+    let blocked = harness.send("TOUCHTOOL please").await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    assert!(blocked.screen.unwrap().contains("Do you want to proceed?"));
+    assert_eq!(blocked.choices.first().map(String::as_str), Some("Yes"));
+    let refused = harness.send("typed into a dialog?").await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Blocked);
+    let tool = harness.answer(Choice::Number(1)).await.unwrap().unwrap();
+    assert!(tool.text.contains("END-OF-TOOL"), "{tool:?}");
+    assert!(
+        tool.sections.iter().any(|section| section.metadata.get("tool").is_some_and(|tool| tool == "Bash")),
+        "{tool:?}"
+    );
+    assert!(harness.home.work().join("made-by-tool.txt").exists());
+    let states = harness.states();
+    assert!(states.contains(&"permission"), "{states:?}");
+
+    let denied = harness.send("TOUCHTOOL again").await.unwrap_err();
+    assert_eq!(denied.kind, ErrorKind::Blocked);
+    let denied = harness.answer(Choice::Cancel).await.unwrap().unwrap();
+    assert!(denied.is_ready, "{denied:?}");
+
+    let slow = ExecuteInput {
+        timeout: Some(TURN.into()),
+        ..ExecuteInput::new(&*harness.node.node, "SLOW to be interrupted")
+    };
+    let engine = harness.engine.clone();
+    let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
+    harness.wait(StateName::Busy).await;
+    // Escape before the first words would only withdraw the prompt.
+    let answers = async || harness.screen().await.contains("Slow words");
+    assert!(wait_until_async(TURN, answers).await, "{}", harness.screen().await);
+    harness.engine.send_interrupt(harness.node.clone().into(), Default::default()).await.unwrap();
+    let interrupted = turn.await.unwrap().unwrap();
+    assert_eq!(interrupted.attributes.get("interrupted").map(String::as_str), Some("true"));
+    assert!(!interrupted.text.contains("END-OF-SLOW"));
+
+    let error = harness.ask("ERR 400 now").await;
+    assert!(error.is_ready, "{error:?}");
+
+    let last = harness.ask("one more after all that").await;
+    assert!(last.text.contains("one more after all that"), "{}", last.text);
+
+    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    assert_eq!(harness.states().last(), Some(&"stopped"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_classic_ten_turns() {
+    ten_turns(BackendKind::Pty, Renderer::Classic).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_full_screen_ten_turns() {
+    ten_turns(BackendKind::Pty, Renderer::FullScreen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_in_tmux_ten_turns() {
+    if std::process::Command::new("tmux").arg("-V").output().is_err() {
+        return skip("claude_in_tmux_ten_turns", "tmux is not installed");
+    }
+    ten_turns(BackendKind::ClaudeTmux, Renderer::Classic).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_trust_dialog_is_answered() {
+    let untrust = |home: &Hermetic, _: &mut AgentRecipe| {
+        std::fs::write(home.home().join(".claude.json"), r#"{"hasCompletedOnboarding":true}"#).unwrap();
+    };
+    let Some(harness) = Harness::start(Renderer::Classic, untrust).await else { return };
+    harness.wait(StateName::Blocked).await;
+    let blocked = harness.send("hello").await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    assert!(blocked.message.contains("trust"), "{blocked:?}");
+    assert_eq!(harness.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
+    harness.wait(StateName::Ready).await;
+    assert_eq!(harness.ask("hello there").await.text, "You said: hello there");
+    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+}
+
+fn statuses(activities: &[Activity]) -> Vec<Status> {
+    let status = |activity: &Activity| match activity {
+        Activity::Status { status, .. } => Some(*status),
+        _ => None,
+    };
+    activities.iter().filter_map(status).collect()
+}
+
+/// Returns the only activity of this kind, as JSON.
+fn only_activity(activities: &[Activity], kind: &str) -> serde_json::Value {
+    let found: Vec<&Activity> = activities.iter().filter(|activity| activity.kind() == kind).collect();
+    assert_eq!(found.len(), 1, "{kind}: {activities:?}");
+    found[0].to_json()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_activities_are_reported_once() {
+    let Some(mut harness) = Harness::start(Renderer::Classic, |_, _| ()).await else { return };
+    harness.wait(StateName::Ready).await;
+    let first_statuses = statuses(&harness.activities());
+    assert_eq!(
+        (first_statuses.first(), first_statuses.last()),
+        (Some(&Status::Provisioning), Some(&Status::Paused)),
+        "{first_statuses:?}"
+    );
+
+    harness.ask("THINK about it").await;
+    let activities = harness.activities();
+    let [Status::Running, .., Status::Paused] = statuses(&activities)[..] else { panic!("{activities:?}") };
+    assert!(
+        only_activity(&activities, "thought")["content"]
+            .as_str()
+            .unwrap()
+            .starts_with("The user wants me to think.")
+    );
+
+    let file = harness.home.work().join("notes.txt");
+    let blocked = harness.send(&format!("WRITETOOL FILE={}", file.display())).await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    let answer = harness.answer(Choice::Number(1)).await.unwrap().unwrap();
+    assert!(answer.text.contains("END-OF-TOOL"), "{answer:?}");
+    let activities = harness.activities();
+    let (start, output) =
+        (only_activity(&activities, "tool_start"), only_activity(&activities, "tool_output"));
+    assert_eq!((&start["name"], &start["status"]), (&"Write".into(), &"running".into()));
+    assert!(start["args"]["content"].as_str().unwrap().contains("line two"), "{start}");
+    assert_eq!((&output["name"], &output["status"]), (&"Write".into(), &"completed".into()));
+    assert_eq!(start["tool_execution_id"], output["tool_execution_id"]);
+    let edit = only_activity(&activities, "file_edit");
+    assert_eq!(edit["path"].as_str(), file.to_str());
+    assert_eq!((&edit["lines_added"], &edit["lines_removed"]), (&3.into(), &0.into()));
+    assert_eq!(only_activity(&activities, "thought")["content"], "I will write the file.");
+    let log = only_activity(&activities, "log");
+    assert_eq!(log["level"], "warn");
+    assert!(log["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{log}");
+
+    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    let activities = harness.activities();
+    assert_eq!(statuses(&activities), [Status::Stopping, Status::Cancelled], "{activities:?}");
+}

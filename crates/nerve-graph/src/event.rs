@@ -1,0 +1,150 @@
+//! Events of a run, and the stream that delivers them.
+
+use std::sync::Arc;
+
+use nerve_api::value::StepState;
+use nerve_types::TsNs;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use nerve_node::cancellation::CancellationToken;
+use nerve_node::error::ErrorKind;
+
+/// An event of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepEvent {
+    /// Kind of the event.
+    pub kind: StepEventKind,
+    /// Path of the step: `outer/inner`, items of a list `each[3]`, rounds `loop#2`.
+    pub step: Arc<str>,
+    /// Id or name of the step's node.
+    pub node: Arc<str>,
+    /// Chunk of an answer, result, error message, or question or answer of a gate.
+    pub data: Value,
+    /// Time of the event.
+    pub at: TsNs,
+}
+
+/// Kinds of step events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepEventKind {
+    /// The step started. `queued`: its node is still busy.
+    Start { queued: bool },
+    /// A chunk of the answer arrived.
+    Chunk,
+    /// The step is done.
+    Complete { how: Completion, ms: u64, tokens: u64 },
+    /// The step failed; no attempt is left.
+    Error { error_type: ErrorKind },
+    /// A gate asks its question.
+    Asked,
+    /// A gate was answered: by a `person`, or with its `default`.
+    Answered { by: &'static str },
+    /// An attempt failed; the next one starts in `delay_ms`. `attempt` is the number of the next one, from 2.
+    Retry { attempt: u32, delay_ms: u64, error_type: ErrorKind },
+}
+
+/// Manner in which a step was completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Completion {
+    /// The step ran.
+    Completed,
+    /// Its condition was false, or it failed and its error policy is `skip`.
+    Skipped,
+    /// Its result was recorded before the run was interrupted.
+    Reused,
+}
+
+impl StepEventKind {
+    /// Returns the event's name on the wire, for example `step_start`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepEventKind::Start { .. } => "step_start",
+            StepEventKind::Chunk => "step_chunk",
+            StepEventKind::Complete { .. } => "step_complete",
+            StepEventKind::Error { .. } => "step_error",
+            StepEventKind::Retry { .. } => "step_retry",
+            StepEventKind::Asked => "gate_asked",
+            StepEventKind::Answered { .. } => "gate_answered",
+        }
+    }
+}
+
+impl Completion {
+    /// Returns `completed`, `skipped` or `reused`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl From<Completion> for StepState {
+    fn from(how: Completion) -> StepState {
+        match how {
+            Completion::Completed => StepState::Completed,
+            Completion::Skipped => StepState::Skipped,
+            Completion::Reused => StepState::Reused,
+        }
+    }
+}
+
+/// Receives the events of a run. Must not block.
+pub type Observer = Arc<dyn Fn(StepEvent) + Send + Sync>;
+
+/// The events of a run, followed by its result.
+#[derive(Debug)]
+pub struct StepEventStream {
+    events: mpsc::UnboundedReceiver<StepEvent>,
+    run: JoinHandle<super::GraphRun>,
+    /// Cancelled when the run is over, to wake up a pending [`StepEventStream::next`].
+    over: CancellationToken,
+    /// Cancels the run when the stream is dropped.
+    _stop: StopOnDrop,
+}
+
+#[derive(Debug)]
+struct StopOnDrop(CancellationToken);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl StepEventStream {
+    pub(super) fn new(
+        events: mpsc::UnboundedReceiver<StepEvent>,
+        stop: CancellationToken,
+        run: impl Future<Output = super::GraphRun> + Send + 'static,
+    ) -> StepEventStream {
+        let over = CancellationToken::new();
+        let guard = StopOnDrop(over.clone());
+        let run = tokio::spawn(async move {
+            let _guard = guard;
+            run.await
+        });
+        StepEventStream { events, run, over, _stop: StopOnDrop(stop) }
+    }
+
+    /// Returns the next event, or `None` when the run has ended. Dropping the stream cancels the run and interrupts its terminals.
+    pub async fn next(&mut self) -> Option<StepEvent> {
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            // A node may have kept its context, and with it a sender.
+            () = self.over.wait() => self.events.try_recv().ok(),
+        }
+    }
+
+    /// Waits for the result of the run.
+    ///
+    /// # Panics
+    /// Panics if the run's task panicked. A panicking node does not cause that.
+    pub async fn end(mut self) -> super::GraphRun {
+        match (&mut self.run).await {
+            Ok(run) => run,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Anything that a step executes and a session registers: a node, a graph, a gate, or a function over a run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Graph;
+use super::context::RunContext;
+use super::gate::Gate;
+use super::run_function::RunFunction;
+use nerve_node::command::{NodeInfo, StateName};
+use nerve_node::{Node, NodeFuture, NodeHandle, stateless_info};
+
+/// Anything that a step executes and a session registers under a name. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum Executable {
+    /// A node, which takes turns.
+    Node(NodeHandle),
+    /// A graph, whose steps belong to the same run.
+    Graph(Arc<Graph>),
+    /// A question to a person.
+    Gate(Arc<Gate>),
+    /// A function that runs graphs of its own.
+    Function(Arc<RunFunction>),
+}
+
+impl Executable {
+    /// Returns the id, which need not be the name it is registered under.
+    pub fn id(&self) -> &str {
+        match self {
+            Executable::Node(node) => node.id(),
+            Executable::Graph(graph) => graph.id(),
+            Executable::Gate(gate) => gate.id(),
+            Executable::Function(function) => function.id(),
+        }
+    }
+
+    /// Returns the kind: `graph`, `gate`, `function`, or the node's kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Executable::Node(node) => node.kind(),
+            Executable::Graph(_) => "graph",
+            Executable::Gate(_) => "gate",
+            Executable::Function(_) => "function",
+        }
+    }
+
+    /// Returns the node; `None` if it is something else.
+    pub fn node(&self) -> Option<&NodeHandle> {
+        match self {
+            Executable::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Returns the graph; `None` if it is something else.
+    pub fn graph(&self) -> Option<&Arc<Graph>> {
+        match self {
+            Executable::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+
+    /// Returns true for a graph.
+    pub fn is_graph(&self) -> bool {
+        self.graph().is_some()
+    }
+
+    /// Returns true for a node that keeps state between executions.
+    pub fn is_persistent(&self) -> bool {
+        self.node().is_some_and(|node| node.is_persistent())
+    }
+
+    /// Returns the current description.
+    pub fn info(&self) -> NodeInfo {
+        match self {
+            Executable::Node(node) => node.info(),
+            other => stateless_info(other.id(), other.kind()),
+        }
+    }
+
+    /// Returns the lifecycle state.
+    pub(crate) fn state(&self) -> StateName {
+        self.info().state
+    }
+
+    /// Executes it once: a turn of a node, a run of a graph, an answer to a gate.
+    ///
+    /// # Errors
+    /// Returns why the execution failed. The error of a graph has the results so far.
+    pub fn execute<'a>(&'a self, context: &'a RunContext) -> NodeFuture<'a> {
+        match self {
+            Executable::Node(node) => node.execute(&context.turn),
+            Executable::Graph(graph) => {
+                Box::pin(async { Ok(Value::Object(graph.run(context).await.into_result()?)) })
+            }
+            Executable::Gate(gate) => Box::pin(gate.ask(context)),
+            Executable::Function(function) => function.call(context.clone()),
+        }
+    }
+
+    /// Releases the resources of a node and returns when they are gone. A graph holds none.
+    pub async fn stop(&self, reason: &str) {
+        if let Executable::Node(node) = self {
+            node.stop(reason).await;
+        }
+    }
+
+    /// Returns how long a cancelled execution may take to end by itself.
+    pub(crate) fn cancel_grace(&self) -> Duration {
+        match self {
+            Executable::Node(node) => node.cancel_grace(),
+            // Unlimited: each step has its own limit.
+            Executable::Graph(_) => Duration::MAX,
+            Executable::Gate(_) | Executable::Function(_) => Duration::ZERO,
+        }
+    }
+
+    /// Returns true if usage is counted in the context while an execution runs.
+    pub(crate) fn has_live_metering(&self) -> bool {
+        self.node().is_some_and(|node| node.has_live_metering())
+    }
+
+    /// Returns true if both are the same object.
+    pub(crate) fn is_same(&self, other: &Executable) -> bool {
+        match (self, other) {
+            (Executable::Node(one), Executable::Node(other)) => Arc::ptr_eq(one, other),
+            (Executable::Graph(one), Executable::Graph(other)) => Arc::ptr_eq(one, other),
+            (Executable::Gate(one), Executable::Gate(other)) => Arc::ptr_eq(one, other),
+            (Executable::Function(one), Executable::Function(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl<N: Node> From<Arc<N>> for Executable {
+    fn from(node: Arc<N>) -> Executable {
+        Executable::Node(node)
+    }
+}
+
+impl From<NodeHandle> for Executable {
+    fn from(node: NodeHandle) -> Executable {
+        Executable::Node(node)
+    }
+}
+
+impl From<Arc<Graph>> for Executable {
+    fn from(graph: Arc<Graph>) -> Executable {
+        Executable::Graph(graph)
+    }
+}
+
+impl From<Arc<Gate>> for Executable {
+    fn from(gate: Arc<Gate>) -> Executable {
+        Executable::Gate(gate)
+    }
+}
+
+impl From<Arc<RunFunction>> for Executable {
+    fn from(function: Arc<RunFunction>) -> Executable {
+        Executable::Function(function)
+    }
+}

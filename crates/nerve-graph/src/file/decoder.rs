@@ -1,0 +1,333 @@
+//! Decodes the types of a graph file from its tree. A test keeps the field lists in sync with the schema.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::fields::{Decode, Fields, ScalarText, join_or, keyword, type_mismatch};
+use super::source_map::{Path, Report, spellings};
+use super::suggestion::nearest;
+use super::tree::{Kind, Tree, quoted};
+use super::types::{
+    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
+    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
+    UntilDefinition, one,
+};
+use nerve_node::command::TerminalKind;
+use nerve_node::proxy::ProxyKind;
+
+impl Decode for GraphFile {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
+        if matches!(at, Path::Root) && matches!(tree.kind, Kind::Null) {
+            report.error_with_hint(at, "the file is empty", "a graph needs `graph: ID` and `steps:`");
+            return None;
+        }
+        let mut fields = Fields::expect(tree, &at, "a graph", report)?;
+        let graph = fields.required(spellings("graph"), report);
+        let description = fields.optional_or("description", String::new(), report);
+        let inputs = fields.optional("inputs", report);
+        let max_parallel = fields.optional_or("max_parallel", one(), report);
+        let on_failure = fields.optional_or("on_failure", OnFailure::default(), report);
+        let on_restart = fields.optional_or("on_restart", OnRestart::default(), report);
+        let budget = fields.optional_or("budget", BudgetDefinition::default(), report);
+        let nodes = fields.optional_or("nodes", BTreeMap::new(), report);
+        let steps = fields.required(spellings("steps"), report);
+        fields.finish(report);
+        Some(GraphFile {
+            graph: graph?,
+            description,
+            inputs,
+            max_parallel,
+            on_failure,
+            on_restart,
+            budget,
+            nodes,
+            steps: steps?,
+            source_map: report.source_map.nested(at),
+        })
+    }
+}
+
+impl Decode for InputDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<InputDefinition> {
+        if matches!(tree.kind, Kind::Null) {
+            return Some(InputDefinition::default());
+        }
+        let mut fields = Fields::expect(tree, &at, "an input", report)?;
+        let description = fields.optional_or("description", String::new(), report);
+        // An explicit default of null counts.
+        let default = fields.take(&["default"], report).map(|(tree, _)| tree.to_value());
+        fields.finish(report);
+        Some(InputDefinition { description, default })
+    }
+}
+
+impl Decode for NodeDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<NodeDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a node", report)?;
+        let Some((kind, kind_at)) = fields.take(&["type"], report) else {
+            let hint = format!("one of {}", NodeDefinition::TYPES.join(", "));
+            report.error_with_hint(at, "a node needs `type`", hint);
+            return None;
+        };
+        let name = match &kind.kind {
+            Kind::Text(name) => name.as_str(),
+            _ => return type_mismatch("the type of a node", kind, kind_at, report),
+        };
+        let definition = match name {
+            "claude" => NodeDefinition::Claude(terminal(&mut fields, TerminalKind::Pty, report)),
+            "pty" => NodeDefinition::Pty(terminal(&mut fields, TerminalKind::Pty, report)),
+            "claude-tmux" => NodeDefinition::ClaudeTmux(terminal(&mut fields, TerminalKind::Tmux, report)),
+            "tmux" => NodeDefinition::Tmux(terminal(&mut fields, TerminalKind::Tmux, report)),
+            "claude-wezterm" => {
+                NodeDefinition::ClaudeWezterm(terminal(&mut fields, TerminalKind::Wezterm, report))
+            }
+            "wezterm" => NodeDefinition::Wezterm(terminal(&mut fields, TerminalKind::Wezterm, report)),
+            "chat" => {
+                let chat = chat(&mut fields, report);
+                fields.finish(report);
+                return chat.map(NodeDefinition::Chat);
+            }
+            "bash" => NodeDefinition::Bash(BashDefinition {
+                cwd: fields.optional("cwd", report),
+                env: env(&mut fields, report),
+                timeout: fields.optional("timeout", report),
+            }),
+            "template" => {
+                let template = fields.required(&["template"], report);
+                fields.finish(report);
+                return Some(NodeDefinition::Template(TemplateDefinition { template: template? }));
+            }
+            "graph" => NodeDefinition::Graph(NestedDefinition {
+                file: fields.optional("file", report),
+                graph: fields.optional::<GraphFile>("graph", report).map(Box::new),
+            }),
+            _ => {
+                unknown_type(name, kind_at, report);
+                return None;
+            }
+        };
+        fields.finish(report);
+        Some(definition)
+    }
+}
+
+fn unknown_type(name: &str, at: Path<'_>, report: &mut Report<'_>) {
+    let hint = match nearest(name, NodeDefinition::TYPES) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use {}", join_or(&NodeDefinition::TYPES)),
+    };
+    report.error_with_hint(at, format!("unknown node type {}", quoted(name)), hint);
+}
+
+fn terminal<'t: 'p, 'p>(
+    fields: &mut Fields<'t, 'p>,
+    kind: TerminalKind,
+    report: &mut Report<'_>,
+) -> TerminalDefinition {
+    let mut terminal = TerminalDefinition {
+        command: fields.optional("command", report),
+        cwd: fields.optional("cwd", report),
+        env: env(fields, report),
+        profile: fields.optional("profile", report),
+        parser: fields.optional("parser", report),
+        cols: fields.optional("cols", report),
+        rows: fields.optional("rows", report),
+        history: fields.optional_or("history", true, report),
+        record: fields.optional_or("record", true, report),
+        ready_timeout: fields.optional("ready_timeout", report),
+        response_timeout: fields.optional("response_timeout", report),
+        keep: fields.optional_or("keep", false, report),
+        proxy: fields.optional("proxy", report),
+        ..TerminalDefinition::default()
+    };
+    // Only foreign panes have these fields.
+    if kind != TerminalKind::Pty {
+        // WezTerm's pane ids are numbers.
+        terminal.pane = fields.optional("pane", report).map(|ScalarText(pane)| pane);
+        terminal.socket = fields.optional("socket", report);
+    }
+    if kind == TerminalKind::Tmux {
+        terminal.tmux_session = fields.optional("tmux_session", report);
+    }
+    terminal
+}
+
+fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Option<ChatDefinition> {
+    let model = fields.required(&["model"], report);
+    let chat = ChatDefinition {
+        model: String::new(),
+        provider: fields.optional_or("provider", ProviderName::default(), report),
+        base_url: fields.optional("base_url", report),
+        api_key_env: fields.optional("api_key_env", report),
+        system: fields.optional("system", report),
+        max_tokens: fields.optional("max_tokens", report),
+        temperature: fields.optional("temperature", report),
+        tools: fields.optional("tools", report).map(|OneOrMore(tools)| tools).unwrap_or_default(),
+        tool_choice: fields.optional("tool_choice", report),
+        parallel_tool_calls: fields.optional_or("parallel_tool_calls", true, report),
+        max_tool_rounds: fields.optional("max_tool_rounds", report),
+        retries: fields.optional("retries", report),
+        env: env(fields, report),
+        history: fields.optional_or("history", true, report),
+        response_timeout: fields.optional("response_timeout", report),
+        keep: fields.optional_or("keep", false, report),
+    };
+    Some(ChatDefinition { model: model?, ..chat })
+}
+
+fn env<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> BTreeMap<String, String> {
+    let env: BTreeMap<String, ScalarText> = fields.optional_or("env", BTreeMap::new(), report);
+    env.into_iter().map(|(name, ScalarText(value))| (name, value)).collect()
+}
+
+impl Decode for CommandDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<CommandDefinition> {
+        match &tree.kind {
+            Kind::Text(text) => Some(CommandDefinition::Text(text.clone())),
+            Kind::List(_) => {
+                let words = Vec::<ScalarText>::decode(tree, at, report)?;
+                Some(CommandDefinition::Words(words.into_iter().map(|ScalarText(word)| word).collect()))
+            }
+            _ => type_mismatch("a command (a text, or a list of words)", tree, at, report),
+        }
+    }
+}
+
+impl Decode for StepDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<StepDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a step", report)?;
+        let id = fields.required(spellings("id"), report);
+        let step = StepDefinition {
+            id: String::new(),
+            node: fields
+                .take(spellings("node"), report)
+                .and_then(|(tree, at)| String::decode(tree, at, report)),
+            input: fields.take(spellings("input"), report).map_or(Value::Null, |(tree, _)| tree.to_value()),
+            depends_on: fields
+                .optional("depends_on", report)
+                .map(|OneOrMore(steps)| steps)
+                .unwrap_or_default(),
+            parser: fields.optional("parser", report),
+            error_policy: fields.optional("error_policy", report),
+            budget: fields.optional_or("budget", BudgetDefinition::default(), report),
+            when: expression(&mut fields, "when", report),
+            foreach: expression(&mut fields, "foreach", report),
+            parallel: fields.optional("parallel", report),
+            until: fields.optional("until", report),
+            gate: fields.optional("gate", report),
+            on_resume: fields.optional_or("on_resume", OnResume::default(), report),
+        };
+        fields.finish(report);
+        Some(StepDefinition { id: id?, ..step })
+    }
+}
+
+/// Decodes an expression; `when: false` is allowed, too.
+fn expression<'t: 'p, 'p>(
+    fields: &mut Fields<'t, 'p>,
+    name: &'static str,
+    report: &mut Report<'_>,
+) -> Option<String> {
+    let (tree, at) = fields.take(&[name], report)?;
+    match &tree.kind {
+        Kind::Null => None,
+        Kind::Bool(truth) => Some(truth.to_string()),
+        Kind::List(_) => {
+            let message = "expected an expression, found a list";
+            report.error_with_hint(at, message, format!("put it in quotes: {name}: '{}'", quoted_list(tree)));
+            None
+        }
+        _ => String::decode(tree, at, report),
+    }
+}
+
+fn quoted_list(tree: &Tree) -> String {
+    let written = tree.to_value().to_string();
+    if written.len() > 60 { "[…]".to_string() } else { written }
+}
+
+/// A list of texts; a single one may be written without the list.
+struct OneOrMore(Vec<String>);
+
+impl Decode for OneOrMore {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OneOrMore> {
+        match &tree.kind {
+            Kind::Text(text) => Some(OneOrMore(vec![text.clone()])),
+            _ => Vec::decode(tree, at, report).map(OneOrMore),
+        }
+    }
+}
+
+impl Decode for PolicyDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<PolicyDefinition> {
+        let default = PolicyDefinition::default();
+        let mut fields = Fields::expect(tree, &at, "an error policy", report)?;
+        let policy = PolicyDefinition {
+            on_error: fields.optional_or("on_error", default.on_error, report),
+            retry_count: fields.optional_or("retry_count", default.retry_count, report),
+            retry_delay_ms: fields.optional_or("retry_delay_ms", default.retry_delay_ms, report),
+            retry_backoff: fields.optional_or("retry_backoff", default.retry_backoff, report),
+            timeout_ms: fields.optional("timeout_ms", report),
+            fallback_value: fields.optional_or("fallback_value", Value::Null, report),
+            fallback_node: fields.optional("fallback_node", report),
+        };
+        fields.finish(report);
+        Some(policy)
+    }
+}
+
+impl Decode for BudgetDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a budget", report)?;
+        let budget = BudgetDefinition {
+            max_tokens: fields.optional("max_tokens", report),
+            max_time_seconds: fields.optional("max_time_seconds", report),
+            max_steps: fields.optional("max_steps", report),
+            max_api_calls: fields.optional("max_api_calls", report),
+            max_cost_dollars: fields.optional("max_cost_dollars", report),
+        };
+        fields.finish(report);
+        Some(budget)
+    }
+}
+
+impl Decode for UntilDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<UntilDefinition> {
+        let mut fields = Fields::expect(tree, &at, "until", report)?;
+        let condition = fields.required(&["condition"], report);
+        let max_rounds = fields.required(&["max_rounds"], report);
+        fields.finish(report);
+        Some(UntilDefinition { condition: condition?, max_rounds: max_rounds? })
+    }
+}
+
+impl Decode for GateDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GateDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a gate", report)?;
+        let question = fields.required(&["question"], report);
+        let choices: Vec<ScalarText> = fields.optional_or("choices", Vec::new(), report);
+        let default: Option<ScalarText> = fields.optional("default", report);
+        let timeout_seconds = fields.optional("timeout_seconds", report);
+        fields.finish(report);
+        Some(GateDefinition {
+            question: question?,
+            choices: choices.into_iter().map(|ScalarText(choice)| choice).collect(),
+            default: default.map(|ScalarText(default)| default),
+            timeout_seconds,
+        })
+    }
+}
+
+macro_rules! keywords {
+    ($($name:ty),*) => {$(
+        impl Decode for $name {
+            fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<$name> {
+                keyword(tree, at, report)
+            }
+        }
+    )*};
+}
+
+keywords! { ParserName, ProviderName, ProxyKind, OnFailure, OnRestart, OnResume, OnErrorName }

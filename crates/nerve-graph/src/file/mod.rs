@@ -1,0 +1,32 @@
+//! Graph files in YAML or JSON.
+//!
+//! A file is parsed into a `tree` of values with source positions, decoded into a [`GraphFile`] (`decoder`), checked (`check`) and
+//! compiled into a graph (`compiler`). Each stage reports all problems, with line and column.
+
+mod check;
+mod compiler;
+mod decoder;
+mod fields;
+mod inputs;
+mod loader;
+mod problem;
+mod proxy;
+mod schema;
+mod secrets;
+mod source_map;
+mod suggestion;
+pub(crate) mod templates;
+mod tree;
+mod types;
+
+pub use compiler::Compiled;
+pub use loader::Format;
+pub use problem::{GraphFileError, Position, Problem};
+pub use schema::json_schema;
+pub use secrets::without_secrets;
+pub use types::{
+    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
+    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
+    UntilDefinition,
+};

@@ -1,0 +1,325 @@
+//! Finds the names that a template refers to, with their positions.
+
+use std::ops::Range;
+
+use minijinja::machinery::ast::{self, Expr, Spanned, Stmt};
+use minijinja::machinery::{Token, parse, parse_expr, tokenize};
+
+use super::engine;
+
+/// Maximum number of operators, fields, filters and brackets in one expression. The engine recurses for each of them, and could
+/// overflow the stack.
+const MAX_OPERATORS: usize = 500;
+
+/// The names that a template refers to.
+#[derive(Debug, Default)]
+pub(in crate::file) struct References {
+    /// Variables that the template does not define itself.
+    pub(in crate::file) variables: Vec<Variable>,
+    /// Filters, tests and functions.
+    pub(in crate::file) calls: Vec<Call>,
+    /// True if the expression is just one variable.
+    pub(in crate::file) plain: bool,
+}
+
+/// A variable with its constant field accesses: `steps.ask.text`, `steps['ask'].text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::file) struct Variable {
+    /// Segments: `steps`, `ask`, `text`.
+    pub(in crate::file) path: Vec<String>,
+    /// Byte range in the source.
+    pub(in crate::file) span: Range<usize>,
+}
+
+/// A filter, test or function call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::file) struct Call {
+    pub(in crate::file) kind: CallKind,
+    pub(in crate::file) name: String,
+    /// Byte range in the source.
+    pub(in crate::file) span: Range<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::file) enum CallKind {
+    Filter,
+    Test,
+    Function,
+}
+
+/// A syntax error in a template.
+#[derive(Debug)]
+pub(crate) struct TemplateError {
+    pub(crate) message: String,
+    /// Byte range in the source.
+    pub(crate) span: Range<usize>,
+}
+
+/// Returns the references of a template.
+pub(in crate::file) fn in_template(source: &str) -> Result<References, TemplateError> {
+    check_length(source, false)?;
+    match parse(source, "template", engine::syntax()) {
+        Ok(statement) => {
+            let mut visitor = Visitor::new(source);
+            visitor.statement(&statement);
+            Ok(visitor.references)
+        }
+        Err(error) => Err(template_error(&error, source)),
+    }
+}
+
+/// Returns the references of an expression.
+pub(in crate::file) fn in_expression(source: &str) -> Result<References, TemplateError> {
+    check_length(source, true)?;
+    match parse_expr(source) {
+        Ok(expression) => {
+            let mut visitor = Visitor::new(source);
+            visitor.expression(&expression);
+            let mut references = visitor.references;
+            references.plain = references.variables.len() == 1 && constant_path(&expression).is_some();
+            Ok(references)
+        }
+        Err(error) => Err(template_error(&error, source)),
+    }
+}
+
+fn check_length(source: &str, expression: bool) -> Result<(), TemplateError> {
+    let mut operators = 0;
+    // Invalid tokens are reported by the parser.
+    for (token, span) in tokenize(source, expression, engine::syntax()).map_while(Result::ok) {
+        match token {
+            Token::VariableStart | Token::BlockStart => operators = 0,
+            Token::TemplateData(_)
+            | Token::Str(_)
+            | Token::String(_)
+            | Token::Int(_)
+            | Token::Float(_)
+            | Token::Comma => {}
+            _ => operators += 1,
+        }
+        if operators > MAX_OPERATORS {
+            let at = span.start_offset as usize;
+            let message = format!("expression too long: at most {MAX_OPERATORS} names and operators");
+            return Err(TemplateError { message, span: at..span.end_offset as usize });
+        }
+    }
+    Ok(())
+}
+
+fn template_error(error: &minijinja::Error, source: &str) -> TemplateError {
+    let message = error.detail().map_or_else(|| error.kind().to_string(), ToString::to_string);
+    let line_start = || {
+        let line = error.line()?.checked_sub(1)?;
+        Some(source.split_inclusive('\n').take(line).map(str::len).sum::<usize>())
+    };
+    let span = error.range().unwrap_or_else(|| {
+        let start = line_start().unwrap_or(0).min(source.len());
+        start..source[start..].find('\n').map_or(source.len(), |end| start + end)
+    });
+    TemplateError { message, span }
+}
+
+struct Visitor<'s> {
+    source: &'s str,
+    references: References,
+    /// Names defined by the template, by block.
+    set: Vec<Vec<&'s str>>,
+}
+
+impl<'s> Visitor<'s> {
+    fn new(source: &'s str) -> Visitor<'s> {
+        Visitor { source, references: References::default(), set: vec![Vec::new()] }
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.set.iter().any(|block| block.contains(&name))
+    }
+
+    /// Visits a block; its definitions end with it.
+    fn block(&mut self, inner: impl FnOnce(&mut Visitor<'s>)) {
+        self.set.push(Vec::new());
+        inner(self);
+        self.set.pop();
+    }
+
+    fn statements(&mut self, statements: &[Stmt<'s>]) {
+        statements.iter().for_each(|statement| self.statement(statement));
+    }
+
+    fn statement(&mut self, statement: &Stmt<'s>) {
+        match statement {
+            Stmt::Template(template) => self.statements(&template.children),
+            Stmt::EmitExpr(emit) => self.expression(&emit.expr),
+            Stmt::EmitRaw(_) => {}
+            Stmt::ForLoop(each) => {
+                self.expression(&each.iter);
+                self.block(|visitor| {
+                    visitor.assign_name("loop");
+                    visitor.assign(&each.target);
+                    each.filter_expr.iter().for_each(|filter| visitor.expression(filter));
+                    visitor.statements(&each.body);
+                });
+                self.block(|visitor| visitor.statements(&each.else_body));
+            }
+            Stmt::IfCond(condition) => {
+                // Names defined in a branch remain defined afterwards.
+                self.expression(&condition.expr);
+                self.statements(&condition.true_body);
+                self.statements(&condition.false_body);
+            }
+            Stmt::WithBlock(with) => self.block(|visitor| {
+                for (target, value) in &with.assignments {
+                    visitor.expression(value);
+                    visitor.assign(target);
+                }
+                visitor.statements(&with.body);
+            }),
+            Stmt::Set(set) => {
+                self.expression(&set.expr);
+                self.assign(&set.target);
+            }
+            Stmt::SetBlock(set) => {
+                self.block(|visitor| visitor.statements(&set.body));
+                set.filter.iter().for_each(|filter| self.expression(filter));
+                self.assign(&set.target);
+            }
+            Stmt::AutoEscape(escape) => {
+                self.expression(&escape.enabled);
+                self.block(|visitor| visitor.statements(&escape.body));
+            }
+            Stmt::FilterBlock(filter) => {
+                self.expression(&filter.filter);
+                self.block(|visitor| visitor.statements(&filter.body));
+            }
+            Stmt::Do(call) => self.call(&call.call),
+        }
+    }
+
+    fn assign(&mut self, target: &Expr<'s>) {
+        match target {
+            Expr::Var(variable) => self.assign_name(variable.id),
+            Expr::List(list) => list.items.iter().for_each(|item| self.assign(item)),
+            Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.assign(item)),
+            // `{% set ns.x = … %}`: the name itself must be defined.
+            other => self.expression(other),
+        }
+    }
+
+    fn assign_name(&mut self, name: &'s str) {
+        if let Some(block) = self.set.last_mut() {
+            block.push(name);
+        }
+    }
+
+    fn expression(&mut self, expression: &Expr<'s>) {
+        if let Some((path, start)) = constant_path(expression) {
+            if !self.is_set(&path[0]) {
+                let span = start..expression.span().end_offset as usize;
+                self.references.variables.push(Variable { path, span });
+            }
+            return;
+        }
+        match expression {
+            Expr::Var(_) | Expr::Const(_) => {}
+            Expr::Slice(slice) => {
+                self.expression(&slice.expr);
+                let bounds = [&slice.start, &slice.stop, &slice.step];
+                bounds.into_iter().flatten().for_each(|bound| self.expression(bound));
+            }
+            Expr::UnaryOp(operation) => self.expression(&operation.expr),
+            Expr::BinOp(operation) => {
+                self.expression(&operation.left);
+                self.expression(&operation.right);
+            }
+            Expr::Compare(compare) => {
+                self.expression(&compare.expr);
+                compare.ops.iter().for_each(|operation| self.expression(&operation.expr));
+            }
+            Expr::IfExpr(choice) => {
+                self.expression(&choice.test_expr);
+                self.expression(&choice.true_expr);
+                choice.false_expr.iter().for_each(|other| self.expression(other));
+            }
+            Expr::Filter(filter) => {
+                filter.expr.iter().for_each(|input| self.expression(input));
+                self.arguments(&filter.args);
+                self.add_call(CallKind::Filter, filter.name, expression);
+            }
+            Expr::Test(test) => {
+                self.expression(&test.expr);
+                self.arguments(&test.args);
+                self.add_call(CallKind::Test, test.name, expression);
+            }
+            Expr::GetAttr(get) => self.expression(&get.expr),
+            Expr::GetItem(get) => {
+                self.expression(&get.expr);
+                self.expression(&get.subscript_expr);
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => list.items.iter().for_each(|item| self.expression(item)),
+            Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.expression(item)),
+            Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(|item| self.expression(item)),
+        }
+    }
+
+    fn call(&mut self, call: &Spanned<ast::Call<'s>>) {
+        match &call.expr {
+            Expr::Var(function) if !self.is_set(function.id) => {
+                let span = function.span();
+                self.references.calls.push(Call {
+                    kind: CallKind::Function,
+                    name: function.id.to_string(),
+                    span: span.start_offset as usize..span.end_offset as usize,
+                });
+            }
+            // The name of a method is no field.
+            Expr::GetAttr(method) => self.expression(&method.expr),
+            other => self.expression(other),
+        }
+        self.arguments(&call.args);
+    }
+
+    fn arguments(&mut self, arguments: &[ast::CallArg<'s>]) {
+        for argument in arguments {
+            match argument {
+                ast::CallArg::Pos(value)
+                | ast::CallArg::Kwarg(_, value)
+                | ast::CallArg::PosSplat(value)
+                | ast::CallArg::KwargSplat(value) => self.expression(value),
+            }
+        }
+    }
+
+    fn add_call(&mut self, kind: CallKind, name: &str, expression: &Expr<'s>) {
+        let span = expression.span();
+        let (start, end) = (span.start_offset as usize, span.end_offset as usize);
+        // The name comes last, except for its arguments.
+        let at = self.source.get(start..end).and_then(|text| text.rfind(name)).map_or(start, |at| start + at);
+        self.references.calls.push(Call { kind, name: name.to_string(), span: at..at + name.len() });
+    }
+}
+
+/// Splits `a.b['c']` into its segments, and returns the byte where it starts.
+fn constant_path(expression: &Expr<'_>) -> Option<(Vec<String>, usize)> {
+    let mut path = Vec::new();
+    let mut at = expression;
+    loop {
+        match at {
+            Expr::Var(variable) => {
+                path.push(variable.id.to_string());
+                path.reverse();
+                return Some((path, variable.span().start_offset as usize));
+            }
+            Expr::GetAttr(get) => {
+                path.push(get.name.to_string());
+                at = &get.expr;
+            }
+            Expr::GetItem(get) => {
+                let Expr::Const(name) = &get.subscript_expr else { return None };
+                path.push(name.value.as_str()?.to_string());
+                at = &get.expr;
+            }
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Control flow of a step: its condition, the items of a list, the rounds of a loop, and its own budget.
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::{Map, Value};
+use tokio::task::coop::{consume_budget, unconstrained};
+
+use super::context::RunContext;
+use super::event::{Completion, StepEventKind};
+use super::step::{Flow, ForEach, Scope, Until};
+use super::step_run::{StepRun, metadata_entry};
+use nerve_node::cancellation::cancelled;
+use nerve_node::error::{EngineError, ErrorKind};
+
+impl StepRun<'_> {
+    /// Runs a step with its own budget. An exhausted budget prevents the start, or stops the step.
+    pub(super) async fn run_within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
+        let pool = self.context.turn.pool();
+        pool.check_own(true).map_err(|error| self.report_error(&self.context, error))?;
+        let work = async {
+            match flow {
+                None => self.run_once(self.scope(), &self.context).await,
+                Some(flow) => self.run_flow(flow).await,
+            }
+        };
+        tokio::pin!(work);
+        let value = match pool.own_deadline() {
+            None => work.await?,
+            Some(at) => tokio::select! {
+                biased;
+                value = &mut work => value?,
+                () = unconstrained(tokio::time::sleep_until(at)) => {
+                    self.context.turn.cancellation().cancel();
+                    // The step may still wind down, but its result comes too late.
+                    let late = work.await.err().unwrap_or_else(cancelled);
+                    return Err(pool.check_own(false).err().unwrap_or(late));
+                }
+            },
+        };
+        pool.check_own(false).map_err(|error| self.report_error(&self.context, error))?;
+        Ok(value)
+    }
+
+    /// Reports why a step, an item or a round was not executed, or why its result does not count.
+    pub(super) fn report_error(&self, context: &RunContext, error: EngineError) -> EngineError {
+        let (kind, message) = (StepEventKind::Error { error_type: error.kind }, error.to_string());
+        self.notify(context.step.as_ref(), kind, Value::from(message.as_str()));
+        self.trace_unexecuted(context, Some(message), Map::new());
+        error
+    }
+
+    /// Runs a step that has a condition, items or rounds.
+    pub(super) async fn run_flow(&self, flow: &Flow) -> Result<Value, EngineError> {
+        let scope = self.scope();
+        if let Some(when) = &flow.when
+            && !self
+                .evaluate("when", || when(&scope))
+                .map_err(|error| self.report_error(&self.context, error))?
+        {
+            let path = self.context.step.clone();
+            self.notify(
+                path.as_ref(),
+                StepEventKind::Complete { how: Completion::Skipped, ms: 0, tokens: 0 },
+                Value::Null,
+            );
+            self.trace_unexecuted(&self.context, None, metadata_entry("skipped", Value::Bool(true)));
+            return Ok(Value::Null);
+        }
+        if flow.foreach.is_none() && flow.until.is_none() {
+            return self.run_once(scope, &self.context).await;
+        }
+        // Items and rounds report their own events; these are of the step as a whole.
+        let step = self.context.step.as_ref();
+        self.notify(step, StepEventKind::Start { queued: false }, Value::Null);
+        let started_at = self.graph.run().clock.now();
+        let outcome = match (&flow.foreach, &flow.until) {
+            (Some(foreach), until) => self.run_items(foreach, until.as_ref(), scope).await,
+            (None, Some(until)) => self.run_rounds(until, scope, &self.context).await,
+            (None, None) => self.run_once(scope, &self.context).await,
+        };
+        let ms = self.graph.run().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
+        let tokens = self.context.turn.pool().usage().tokens_used();
+        let (kind, data) = match &outcome {
+            Ok(value) => (StepEventKind::Complete { how: Completion::Completed, ms, tokens }, value.clone()),
+            Err(error) => (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string())),
+        };
+        self.notify(step, kind, data);
+        outcome
+    }
+
+    /// Runs the step once for each item. Results are in the order of the items.
+    pub(super) async fn run_items(
+        &self,
+        foreach: &ForEach,
+        until: Option<&Until>,
+        scope: Scope<'_>,
+    ) -> Result<Value, EngineError> {
+        let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
+        // A failed item cancels the others.
+        let stop = self.context.turn.cancellation().child();
+        let all = self.context.clone().with_cancellation(stop.clone());
+        let mut results: Vec<Value> = vec![Value::Null; items.len()];
+        let mut failure: Option<EngineError> = None;
+        let mut running = FuturesUnordered::new();
+        let mut next = 0;
+        loop {
+            while failure.is_none() && next < items.len() && running.len() < foreach.parallel {
+                let index = next;
+                next += 1;
+                if index > 0 {
+                    if let Err(error) = all.turn.check_cancelled().and_then(|()| all.turn.check_budget()) {
+                        // Running items may finish if only the step limit is used up.
+                        if all.turn.pool().check(false).is_err() {
+                            stop.cancel();
+                        }
+                        failure = Some(error);
+                        break;
+                    }
+                    all.turn.pool().add_step();
+                }
+                let scope = Scope { item: Some(&items[index]), index, ..scope };
+                let mut context = all.clone();
+                context.step = context.step.map(|path| format!("{path}[{index}]").into());
+                running.push(async move {
+                    let outcome = match until {
+                        Some(until) => self.run_rounds(until, scope, &context).await,
+                        None => self.run_once(scope, &context).await,
+                    };
+                    (index, outcome)
+                });
+            }
+            // A million items that never wait must not starve the other tasks of this thread.
+            consume_budget().await;
+            let Some((index, outcome)) = running.next().await else { break };
+            match outcome {
+                Ok(outcome) => results[index] = outcome,
+                Err(error) => {
+                    stop.cancel();
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        drop(running);
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Value::Array(results)),
+        }
+    }
+
+    /// Runs the step until the condition holds.
+    pub(super) async fn run_rounds(
+        &self,
+        until: &Until,
+        scope: Scope<'_>,
+        context: &RunContext,
+    ) -> Result<Value, EngineError> {
+        let mut result = None;
+        for round in 1..=until.max_rounds {
+            let mut context = context.clone();
+            context.step = context.step.map(|path| format!("{path}#{round}").into());
+            if round > 1 {
+                // Rounds that never wait must not starve the other tasks of this thread.
+                consume_budget().await;
+                context.turn.check_cancelled()?;
+                context.turn.check_budget()?;
+                context.turn.pool().add_step();
+            }
+            let outcome = self.run_once(Scope { round, result: result.as_ref(), ..scope }, &context).await?;
+            let now = Scope { round, result: Some(&outcome), ..scope };
+            if self.evaluate("until", || (until.condition)(&now))? {
+                return Ok(outcome);
+            }
+            result = Some(outcome);
+        }
+        let message =
+            format!("step '{}': condition still false after {} rounds", self.step.id, until.max_rounds);
+        Err(EngineError::new(ErrorKind::Process, message)
+            .hint("increase max_rounds of `until`, or change the condition"))
+    }
+}

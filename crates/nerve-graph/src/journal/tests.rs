@@ -1,0 +1,422 @@
+//! Journals that are cut at every byte, damaged, locked and read again.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nerve_types::TsNs;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{
+    Header, Journal, JournalError, JournalRecord, ReplayState, StepCounts, Summary, journal_path, key,
+};
+use nerve_node::error::{EngineError, ErrorKind};
+
+fn head() -> Header {
+    Header {
+        at: TsNs(100),
+        run: "r-1".into(),
+        graph: "review".into(),
+        session: Some("work".into()),
+        definition: json!({"graph": "review", "steps": [{"id": "a"}]}),
+        input: json!({"task": "täglich"}),
+        options: json!({"set": []}),
+    }
+}
+
+fn temp_journal() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = journal_path(&folder.path().join("runs/default"), "r-1");
+    (folder, path)
+}
+
+fn started(step: &str, key: u64) -> JournalRecord<'_> {
+    JournalRecord::Started { at: TsNs(110), step, key, node: "me", persistent: false }
+}
+
+fn finished<'a>(step: &'a str, key: u64, value: &'a Value) -> JournalRecord<'a> {
+    JournalRecord::Finished { at: TsNs(120), step, key, value, ms: 10, tokens: Some(7) }
+}
+
+fn failed(step: &str, key: u64) -> JournalRecord<'_> {
+    JournalRecord::Failed { at: TsNs(130), step, key, error: "no", error_type: "timeout" }
+}
+
+fn asked<'a>(step: &'a str, choices: &'a [String]) -> JournalRecord<'a> {
+    let deadline = Some(TsNs(900));
+    JournalRecord::Asked {
+        at: TsNs(140),
+        step,
+        key: 3,
+        question: "Ship?",
+        choices,
+        default: Some("no"),
+        deadline,
+    }
+}
+
+fn answered<'a>(step: &'a str, choice: &'a str) -> JournalRecord<'a> {
+    JournalRecord::Answered { at: TsNs(150), step, key: 3, choice, by: "person" }
+}
+
+/// Writes a journal of these records and replays it.
+fn replay_of(records: &[JournalRecord<'_>]) -> ReplayState {
+    let (_folder, path) = temp_journal();
+    write(&path, records);
+    ReplayState::read(&path).unwrap()
+}
+
+fn summary_of(records: &[JournalRecord<'_>]) -> Summary {
+    let (_folder, path) = temp_journal();
+    write(&path, records);
+    Summary::read(&path).unwrap()
+}
+
+fn write(path: &Path, records: &[JournalRecord<'_>]) {
+    let journal = Journal::create(path, &head()).unwrap();
+    for record in records {
+        journal.record(record);
+    }
+}
+
+#[test]
+fn header_round_trips() {
+    let replay = replay_of(&[]);
+    assert_eq!(replay.head(), &head());
+    assert_eq!(replay.definition(), &head().definition);
+    assert_eq!(replay.options(), &head().options);
+    assert_eq!((replay.status(), replay.cut(), replay.last_time()), ("running", None, TsNs(100)));
+}
+
+#[test]
+fn files_are_private() {
+    let (_folder, path) = temp_journal();
+    write(&path, &[]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+#[test]
+fn results_are_found_by_step_and_key() {
+    let (one, null) = (json!({"x": [1, 2]}), Value::Null);
+    let replay = replay_of(&[
+        started("a", 1),
+        finished("a", 1, &one),
+        started("a", 2),
+        finished("a", 2, &null),
+        started("b/c[1]", 1),
+        JournalRecord::Skipped { at: TsNs(125), step: "s", key: 1, value: Some(&one), reason: "on_error" },
+        JournalRecord::Skipped { at: TsNs(125), step: "w", key: 1, value: None, reason: "when" },
+    ]);
+    assert_eq!(replay.result("a", 1), Some(&one));
+    // Null is a valid result.
+    assert_eq!(replay.result("a", 2), Some(&null));
+    assert_eq!(replay.result("a", 3), None);
+    assert_eq!(replay.result("s", 1), Some(&one));
+    assert_eq!(replay.result("w", 1), None);
+    assert_eq!(replay.result_count(), 3);
+    assert!(replay.was_running("b/c[1]", 1));
+    assert!(!replay.was_running("a", 1) && !replay.was_running("b/c[1]", 2) && !replay.was_running("x", 1));
+}
+
+#[test]
+fn last_record_of_a_step_counts() {
+    let (one, two) = (json!(1), json!(2));
+    let again =
+        replay_of(&[started("a", 1), finished("a", 1, &one), started("a", 1), finished("a", 1, &two)]);
+    assert_eq!((again.result("a", 1), again.was_running("a", 1)), (Some(&two), false));
+    let running = replay_of(&[started("a", 1), finished("a", 1, &one), started("a", 1)]);
+    assert_eq!((running.result("a", 1), running.was_running("a", 1)), (None, true));
+    let no = replay_of(&[started("a", 1), finished("a", 1, &one), started("a", 1), failed("a", 1)]);
+    assert_eq!((no.result("a", 1), no.was_running("a", 1)), (None, false));
+}
+
+#[test]
+fn gates_keep_deadlines_and_answers() {
+    let choices = ["yes".to_string(), "no".to_string()];
+    let open = replay_of(&[started("ok", 3), asked("ok", &choices), started("ok", 3)]);
+    assert_eq!(
+        (open.question_deadline("ok", 3), open.question_deadline("ok", 4)),
+        (Some(Some(TsNs(900))), None)
+    );
+    let question = open.question("ok", 3).unwrap();
+    assert_eq!((question.at, question.deadline), (TsNs(140), Some(TsNs(900))));
+    assert_eq!((question.text.as_str(), question.default.as_deref()), ("Ship?", Some("no")));
+    assert_eq!(question.choices, choices);
+    assert_eq!(open.answer("ok", 3), None);
+    let done = replay_of(&[asked("ok", &choices), answered("ok", "yes"), started("ok", 3)]);
+    assert_eq!((done.answer("ok", 3), done.answered_by("ok", 3)), (Some("yes"), Some("person")));
+    let again = replay_of(&[asked("ok", &choices), answered("ok", "yes"), asked("ok", &choices)]);
+    assert_eq!(again.answer("ok", 3), None);
+}
+
+#[test]
+fn resumed_run_is_running_and_may_be_redefined() {
+    let edited = json!({"graph": "edited"});
+    let ended = JournalRecord::Ended { at: TsNs(200), status: "failed", error: Some("why") };
+    let replay = replay_of(&[ended]);
+    assert_eq!((replay.status(), replay.last_time()), ("failed", TsNs(200)));
+    assert_eq!(replay.ending().unwrap().error.as_deref(), Some("why"));
+    let replay = replay_of(&[ended, JournalRecord::Resumed { at: TsNs(210), definition: Some(&edited) }]);
+    assert_eq!((replay.status(), replay.ending()), ("running", None));
+    assert_eq!(replay.definition(), &edited);
+    assert_eq!(replay.head().definition, head().definition);
+    let replay = replay_of(&[
+        JournalRecord::Resumed { at: TsNs(210), definition: Some(&edited) },
+        JournalRecord::Resumed { at: TsNs(220), definition: None },
+    ]);
+    assert_eq!(replay.definition(), &edited);
+}
+
+#[test]
+fn summary_counts_steps_by_last_record() {
+    let one = json!(1);
+    let choices = ["yes".to_string()];
+    let records = [
+        started("a", 1),
+        finished("a", 1, &one),
+        started("b", 1),
+        failed("b", 1),
+        started("b", 2),
+        started("c", 1),
+        failed("c", 1),
+        JournalRecord::Skipped { at: TsNs(125), step: "d", key: 1, value: None, reason: "when" },
+        started("ok", 3),
+        asked("ok", &choices),
+        asked("sure", &choices),
+        answered("sure", "yes"),
+    ];
+    let summary = summary_of(&records);
+    assert_eq!(
+        (summary.run.as_str(), summary.graph.as_str(), summary.session.as_deref(), summary.status()),
+        ("r-1", "review", Some("work"), "running")
+    );
+    assert_eq!(summary.steps, StepCounts { running: 2, finished: 1, failed: 1, skipped: 1 });
+    assert_eq!((summary.started, summary.last, summary.tokens), (TsNs(100), TsNs(150), 7));
+    let open: Vec<&str> = summary.open_gates.iter().map(|gate| gate.step.as_str()).collect();
+    assert_eq!(open, ["ok"]);
+    assert_eq!(summary.open_gates[0].deadline, Some(TsNs(900)));
+}
+
+#[test]
+fn ended_run_has_no_open_gates() {
+    let ended = JournalRecord::Ended { at: TsNs(200), status: "cancelled", error: None };
+    let summary = summary_of(&[asked("ok", &[]), ended]);
+    assert_eq!((summary.status(), summary.open_gates.len(), summary.resumed), ("cancelled", 0, 0));
+    let resumed = JournalRecord::Resumed { at: TsNs(300), definition: None };
+    let summary = summary_of(&[asked("ok", &[]), ended, resumed]);
+    assert_eq!((summary.status(), summary.open_gates.len(), summary.resumed), ("running", 1, 1));
+}
+
+/// A crash can leave any prefix of the file.
+#[test]
+fn journal_cut_at_any_byte_keeps_complete_records() {
+    let (folder, path) = temp_journal();
+    let value = json!({"text": "größer \u{1f980} \"\n", "n": [1.5, null, true]});
+    let steps: Vec<String> = (0..4).map(|index| format!("outer/each[{index}]")).collect();
+    let journal = Journal::create(&path, &head()).unwrap();
+    for step in &steps {
+        journal.record(&started(step, 1));
+        journal.record(&finished(step, 1, &value));
+    }
+    drop(journal);
+    let whole = fs::read(&path).unwrap();
+    let cut_path = folder.path().join("cut.jsonl");
+    for cut in 0..=whole.len() {
+        fs::write(&cut_path, &whole[..cut]).unwrap();
+        // A record is complete with its closing brace; only its newline may be missing.
+        let end_of = |line: &[u8]| line.len() - 1;
+        let mut records = 0;
+        let mut bytes = 0;
+        for line in whole.split_inclusive(|byte| *byte == b'\n') {
+            if bytes + end_of(line) > cut {
+                break;
+            }
+            records += 1;
+            bytes = (bytes + line.len()).min(cut);
+        }
+        let Some(records) = usize::checked_sub(records, 1) else {
+            let error = Journal::resume(&cut_path).unwrap_err();
+            assert!(matches!(error, JournalError::NeverBegun { .. }), "{cut}: {error}");
+            assert_eq!(fs::read(&cut_path).unwrap(), whole[..cut], "{cut}: the file must be unchanged");
+            continue;
+        };
+        let (journal, replay) = Journal::resume(&cut_path).unwrap();
+        assert_eq!(replay.cut().unwrap_or(0), (cut - bytes) as u64, "{cut}");
+        for (index, step) in steps.iter().enumerate() {
+            let expected = (records >= 2 * index + 2).then_some(&value);
+            assert_eq!(replay.result(step, 1), expected, "{cut}: {step}");
+            assert_eq!(replay.was_running(step, 1), records == 2 * index + 1, "{cut}: {step}");
+        }
+        // Recording continues where the file was cut.
+        journal.record(&JournalRecord::Resumed { at: TsNs(500), definition: None });
+        journal.record(&finished("new", 9, &value));
+        drop(journal);
+        let replay = ReplayState::read(&cut_path).unwrap();
+        assert_eq!(replay.cut(), None, "{cut}");
+        assert_eq!(replay.result("new", 9), Some(&value), "{cut}");
+        assert_eq!(replay.result_count(), records / 2 + 1, "{cut}");
+        assert_eq!(Summary::read(&cut_path).unwrap().steps.finished, records as u64 / 2 + 1, "{cut}");
+    }
+}
+
+/// A power failure can leave zeros in place of the last bytes.
+#[test]
+fn zeros_at_the_end_are_dropped() {
+    let (_folder, path) = temp_journal();
+    write(&path, &[finished("a", 1, &json!(1))]);
+    let whole = fs::read(&path).unwrap();
+    for zeros in [
+        &[0_u8; 500][..],
+        b"{\"fact\":\"fini\0\0\0\0",
+        b"\0\0\n",
+        b"{\"fact\":\"finished\",\"at\":1}\n",
+        b"\xff\xfe",
+    ] {
+        fs::write(&path, [&whole, zeros].concat()).unwrap();
+        assert_eq!(Summary::read(&path).unwrap().cut, Some(zeros.len() as u64));
+        assert_eq!(fs::metadata(&path).unwrap().len(), (whole.len() + zeros.len()) as u64);
+        let (journal, replay) = Journal::resume(&path).unwrap();
+        assert_eq!((replay.cut(), replay.result_count()), (Some(zeros.len() as u64), 1));
+        drop(journal);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+    }
+}
+
+#[test]
+fn damage_is_reported_with_line_number() {
+    let (_folder, path) = temp_journal();
+    write(&path, &[finished("a", 1, &json!(1)), finished("b", 1, &json!(1))]);
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    for garbage in [
+        "garbage",
+        "{\"fact\":\"finished\",\"at\":1,\"step\":\"a\",\"key\":\"xyz\",\"value\":1}",
+        "{}",
+        "[1]",
+    ] {
+        let spoilt = format!("{}\n{}\n{garbage}\n{}\n", lines[0], lines[1], lines[2]);
+        fs::write(&path, &spoilt).unwrap();
+        let error = Journal::resume(&path).unwrap_err();
+        assert!(matches!(error, JournalError::Damaged { line: 3, .. }), "{garbage}: {error}");
+        let message = error.to_string();
+        assert!(message.contains("r-1.jsonl:3: ") && message.contains("remove the line"), "{message}");
+        assert!(matches!(Summary::read(&path), Err(JournalError::Damaged { line: 3, .. })), "{garbage}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), spoilt, "the file must be unchanged");
+        assert_eq!(EngineError::from(error).kind, ErrorKind::InvalidRequest);
+    }
+}
+
+#[test]
+fn other_files_are_rejected() {
+    let (_folder, path) = temp_journal();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    for content in ["hello\nworld\n", "{\"fact\":\"started\",\"version\":\"1.0\"}\n{}\n"] {
+        fs::write(&path, content).unwrap();
+        assert!(matches!(ReplayState::read(&path), Err(JournalError::Damaged { line: 1, .. })), "{content}");
+    }
+    let missing = ReplayState::read(&path.with_extension("none")).unwrap_err();
+    assert_eq!(EngineError::from(missing).kind, ErrorKind::NotFound);
+    let folder = ReplayState::read(path.parent().unwrap()).unwrap_err();
+    assert!(folder.to_string().contains("not a regular file"), "{folder}");
+}
+
+#[test]
+fn newer_major_version_is_rejected_newer_minor_is_read() {
+    let (_folder, path) = temp_journal();
+    write(&path, &[finished("a", 1, &json!(1))]);
+    let whole = fs::read_to_string(&path).unwrap();
+    for version in ["2.0", "10.1", "x"] {
+        fs::write(&path, whole.replace("\"1.0\"", &format!("\"{version}\""))).unwrap();
+        for error in [ReplayState::read(&path).unwrap_err(), Summary::read(&path).unwrap_err()] {
+            assert!(matches!(&error, JournalError::Version { found, .. } if found == version), "{error}");
+            assert!(error.to_string().contains("newer nerve"), "{error}");
+        }
+    }
+    // Another major version may have other fields.
+    fs::write(&path, "{\"fact\":\"run\",\"version\":\"2.0\",\"graph\":{}}\n{\"other\":1}\n").unwrap();
+    assert!(matches!(ReplayState::read(&path), Err(JournalError::Version { .. })));
+    let unknown = "{\"fact\":\"dreamt\",\"at\":\"late\",\"step\":5,\"value\":{}}\n";
+    let newer =
+        whole.replace("\"1.0\",", "\"1.7\",\"mood\":{\"x\":1},").replace("\"ms\":", "\"new\":[],\"ms\":");
+    fs::write(&path, format!("{newer}{unknown}")).unwrap();
+    let replay = ReplayState::read(&path).unwrap();
+    assert_eq!((replay.result("a", 1), replay.cut()), (Some(&json!(1)), None));
+    assert_eq!(Summary::read(&path).unwrap().steps.finished, 1);
+}
+
+#[test]
+fn run_is_driven_by_one_server() {
+    let (_folder, path) = temp_journal();
+    let journal = Journal::create(&path, &head()).unwrap();
+    let clone = journal.clone();
+    let locked = Journal::resume(&path).unwrap_err();
+    assert!(matches!(locked, JournalError::Locked { .. }), "{locked}");
+    assert_eq!(EngineError::from(locked).kind, ErrorKind::Busy);
+    // Reading needs no lock.
+    assert_eq!(ReplayState::read(&path).unwrap().head(), &head());
+    drop(journal);
+    assert!(matches!(Journal::resume(&path), Err(JournalError::Locked { .. })), "a clone still holds it");
+    drop(clone);
+    let (_first, _) = Journal::resume(&path).unwrap();
+    assert!(matches!(Journal::resume(&path), Err(JournalError::Locked { .. })));
+}
+
+#[test]
+fn existing_journal_is_not_overwritten() {
+    let (_folder, path) = temp_journal();
+    write(&path, &[finished("a", 1, &json!(1))]);
+    let error = Journal::create(&path, &head()).unwrap_err();
+    assert_eq!(EngineError::from(error).kind, ErrorKind::AlreadyExists);
+    assert_eq!(ReplayState::read(&path).unwrap().result_count(), 1);
+}
+
+#[test]
+fn unreadable_header_is_rejected_before_file_is_created() {
+    let (_folder, path) = temp_journal();
+    let input = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    let error = Journal::create(&path, &Header { input, ..head() }).unwrap_err();
+    assert!(error.to_string().contains("the run's input: it is nested deeper"), "{error}");
+    assert!(!path.exists());
+}
+
+/// A benchmark: prints the cost of a record and the time to read a run of 10⁵ steps.
+#[test]
+#[ignore = "prints times; run it with --release -- --ignored --nocapture"]
+fn times() {
+    const STEPS: u32 = 100_000;
+    let (_folder, path) = temp_journal();
+    let journal = Journal::create(&path, &head()).unwrap();
+    let steps: Vec<String> = (0..STEPS).map(|index| format!("outer/step-{index}")).collect();
+    let value = json!({"text": "ok", "success": true});
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let clock = Instant::now();
+    for step in &steps {
+        journal.record(&started(step, 1));
+        journal.record(&finished(step, 1, &value));
+    }
+    let recorded = clock.elapsed();
+    runtime.block_on(journal.flush()).unwrap();
+    let settled = clock.elapsed();
+    drop(journal);
+    let clock = Instant::now();
+    let summary = Summary::read(&path).unwrap();
+    let summarised = clock.elapsed();
+    assert_eq!(summary.steps.finished, u64::from(STEPS));
+    let clock = Instant::now();
+    let (_journal, replay) = Journal::resume(&path).unwrap();
+    let resumed = clock.elapsed();
+    assert_eq!(replay.result_count(), STEPS as usize);
+    let clock = Instant::now();
+    let digest = steps.iter().fold(0, |sum, step| sum ^ key(1, Some("none"), &json!(step)));
+    let keyed = clock.elapsed();
+    println!(
+        "record {:?} a record, settled after {settled:?}, {} bytes; summary {summarised:?}; resume {resumed:?}; key {:?} ({digest:x})",
+        recorded / (2 * STEPS),
+        fs::metadata(&path).unwrap().len(),
+        keyed / STEPS,
+    );
+}

@@ -1,0 +1,272 @@
+//! A debate: two agents argue for opposing positions in turn.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::text::fill;
+use super::turns::Turns;
+use super::{LoopError, LoopTurn, invalid};
+use crate::context::RunContext;
+use crate::executable::Executable;
+use nerve_node::error::EngineError;
+
+/// Default prompt of each turn.
+pub const PROMPT: &str = "\
+You take part in a debate about: {topic}
+
+Your position: {position}
+
+Your opponent says:
+
+{opponent_message}
+
+Answer your opponent and argue for your position, in {max_words} words at most.";
+
+/// Callback for a turn: round (from 1), position and message.
+pub type DebateTurnFn = Arc<dyn Fn(u32, &str, &str) + Send + Sync>;
+/// Callback for the end of a debate, with all turns.
+pub type DebateEndFn = Arc<dyn Fn(&[DebateTurn]) + Send + Sync>;
+
+/// Configuration of a debate.
+///
+/// ```
+/// use nerve_graph::patterns::debate::DebateConfig;
+/// let config = DebateConfig::new("tabs or spaces", "tabs", "spaces").rounds(2);
+/// assert_eq!((config.rounds, config.max_words), (2, 100));
+/// ```
+#[derive(Clone)]
+pub struct DebateConfig {
+    /// Topic of the debate.
+    pub topic: String,
+    /// Position of A, who begins.
+    pub position_a: String,
+    /// Position of B.
+    pub position_b: String,
+    /// Number of rounds, each a turn of A and one of B: at least 1 [default: 5].
+    pub rounds: u32,
+    /// Word limit per turn [default: 100]. Part of the prompt; longer messages are not truncated.
+    pub max_words: u32,
+    /// Prompt template with `{topic}`, `{position}`, `{opponent_position}`, `{opponent_message}`, `{round}`, `{rounds}`,
+    /// `{max_words}`.
+    pub prompt_template: String,
+    /// Called after each turn.
+    pub on_turn: Option<DebateTurnFn>,
+    /// Called at the end with all turns, unless the debate failed.
+    pub on_complete: Option<DebateEndFn>,
+}
+
+/// A turn of a debate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DebateTurn {
+    /// Round, from 1.
+    pub round: u32,
+    /// Position of the speaker.
+    pub position: String,
+    /// Id of the speaker's node.
+    pub agent: String,
+    /// The message.
+    pub message: String,
+}
+
+/// The result of a debate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DebateResult {
+    /// Topic of the debate.
+    pub topic: String,
+    /// Number of completed rounds.
+    pub rounds: u32,
+    /// All turns.
+    pub turns: Vec<DebateTurn>,
+    /// Last message of A.
+    pub final_a: String,
+    /// Last message of B.
+    pub final_b: String,
+}
+
+/// A debate between two agents.
+#[derive(Debug, Clone)]
+pub struct DebateLoop {
+    a: Executable,
+    b: Executable,
+    config: DebateConfig,
+    turn_timeout: Option<Duration>,
+}
+
+impl DebateLoop {
+    /// Creates a debate.
+    pub fn new(a: impl Into<Executable>, b: impl Into<Executable>, config: DebateConfig) -> DebateLoop {
+        let (a, b) = (a.into(), b.into());
+        DebateLoop { a, b, config, turn_timeout: None }
+    }
+
+    /// Sets the time limit of a turn [default: the node's limit]. The context's timeout limits the whole debate.
+    #[must_use]
+    pub fn turn_timeout(mut self, limit: Duration) -> DebateLoop {
+        self.turn_timeout = Some(limit);
+        self
+    }
+
+    /// Runs the debate. Turns are steps (`a#1`, `b#1` …) in the context's trace and budget. The context's input and upstream
+    /// results are ignored.
+    ///
+    /// # Errors
+    /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
+    pub async fn run(&self, context: &RunContext) -> Result<DebateResult, LoopError<DebateTurn>> {
+        let turns = Turns::new(context, self.turn_timeout);
+        let mut history = Vec::new();
+        let outcome = match self.config.check() {
+            Ok(()) => self.rounds(&turns, &mut history).await,
+            Err(error) => Err(error),
+        };
+        turns.end(outcome.as_ref().err());
+        match outcome {
+            Ok([final_a, final_b]) => {
+                if let Some(callback) = &self.config.on_complete {
+                    callback(&history);
+                }
+                let (topic, rounds) = (self.config.topic.clone(), self.config.rounds);
+                Ok(DebateResult { topic, rounds, turns: history, final_a, final_b })
+            }
+            Err(error) => Err(LoopError { error, history }),
+        }
+    }
+
+    async fn rounds(
+        &self,
+        turns: &Turns<'_>,
+        history: &mut Vec<DebateTurn>,
+    ) -> Result<[String; 2], EngineError> {
+        let config = &self.config;
+        let sides = [
+            ("a", &self.a, &config.position_a, &config.position_b),
+            ("b", &self.b, &config.position_b, &config.position_a),
+        ];
+        let mut messages = [String::new(), format!("Let's debate: {}", config.topic)];
+        for round in 1..=config.rounds {
+            for (at, (side, node, position, opponent_position)) in sides.into_iter().enumerate() {
+                let prompt = config.prompt(round, position, opponent_position, &messages[1 - at]);
+                let message = turns.prompt(node, &format!("{side}#{round}"), prompt).await?;
+                history.push(DebateTurn {
+                    round,
+                    position: position.clone(),
+                    agent: node.id().to_string(),
+                    message: message.clone(),
+                });
+                if let Some(callback) = &config.on_turn {
+                    callback(round, position, &message);
+                }
+                messages[at] = message;
+            }
+        }
+        Ok(messages)
+    }
+}
+
+impl DebateConfig {
+    /// Creates a configuration with defaults.
+    pub fn new(
+        topic: impl Into<String>,
+        position_a: impl Into<String>,
+        position_b: impl Into<String>,
+    ) -> DebateConfig {
+        DebateConfig {
+            topic: topic.into(),
+            position_a: position_a.into(),
+            position_b: position_b.into(),
+            rounds: 5,
+            max_words: 100,
+            prompt_template: PROMPT.to_string(),
+            on_turn: None,
+            on_complete: None,
+        }
+    }
+
+    /// Sets [`DebateConfig::rounds`].
+    #[must_use]
+    pub fn rounds(mut self, rounds: u32) -> DebateConfig {
+        self.rounds = rounds;
+        self
+    }
+
+    /// Sets [`DebateConfig::max_words`].
+    #[must_use]
+    pub fn max_words(mut self, words: u32) -> DebateConfig {
+        self.max_words = words;
+        self
+    }
+
+    /// Sets [`DebateConfig::prompt_template`].
+    #[must_use]
+    pub fn prompt_template(mut self, template: impl Into<String>) -> DebateConfig {
+        self.prompt_template = template.into();
+        self
+    }
+
+    /// Sets [`DebateConfig::on_turn`].
+    #[must_use]
+    pub fn on_turn(mut self, callback: impl Fn(u32, &str, &str) + Send + Sync + 'static) -> DebateConfig {
+        self.on_turn = Some(Arc::new(callback));
+        self
+    }
+
+    /// Sets [`DebateConfig::on_complete`].
+    #[must_use]
+    pub fn on_complete(mut self, callback: impl Fn(&[DebateTurn]) + Send + Sync + 'static) -> DebateConfig {
+        self.on_complete = Some(Arc::new(callback));
+        self
+    }
+
+    fn prompt(&self, round: u32, position: &str, opponent_position: &str, opponent_message: &str) -> String {
+        let values = [
+            ("topic", &*self.topic),
+            ("position", position),
+            ("opponent_position", opponent_position),
+            ("opponent_message", opponent_message),
+            ("round", &round.to_string()),
+            ("rounds", &self.rounds.to_string()),
+            ("max_words", &self.max_words.to_string()),
+        ];
+        fill(&self.prompt_template, &values)
+    }
+
+    fn check(&self) -> Result<(), EngineError> {
+        match self {
+            _ if self.topic.trim().is_empty() => Err(invalid("topic must not be empty")),
+            _ if self.rounds == 0 => Err(invalid("rounds must be 1 or more")),
+            _ if self.max_words == 0 => Err(invalid("max_words must be 1 or more")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for DebateConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DebateConfig")
+            .field("topic", &self.topic)
+            .field("position_a", &self.position_a)
+            .field("position_b", &self.position_b)
+            .field("rounds", &self.rounds)
+            .field("max_words", &self.max_words)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LoopTurn for DebateTurn {
+    fn to_dict(&self) -> Value {
+        let DebateTurn { round, position, agent, message } = self;
+        json!({"round": round, "position": position, "agent": agent, "message": message})
+    }
+}
+
+impl DebateResult {
+    /// Returns the result as a JSON object.
+    pub fn to_dict(&self) -> Value {
+        json!({
+            "topic": self.topic, "rounds": self.rounds, "final_a": self.final_a, "final_b": self.final_b,
+            "turns": self.turns.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
+        })
+    }
+}

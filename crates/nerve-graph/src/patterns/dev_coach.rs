@@ -1,0 +1,358 @@
+//! A developer works on a task, reviewed by a coach, until the coach accepts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::text::{contains_phrase, fill, phrase_problem};
+use super::turns::Turns;
+use super::{LoopError, LoopTurn, invalid};
+use crate::context::RunContext;
+use crate::executable::Executable;
+use nerve_node::error::EngineError;
+
+/// Default acceptance phrase of the coach.
+pub const ACCEPTANCE: &str = "I ACCEPT TASK COMPLETION";
+
+/// Coach message in the developer's first prompt.
+pub const FIRST_COACH_MESSAGE: &str = "Please begin with the task.";
+
+/// Default prompt of the developer.
+pub const DEV_PROMPT: &str = "\
+You are the developer. Your task:
+
+{task}
+
+Your coach contains_phrase:
+
+{coach_message}
+
+Work on the task, then say in a few words what you have done and what is open.";
+
+/// Default prompt of the coach. The phrase is not on its own line, so that an echo of the prompt does not count as acceptance.
+pub const COACH_PROMPT: &str = "\
+You coach a developer. The task:
+
+{task}
+
+The developer contains_phrase:
+
+{dev_message}
+
+Check what was done. If anything is missing or wrong, say what to do next. \
+If the task is done, and only then, answer with the phrase \"{acceptance_phrase}\" on a line of its own.";
+
+/// Callback for a turn: round (from 1) and message.
+pub type TurnFn = Arc<dyn Fn(u32, &str) + Send + Sync>;
+
+/// Configuration of a developer-coach loop.
+///
+/// ```
+/// use nerve_graph::patterns::dev_coach::DevCoachConfig;
+/// let config = DevCoachConfig::new("Make the tests pass")
+///     .max_rounds(5)
+///     .acceptance_phrases(["LGTM"])
+///     .on_coach_turn(|round, message| println!("{round}: {message}"));
+/// assert_eq!(config.max_rounds, 5);
+/// ```
+#[derive(Clone)]
+pub struct DevCoachConfig {
+    /// The task.
+    pub task: String,
+    /// Maximum number of rounds: at least 1 [default: 50].
+    pub max_rounds: u32,
+    /// Prompt template of the developer, with `{task}`, `{coach_message}`, `{round}`.
+    pub dev_prompt_template: String,
+    /// Prompt template of the coach, with `{task}`, `{dev_message}`, `{round}`, `{acceptance_phrase}` (the first one).
+    pub coach_prompt_template: String,
+    /// The coach accepts with one of these phrases on its own line.
+    pub acceptance_phrases: Vec<String>,
+    /// The developer reports completion with one of these phrases on its own line. Unless empty, the coach can only accept in a
+    /// round in which the developer did so.
+    pub completion_phrases: Vec<String>,
+    /// Called with the developer's messages.
+    pub on_dev_turn: Option<TurnFn>,
+    /// Called with the coach's messages.
+    pub on_coach_turn: Option<TurnFn>,
+    /// Called at the end with the last round and `accepted` or `max_rounds`, unless the loop failed.
+    pub on_complete: Option<TurnFn>,
+}
+
+/// Author of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Role {
+    /// The developer.
+    Dev,
+    /// The coach.
+    Coach,
+}
+
+/// A turn of the loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevCoachTurn {
+    /// Round, from 1.
+    pub round: u32,
+    /// Author of the message.
+    pub role: Role,
+    /// The message.
+    pub message: String,
+}
+
+/// The result of the loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevCoachResult {
+    /// True if the coach accepted.
+    pub completed: bool,
+    /// Number of completed rounds.
+    pub rounds: u32,
+    /// Last message of the developer.
+    pub final_dev_message: String,
+    /// Last message of the coach.
+    pub final_coach_message: String,
+    /// All turns.
+    pub history: Vec<DevCoachTurn>,
+}
+
+/// A developer-coach loop.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nerve_graph::context::RunContext;
+/// use nerve_node::function::FunctionNode;
+/// use nerve_graph::patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
+/// use nerve_graph::session::Session;
+/// use serde_json::json;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let dev = Arc::new(FunctionNode::new("dev", |_| Ok(json!("done"))));
+/// let coach = Arc::new(FunctionNode::new("coach", |_| Ok(json!("Good.\nI ACCEPT TASK COMPLETION"))));
+/// let pair = DevCoachLoop::new(dev, coach, DevCoachConfig::new("nothing"));
+/// let result = pair.run(&RunContext::new(&Session::new("work"))).await.unwrap();
+/// assert!(result.completed && result.rounds == 1);
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+pub struct DevCoachLoop {
+    developer: Executable,
+    coach: Executable,
+    config: DevCoachConfig,
+    turn_timeout: Option<Duration>,
+}
+
+impl DevCoachLoop {
+    /// Creates a loop.
+    pub fn new(
+        developer: impl Into<Executable>,
+        coach: impl Into<Executable>,
+        config: DevCoachConfig,
+    ) -> DevCoachLoop {
+        let (developer, coach) = (developer.into(), coach.into());
+        DevCoachLoop { developer, coach, config, turn_timeout: None }
+    }
+
+    /// Sets the time limit of a turn [default: the node's limit]. The context's timeout limits the whole loop.
+    #[must_use]
+    pub fn turn_timeout(mut self, limit: Duration) -> DevCoachLoop {
+        self.turn_timeout = Some(limit);
+        self
+    }
+
+    /// Runs the loop. Turns are steps (`dev#1`, `coach#1` …) in the context's trace and budget. The context's input and upstream
+    /// results are ignored.
+    ///
+    /// # Errors
+    /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
+    pub async fn run(&self, context: &RunContext) -> Result<DevCoachResult, LoopError<DevCoachTurn>> {
+        let turns = Turns::new(context, self.turn_timeout);
+        let mut history = Vec::new();
+        let outcome = match self.config.check() {
+            Ok(()) => self.rounds(&turns, &mut history).await,
+            Err(error) => Err(error),
+        };
+        turns.end(outcome.as_ref().err());
+        match outcome {
+            Ok((completed, rounds)) => Ok(DevCoachResult {
+                completed,
+                rounds,
+                final_dev_message: last(&history, Role::Dev),
+                final_coach_message: last(&history, Role::Coach),
+                history,
+            }),
+            Err(error) => Err(LoopError { error, history }),
+        }
+    }
+
+    async fn rounds(
+        &self,
+        turns: &Turns<'_>,
+        history: &mut Vec<DevCoachTurn>,
+    ) -> Result<(bool, u32), EngineError> {
+        let config = &self.config;
+        let mut coach_message = FIRST_COACH_MESSAGE.to_string();
+        for round in 1..=config.max_rounds {
+            let number = round.to_string();
+            let values = [("task", &*config.task), ("coach_message", &coach_message), ("round", &number)];
+            let prompt = fill(&config.dev_prompt_template, &values);
+            let dev_message = turns.prompt(&self.developer, &format!("dev#{round}"), prompt).await?;
+            history.push(DevCoachTurn { round, role: Role::Dev, message: dev_message.clone() });
+            notify(&config.on_dev_turn, round, &dev_message);
+
+            let phrase = config.acceptance_phrases.first().map_or(ACCEPTANCE, |phrase| phrase);
+            let values = [
+                ("task", &*config.task),
+                ("dev_message", &dev_message),
+                ("round", &number),
+                ("acceptance_phrase", phrase),
+            ];
+            let prompt = fill(&config.coach_prompt_template, &values);
+            coach_message = turns.prompt(&self.coach, &format!("coach#{round}"), prompt).await?;
+            history.push(DevCoachTurn { round, role: Role::Coach, message: coach_message.clone() });
+            notify(&config.on_coach_turn, round, &coach_message);
+
+            let may_end = config.completion_phrases.is_empty()
+                || contains_phrase(&dev_message, &config.completion_phrases);
+            if may_end && contains_phrase(&coach_message, &config.acceptance_phrases) {
+                notify(&config.on_complete, round, "accepted");
+                return Ok((true, round));
+            }
+        }
+        notify(&config.on_complete, config.max_rounds, "max_rounds");
+        Ok((false, config.max_rounds))
+    }
+}
+
+impl DevCoachConfig {
+    /// Creates a configuration with defaults.
+    pub fn new(task: impl Into<String>) -> DevCoachConfig {
+        DevCoachConfig {
+            task: task.into(),
+            max_rounds: 50,
+            dev_prompt_template: DEV_PROMPT.to_string(),
+            coach_prompt_template: COACH_PROMPT.to_string(),
+            acceptance_phrases: vec![ACCEPTANCE.to_string()],
+            completion_phrases: Vec::new(),
+            on_dev_turn: None,
+            on_coach_turn: None,
+            on_complete: None,
+        }
+    }
+
+    /// Sets [`DevCoachConfig::max_rounds`].
+    #[must_use]
+    pub fn max_rounds(mut self, rounds: u32) -> DevCoachConfig {
+        self.max_rounds = rounds;
+        self
+    }
+
+    /// Sets [`DevCoachConfig::dev_prompt_template`].
+    #[must_use]
+    pub fn dev_prompt_template(mut self, template: impl Into<String>) -> DevCoachConfig {
+        self.dev_prompt_template = template.into();
+        self
+    }
+
+    /// Sets [`DevCoachConfig::coach_prompt_template`].
+    #[must_use]
+    pub fn coach_prompt_template(mut self, template: impl Into<String>) -> DevCoachConfig {
+        self.coach_prompt_template = template.into();
+        self
+    }
+
+    /// Sets [`DevCoachConfig::acceptance_phrases`].
+    #[must_use]
+    pub fn acceptance_phrases<I: IntoIterator<Item: Into<String>>>(mut self, phrases: I) -> DevCoachConfig {
+        self.acceptance_phrases = phrases.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`DevCoachConfig::completion_phrases`].
+    #[must_use]
+    pub fn completion_phrases<I: IntoIterator<Item: Into<String>>>(mut self, phrases: I) -> DevCoachConfig {
+        self.completion_phrases = phrases.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`DevCoachConfig::on_dev_turn`].
+    #[must_use]
+    pub fn on_dev_turn(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
+        self.on_dev_turn = Some(Arc::new(callback));
+        self
+    }
+
+    /// Sets [`DevCoachConfig::on_coach_turn`].
+    #[must_use]
+    pub fn on_coach_turn(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
+        self.on_coach_turn = Some(Arc::new(callback));
+        self
+    }
+
+    /// Sets [`DevCoachConfig::on_complete`].
+    #[must_use]
+    pub fn on_complete(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
+        self.on_complete = Some(Arc::new(callback));
+        self
+    }
+
+    fn check(&self) -> Result<(), EngineError> {
+        if self.task.trim().is_empty() {
+            return Err(invalid("task must not be empty"));
+        }
+        if self.max_rounds == 0 {
+            return Err(invalid("max_rounds must be 1 or more"));
+        }
+        if self.acceptance_phrases.is_empty() {
+            return Err(invalid("acceptance_phrases must not be empty: the coach could never accept"));
+        }
+        let problem = phrase_problem(&self.acceptance_phrases, "acceptance_phrases")
+            .or_else(|| phrase_problem(&self.completion_phrases, "completion_phrases"));
+        problem.map_or(Ok(()), |problem| Err(invalid(&problem)))
+    }
+}
+
+impl fmt::Debug for DevCoachConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DevCoachConfig")
+            .field("task", &self.task)
+            .field("max_rounds", &self.max_rounds)
+            .field("acceptance_phrases", &self.acceptance_phrases)
+            .field("completion_phrases", &self.completion_phrases)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Role {
+    /// Returns `dev` or `coach`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl LoopTurn for DevCoachTurn {
+    fn to_dict(&self) -> Value {
+        json!({"round": self.round, "role": self.role.as_str(), "message": self.message})
+    }
+}
+
+impl DevCoachResult {
+    /// Returns the result as a JSON object.
+    pub fn to_dict(&self) -> Value {
+        json!({
+            "completed": self.completed, "rounds": self.rounds,
+            "final_dev_message": self.final_dev_message, "final_coach_message": self.final_coach_message,
+            "history": self.history.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn last(history: &[DevCoachTurn], role: Role) -> String {
+    history.iter().rfind(|turn| turn.role == role).map(|turn| turn.message.clone()).unwrap_or_default()
+}
+
+fn notify(callback: &Option<TurnFn>, round: u32, message: &str) {
+    if let Some(callback) = callback {
+        callback(round, message);
+    }
+}

@@ -1,0 +1,42 @@
+//! Conversations between two agents. They work with nodes of any kind, and respect the limits, the cancellation and the trace of
+//! their context, as graphs do.
+
+pub mod debate;
+pub mod dev_coach;
+
+mod text;
+mod turns;
+
+use serde_json::{Map, Value};
+
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// An error that ended a loop, with the turns so far.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{error}")]
+pub struct LoopError<T> {
+    /// Cause.
+    #[source]
+    pub error: EngineError,
+    /// Turns so far.
+    pub history: Vec<T>,
+}
+
+impl<T: LoopTurn> From<LoopError<T>> for EngineError {
+    /// Converts the turns into the partial result of the error.
+    fn from(ended: LoopError<T>) -> EngineError {
+        let LoopError { error, history } = ended;
+        let history = history.iter().map(LoopTurn::to_dict).collect();
+        error.with_partial(Map::from_iter([("history".to_string(), Value::Array(history))]))
+    }
+}
+
+/// A turn of a conversation.
+pub trait LoopTurn {
+    /// Returns the turn as a JSON object.
+    fn to_dict(&self) -> Value;
+}
+
+fn invalid(problem: &str) -> EngineError {
+    EngineError::new(ErrorKind::InvalidRequest, problem)
+}

@@ -1,0 +1,320 @@
+//! Runs a graph: one dispatcher starts the steps that are ready and collects their results. Only the results are shared.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::poll;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use nerve_types::TsNs;
+use serde_json::{Map, Value};
+use tokio::task::coop::{consume_budget, unconstrained};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::call_stack::GraphStack;
+use super::context::RunContext;
+use super::plan::Plan;
+use super::step_run::{StepOutcome, run_step};
+use super::{Graph, GraphRun, OnFailure};
+use nerve_host::clock::MAX_TIMEOUT;
+use nerve_node::budget::Pool;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
+use nerve_node::trace::TraceStatus;
+use nerve_node::upstream::{Results, Upstream};
+
+/// Nested graphs that share one task's stack; each further group gets its own task.
+const GRAPHS_PER_TASK: usize = 8;
+
+type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 'a>>;
+
+/// Runs a graph to its end.
+pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
+    let stack = Arc::new(GraphStack::new(&graph.id, &graph.steps, context.run().stack.clone()));
+    let depth = stack.depth();
+    let mut context = inner_context(graph, context, stack);
+    let span = match depth == 0 && context.run().has_span {
+        true => ActiveSpan::default(),
+        false => {
+            let run = RunAttributes { graph: &graph.id, steps: graph.len(), ..RunAttributes::default() };
+            let span = begin_run(context.turn.trace_context(), &run);
+            context.turn.span = span.context().cloned();
+            span
+        }
+    };
+    let usage = context.turn.usage().clone();
+    let run = run_at_depth(graph, context, depth).await;
+    end_run(span, run.status, run.error.as_ref(), usage.tokens_used());
+    run
+}
+
+async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> GraphRun {
+    if depth % GRAPHS_PER_TASK == GRAPHS_PER_TASK - 1 {
+        let (graph, usage) = (graph.clone(), context.turn.usage().clone());
+        let task = tokio::spawn(async move { run_inline(&graph, context).await });
+        return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| GraphRun {
+            results: Map::new(),
+            status: TraceStatus::Failed,
+            error: Some(EngineError::new(ErrorKind::Internal, format!("a graph's task ended: {error}"))),
+            usage,
+        });
+    }
+    run_inline(graph, context).await
+}
+
+/// Creates the context for the steps of a graph.
+fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) -> RunContext {
+    let pool = Pool::new(graph.budget.clone(), Some(context.turn.pool().clone()));
+    // A failure cancels the steps of this graph, not those of outer graphs.
+    let stop = context.turn.cancellation().child();
+    let mut inner = context.clone().map_turn(|turn| turn.with_pool(pool).with_cancellation(stop));
+    inner.run_mut().stack = Some(stack);
+    inner
+}
+
+async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
+    let usage = context.turn.usage().clone();
+    let invalid = |error| GraphRun {
+        results: Map::new(),
+        status: TraceStatus::Failed,
+        error: Some(error),
+        usage: usage.clone(),
+    };
+    if let Some(tracer) = context.trace() {
+        tracer.reserve(graph.len());
+    }
+    let completed = match &graph.input {
+        Some(input) => input.complete(std::mem::take(&mut context.turn.input)),
+        None => Ok(std::mem::take(&mut context.turn.input)),
+    };
+    let run = match completed.and_then(|input| {
+        context.turn.input = input;
+        Dispatcher::new(graph, &context)
+    }) {
+        Ok(dispatcher) => dispatcher.run().await,
+        Err(error) => invalid(error),
+    };
+    if context.run().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
+        && let Some(tracer) = context.trace()
+    {
+        let (at, error) = (context.run().clock.now(), run.error.as_ref().map(ToString::to_string));
+        tracer.end(at, run.status, usage.tokens_used(), usage.cost_dollars(), error);
+    }
+    run
+}
+
+struct Dispatcher<'a> {
+    graph: &'a Graph,
+    context: &'a RunContext,
+    plan: Plan,
+    /// Number of unfinished dependencies of each step.
+    pending: Vec<u32>,
+    ready: VecDeque<u32>,
+    results: Arc<Results>,
+    /// The first failure.
+    failure: Option<EngineError>,
+    /// No more steps start.
+    stopping: bool,
+    deadline: Option<(Instant, Limit)>,
+    /// End time of the last step, while the dispatcher has not waited since.
+    last_end: Option<TsNs>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Limit {
+    Timeout,
+    Budget,
+}
+
+impl<'a> Dispatcher<'a> {
+    fn new(graph: &'a Graph, context: &'a RunContext) -> Result<Dispatcher<'a>, EngineError> {
+        if let Some(path) = context.run().stack.as_ref().and_then(|stack| stack.recursion_path()) {
+            return Err(EngineError::new(
+                ErrorKind::InvalidRequest,
+                format!("a graph runs inside itself: {path}"),
+            )
+            .hint("use another graph in that step, or a loop with `until`"));
+        }
+        let plan = graph.check(Some(context.session())).map_err(|problems| graph.invalid(&problems))?;
+        let pending = plan.in_degrees.clone();
+        let ready = (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
+        let timeout =
+            context.turn.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
+        let budget = context.turn.pool().deadline().map(|at| (at, Limit::Budget));
+        let deadline = [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at);
+        Ok(Dispatcher {
+            graph,
+            context,
+            plan,
+            pending,
+            ready,
+            results: Results::new(&graph.names, graph.steps.len()),
+            failure: None,
+            stopping: false,
+            deadline,
+            last_end: None,
+        })
+    }
+
+    async fn run(mut self) -> GraphRun {
+        let (graph, context) = (self.graph, self.context);
+        let upstream = Upstream::new(&self.results);
+        let mut running: FuturesUnordered<RunningStep<'a>> = FuturesUnordered::new();
+        loop {
+            while running.len() < graph.max_parallel
+                && let Some(index) = self.next_step()
+            {
+                // A million steps that never wait must not starve the other tasks of this thread.
+                consume_budget().await;
+                let (upstream, started_at) = (upstream.clone(), self.last_end);
+                let mut step: RunningStep<'a> = Box::pin(async move {
+                    let step = &graph.steps[index as usize];
+                    (index, run_step(context, step, upstream, started_at).await)
+                });
+                match poll!(step.as_mut()) {
+                    Poll::Ready((index, end)) => self.on_step_end(index, end),
+                    Poll::Pending => running.push(step),
+                }
+            }
+            if running.is_empty() {
+                break;
+            }
+            self.last_end = None;
+            tokio::select! {
+                biased;
+                Some((index, end)) = running.next() => self.on_step_end(index, end),
+                () = context.turn.cancellation().wait(), if !self.stopping => self.stopping = true,
+                limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
+            }
+        }
+        drop(running);
+        drop(upstream);
+        self.finish()
+    }
+
+    /// Returns the next step to start.
+    fn next_step(&mut self) -> Option<u32> {
+        if self.stopping || self.ready.is_empty() {
+            return None;
+        }
+        if self.context.turn.cancellation().is_cancelled() {
+            self.stopping = true;
+            return None;
+        }
+        // Checked here because steps that never wait do not yield to the timer.
+        if self.deadline.is_some_and(|(at, limit)| limit == Limit::Timeout && at <= Instant::now()) {
+            self.stop_at_limit(Limit::Timeout);
+            return None;
+        }
+        if let Err(error) = self.context.turn.check_budget() {
+            if self.context.turn.pool().check(false).is_err() {
+                self.stop(error);
+            } else {
+                // No further steps may start, but the running ones may finish.
+                self.failure.get_or_insert(error);
+                self.stopping = true;
+            }
+            return None;
+        }
+        self.context.turn.pool().add_step();
+        self.ready.pop_front()
+    }
+
+    fn on_step_end(&mut self, index: u32, end: StepOutcome) {
+        match end {
+            StepOutcome::Done { value, at } => {
+                self.last_end = at;
+                self.results.set(index, value);
+                for dependant in self.plan.dependants(index) {
+                    let remaining = &mut self.pending[*dependant as usize];
+                    *remaining -= 1;
+                    if *remaining == 0 {
+                        self.ready.push_back(*dependant);
+                    }
+                }
+                if let Err(error) = self.context.turn.pool().check(false) {
+                    self.stop(error);
+                }
+            }
+            // The run was cancelled: the node's reply to its interrupt does not matter.
+            StepOutcome::Failed(error)
+                if self.failure.is_none() && self.context.turn.cancellation().is_cancelled() =>
+            {
+                self.keep_partial(index, error.partial());
+                self.stopping = true;
+            }
+            StepOutcome::Failed(error) => {
+                self.keep_partial(index, error.partial());
+                // A step's own budget concerns only that step.
+                let ends_all = self.graph.on_failure == OnFailure::Stop
+                    || self.context.turn.pool().check(false).is_err();
+                if ends_all {
+                    self.stop(error);
+                } else {
+                    self.failure.get_or_insert(error);
+                }
+            }
+            // The step saw the cancellation before the dispatcher did: the run is cancelled, not completed.
+            StepOutcome::Cancelled(error) => {
+                self.keep_partial(index, error.partial());
+                self.stopping = true;
+            }
+        }
+    }
+
+    /// Keeps the partial results of a nested graph that failed or was cancelled.
+    fn keep_partial(&self, index: u32, partial: Option<&Map<String, Value>>) {
+        if let Some(partial) = partial.filter(|partial| !partial.is_empty()) {
+            self.results.set(index, Value::Object(partial.clone()));
+        }
+    }
+
+    fn stop_at_limit(&mut self, limit: Limit) {
+        let error = match limit {
+            Limit::Budget => self.context.turn.pool().check(false).err(),
+            Limit::Timeout => None,
+        };
+        self.stop(error.unwrap_or_else(|| {
+            let limit = self.context.turn.timeout.unwrap_or_default();
+            let message = format!("graph '{}' did not end within {limit:?}", self.graph.id);
+            EngineError::new(ErrorKind::Timeout, message)
+        }));
+    }
+
+    /// Starts nothing more and cancels the running steps.
+    fn stop(&mut self, error: EngineError) {
+        self.failure.get_or_insert(error);
+        self.stopping = true;
+        self.context.turn.cancellation().cancel();
+    }
+
+    fn finish(self) -> GraphRun {
+        let cancelled = self.stopping && self.failure.is_none();
+        let status = match (&self.failure, cancelled) {
+            (Some(_), _) => TraceStatus::Failed,
+            (None, true) => TraceStatus::Cancelled,
+            (None, false) => TraceStatus::Completed,
+        };
+        let error = self.failure.or_else(|| {
+            let message = format!("graph '{}' was cancelled", self.graph.id);
+            cancelled.then(|| EngineError::new(ErrorKind::Cancelled, message))
+        });
+        let results = self.results.into_map(self.graph.steps.iter().map(|step| &*step.id));
+        GraphRun { results, status, error, usage: self.context.turn.usage().clone() }
+    }
+}
+
+/// Completes when the deadline is reached.
+async fn wait_for_deadline(deadline: Option<(Instant, Limit)>) -> Limit {
+    match deadline {
+        Some((at, limit)) => {
+            // Must fire even if the steps have used up the task's cooperative budget.
+            unconstrained(tokio::time::sleep_until(at)).await;
+            limit
+        }
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,166 @@
+//! All sessions of a server, by name.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{DEFAULT, Session, stop_all};
+use crate::executable::Executable;
+use nerve_node::NodeHandle;
+use nerve_node::command::NodeRef;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::factory::NodeFactory;
+use nerve_node::names::check_name;
+
+/// All sessions of a server: the default one and those that were created. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct SessionManager {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sessions: Mutex<BTreeMap<String, Session>>,
+    factory: NodeFactory,
+    /// No more sessions are accepted. Changed only while `sessions` is locked.
+    closed: AtomicBool,
+}
+
+impl SessionManager {
+    /// Creates a manager with an empty default session. `factory` creates nodes on request.
+    pub fn new(factory: NodeFactory) -> SessionManager {
+        let default = Session::new(DEFAULT);
+        default.keep();
+        let sessions = Mutex::new(BTreeMap::from([(DEFAULT.to_string(), default)]));
+        SessionManager { shared: Arc::new(Shared { sessions, factory, closed: AtomicBool::new(false) }) }
+    }
+
+    /// Returns the factory. The nodes that it creates are not registered.
+    pub fn node_factory(&self) -> &NodeFactory {
+        &self.shared.factory
+    }
+
+    /// Deprecated: [`SessionManager::node_factory`].
+    #[deprecated(note = "use SessionManager::node_factory")]
+    pub fn channels(&self) -> &NodeFactory {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        super::deprecated::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        self.node_factory()
+    }
+
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// InvalidRequest: invalid name; AlreadyExists.
+    pub fn create(&self, name: &str, description: String, tags: Vec<String>) -> Result<Session, EngineError> {
+        let session = Session::new(name);
+        session.describe(description, tags);
+        session.keep();
+        self.insert(session.clone())?;
+        Ok(session)
+    }
+
+    /// Returns the session of that name after creating it if it does not exist; the default session if `name` is `None`.
+    ///
+    /// # Errors
+    /// InvalidRequest: invalid name.
+    pub fn ensure(&self, name: Option<&str>) -> Result<Session, EngineError> {
+        match self.find_by_name(name.unwrap_or(DEFAULT)) {
+            Some(session) => Ok(session),
+            None => {
+                let session = Session::new(name.unwrap_or(DEFAULT));
+                self.insert(session.clone())?;
+                Ok(session)
+            }
+        }
+    }
+
+    /// Adds a session that was created elsewhere.
+    ///
+    /// # Errors
+    /// InvalidRequest: invalid name; AlreadyExists.
+    pub fn insert(&self, session: Session) -> Result<(), EngineError> {
+        check_name(session.name(), "session")?;
+        let mut sessions = self.lock();
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+        }
+        if sessions.contains_key(session.name()) {
+            let message = format!("session '{}' exists already", session.name());
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
+        }
+        sessions.insert(session.name().to_string(), session);
+        Ok(())
+    }
+
+    /// Returns the session of that name; the default session if `name` is `None`.
+    ///
+    /// # Errors
+    /// NotFound; the hint lists the existing sessions.
+    pub fn get(&self, name: Option<&str>) -> Result<Session, EngineError> {
+        let name = name.unwrap_or(DEFAULT);
+        let sessions = self.lock();
+        sessions.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = sessions.keys().map(String::as_str).take(20).collect();
+            let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
+            error.hint(format!("sessions: {}", known.join(", ")))
+        })
+    }
+
+    /// Returns the session of that name, if it exists.
+    pub fn find_by_name(&self, name: &str) -> Option<Session> {
+        self.lock().get(name).cloned()
+    }
+
+    /// Returns all sessions, sorted by name.
+    pub fn list(&self) -> Vec<Session> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Returns a node or a graph of a session.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn find(&self, at: &NodeRef) -> Result<Executable, EngineError> {
+        self.get(at.session.as_deref())?.find(&at.node)
+    }
+
+    /// Stops the nodes of a session and removes it.
+    ///
+    /// # Errors
+    /// NotFound; InvalidRequest: the default session cannot be closed.
+    pub async fn close(&self, name: &str) -> Result<(), EngineError> {
+        let session = self.get(Some(name))?;
+        if name == DEFAULT {
+            return Err(EngineError::new(ErrorKind::InvalidRequest, "the default session cannot be deleted"));
+        }
+        let nodes = session.close_registration();
+        self.lock().remove(name);
+        stop_all(nodes, "its session was deleted").await;
+        Ok(())
+    }
+
+    /// Removes a session. Its nodes keep running.
+    pub fn forget(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    /// Stops all nodes of all sessions and accepts no more.
+    pub async fn close_all(&self) {
+        stop_all(self.close_registration(), "all sessions were closed").await;
+    }
+
+    /// Accepts nothing from now on, and returns all nodes, still running.
+    pub fn close_registration(&self) -> Vec<NodeHandle> {
+        let sessions: Vec<Session> = {
+            let sessions = self.lock();
+            self.shared.closed.store(true, Ordering::Relaxed);
+            sessions.values().cloned().collect()
+        };
+        sessions.iter().flat_map(Session::close_registration).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
+        self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

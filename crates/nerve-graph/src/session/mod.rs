@@ -1,0 +1,439 @@
+//! Sessions: named groups of nodes and graphs, and their lifecycle.
+
+pub mod deprecated;
+pub mod manager;
+pub mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nerve_types::TsNs;
+use serde_json::{Value, json};
+
+use crate::executable::Executable;
+use nerve_host::clock::Clock;
+use nerve_node::NodeHandle;
+use nerve_node::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
+use nerve_node::context::TurnContext;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::check_name;
+
+/// The session that always exists.
+pub use nerve_node::names::DEFAULT_SESSION as DEFAULT;
+/// Maximum time for all nodes of a session together to start or to stop.
+pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A named group of nodes and graphs. Cheap to clone; clones are the same session.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nerve_node::function::FunctionNode;
+/// use nerve_graph::session::Session;
+///
+/// let session = Session::new("work");
+/// let node = Arc::new(FunctionNode::new("upper", |context| Ok(context.input.clone())));
+/// session.register(node.clone(), None).unwrap();
+/// session.register(node, Some("loud")).unwrap();
+/// assert_eq!(session.list_nodes(), ["loud", "upper"]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    created: TsNs,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    description: String,
+    tags: Vec<String>,
+    /// The session in which names are looked up that are not found here.
+    outer: Option<Session>,
+    /// The session is restored after a restart of its server.
+    kept: bool,
+    slots: BTreeMap<String, Slot>,
+    /// The specs from which nodes can be started again.
+    definitions: BTreeMap<String, NodeSpec>,
+    reservations: u64,
+    /// No more nodes are accepted.
+    closed: bool,
+}
+
+/// A reserved or used name.
+#[derive(Debug)]
+enum Slot {
+    /// The node is being started.
+    Reserved(Reservation),
+    /// A registered node or graph.
+    Registered(Executable),
+}
+
+/// Identifies who reserved a name, because a name can be released and reserved again by another caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reservation(u64);
+
+impl Session {
+    /// Creates an empty session.
+    pub fn new(name: impl Into<String>) -> Session {
+        Session::created_at(name, Clock::start().now())
+    }
+
+    pub fn created_at(name: impl Into<String>, created: TsNs) -> Session {
+        Session { inner: Arc::new(Inner { name: name.into(), created, state: Mutex::default() }) }
+    }
+
+    /// Sets the session in which names are looked up that are not found here.
+    pub fn set_outer(&self, outer: Session) {
+        self.lock().outer = Some(outer);
+    }
+
+    /// Marks the session to be restored after a restart of its server.
+    pub fn keep(&self) {
+        self.lock().kept = true;
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.lock().kept
+    }
+
+    /// Returns the session's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Returns when the session was created.
+    pub fn created(&self) -> TsNs {
+        self.inner.created
+    }
+
+    /// Sets description and tags.
+    pub fn describe(&self, description: String, tags: Vec<String>) {
+        let mut state = self.lock();
+        state.description = description;
+        state.tags = tags;
+    }
+
+    /// Registers a node or a graph under a name, or under its id if `name` is `None`. Does not start it.
+    ///
+    /// # Errors
+    /// AlreadyExists; InvalidRequest: the name is not 1–32 of `a-z 0-9 -`.
+    pub fn register(&self, entry: impl Into<Executable>, name: Option<&str>) -> Result<(), EngineError> {
+        let entry = entry.into();
+        let name = name.unwrap_or(entry.id()).to_string();
+        let reservation = self.reserve(&name)?;
+        match self.fill(&name, reservation, entry) {
+            true => Ok(()),
+            // The session was closed in the meantime.
+            false => Err(EngineError::new(ErrorKind::Process, "the session is being closed")),
+        }
+    }
+
+    /// Removes a node or a graph without stopping it.
+    pub fn unregister(&self, name: &str) -> Option<Executable> {
+        let mut state = self.lock();
+        state.definitions.remove(name);
+        let entry = state.slots.get(name).and_then(Slot::entry).cloned();
+        if entry.is_some() {
+            state.slots.remove(name);
+        }
+        entry
+    }
+
+    /// Returns the node or graph of that name, if it exists.
+    pub fn get(&self, name: &str) -> Option<Executable> {
+        let outer = {
+            let state = self.lock();
+            if let Some(entry) = state.slots.get(name).and_then(Slot::entry) {
+                return Some(entry.clone());
+            }
+            state.outer.clone()
+        };
+        outer?.get(name)
+    }
+
+    /// Returns the node or graph of that name.
+    ///
+    /// # Errors
+    /// NotFound; the hint lists the existing nodes.
+    pub fn find(&self, name: &str) -> Result<Executable, EngineError> {
+        self.get(name).ok_or_else(|| {
+            let session = self.lock().outer.clone().unwrap_or_else(|| self.clone());
+            let state = session.lock();
+            let message = format!("no node '{name}' in session '{}'", session.name());
+            let error = EngineError::new(ErrorKind::NotFound, message);
+            if state.definitions.contains_key(name) {
+                return error
+                    .hint("the node is defined but not running: `nerve server node start` starts it");
+            }
+            let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
+            let hint = match known.is_empty() {
+                true => "the session has no nodes".to_string(),
+                false => format!("nodes: {}", known.join(", ")),
+            };
+            error.hint(hint)
+        })
+    }
+
+    /// Returns the names of all nodes and graphs, sorted.
+    pub fn list_nodes(&self) -> Vec<String> {
+        self.nodes().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Returns the names of usable nodes: those that are started and neither stopped nor stopping.
+    pub fn list_ready_nodes(&self) -> Vec<String> {
+        let works = |entry: &Executable| {
+            !matches!(entry.state(), StateName::Created | StateName::Stopping | StateName::Stopped)
+        };
+        self.nodes().into_iter().filter(|(_, entry)| works(entry)).map(|(name, _)| name).collect()
+    }
+
+    /// Returns the current description of a node.
+    pub fn get_node_info(&self, name: &str) -> Option<NodeInfo> {
+        self.get(name).map(|node| node.info())
+    }
+
+    /// Returns all nodes and graphs, sorted by name.
+    pub fn nodes(&self) -> Vec<(String, Executable)> {
+        let state = self.lock();
+        let entries =
+            state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.entry()?.clone())));
+        entries.collect()
+    }
+
+    /// Returns a context for turns whose nodes can use the nodes of this session as tools.
+    pub fn turn_context(&self) -> TurnContext {
+        let session = self.clone();
+        TurnContext::new().with_lookup(Arc::new(move |name| match session.find(name)? {
+            Executable::Node(node) => Ok(node),
+            other => {
+                let message = format!("a {} node cannot be a tool", other.kind());
+                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(nerve_node::chat::TOOL_HINT))
+            }
+        }))
+    }
+
+    /// Returns the number of nodes.
+    pub fn len(&self) -> usize {
+        self.nodes().len()
+    }
+
+    /// Returns true if the session has no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns true if the session has a node of that name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.lock().slots.get(name).is_some_and(|slot| slot.entry().is_some())
+    }
+
+    /// Returns the session as an object: name, description, tags, created_at (seconds since the Unix epoch), and its nodes' info.
+    pub fn to_dict(&self) -> Value {
+        let nodes: Vec<Value> = self
+            .nodes()
+            .iter()
+            .map(|(name, node)| {
+                let NodeInfo { id, kind, state, persistent, metadata } = node.info();
+                json!({
+                    "id": id, "type": kind, "state": state, "persistent": persistent, "metadata": *metadata,
+                    "name": name,
+                })
+            })
+            .collect();
+        let SessionInfo { name, description, tags, created_at, .. } = self.info();
+        json!({
+            "id": name, "name": name, "description": description, "tags": tags,
+            "created_at": created_at, "nodes": nodes,
+        })
+    }
+
+    /// Returns the session's current description.
+    pub fn info(&self) -> SessionInfo {
+        let state = self.lock();
+        let is_graph =
+            |name: &&String| state.slots.get(*name).and_then(Slot::entry).is_some_and(Executable::is_graph);
+        let names: Vec<&String> = state.slots.keys().collect();
+        let graphs: Vec<String> = names.iter().copied().filter(is_graph).cloned().collect();
+        let mut nodes: Vec<String> = names.into_iter().filter(|name| !is_graph(name)).cloned().collect();
+        nodes.extend(state.definitions.keys().filter(|name| !state.slots.contains_key(*name)).cloned());
+        nodes.sort();
+        SessionInfo {
+            name: self.inner.name.clone(),
+            description: state.description.clone(),
+            tags: state.tags.clone(),
+            nodes,
+            graphs,
+            created_at: self.inner.created.seconds(),
+        }
+    }
+
+    /// Starts all persistent nodes in parallel, including those in graphs. Nodes that were created running are not affected.
+    ///
+    /// # Errors
+    /// Returns the error of each node that did not start in time. The others run.
+    pub async fn start(&self) -> Result<(), Vec<(String, EngineError)>> {
+        let starts = self.persistent_nodes().into_iter().map(|node| {
+            let id = node.id().to_string();
+            (id, tokio::spawn(async move { node.start().await }))
+        });
+        let mut failed = Vec::new();
+        let deadline = tokio::time::Instant::now() + START_STOP_TIMEOUT;
+        for (id, start) in starts.collect::<Vec<_>>() {
+            let error = match tokio::time::timeout_at(deadline, start).await {
+                Ok(Ok(Ok(()))) => continue,
+                Ok(Ok(Err(error))) => error,
+                Ok(Err(error)) => EngineError::new(ErrorKind::Internal, error.to_string()),
+                Err(_) => EngineError::new(
+                    ErrorKind::Timeout,
+                    format!("it did not start within {START_STOP_TIMEOUT:?}"),
+                ),
+            };
+            failed.push((id, error));
+        }
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
+    }
+
+    /// Stops all persistent nodes in parallel, including those in graphs. Returns when they are gone, or after [`START_STOP_TIMEOUT`]. They
+    /// stay registered.
+    pub async fn stop(&self) {
+        stop_all(self.persistent_nodes(), "its session was stopped").await;
+    }
+
+    /// Returns the persistent nodes, including those in graphs, without duplicates.
+    fn persistent_nodes(&self) -> Vec<NodeHandle> {
+        let mut found: Vec<NodeHandle> = Vec::new();
+        let mut add = |node: NodeHandle| {
+            if !found.iter().any(|known| Arc::ptr_eq(known, &node)) {
+                found.push(node);
+            }
+        };
+        for (_, entry) in self.nodes() {
+            match entry {
+                Executable::Graph(graph) => graph.collect_persistent_nodes().into_iter().for_each(&mut add),
+                Executable::Node(node) if node.is_persistent() => add(node),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Reserves a name for a node that is about to start. The name of a stopped node is free.
+    pub fn reserve(&self, name: &str) -> Result<Reservation, EngineError> {
+        check_name(name, "node")?;
+        let mut state = self.lock();
+        if state.closed {
+            return Err(EngineError::new(ErrorKind::Process, "the session is being closed"));
+        }
+        match state.slots.get(name) {
+            Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {}
+            None => {}
+            Some(slot) => {
+                let is_graph = slot.entry().is_some_and(Executable::is_graph);
+                let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
+                let message = format!("{what} '{name}' exists already in session '{}'", self.name());
+                return Err(EngineError::new(ErrorKind::AlreadyExists, message)
+                    .hint(format!("{end} it first, or choose another name")));
+            }
+        }
+        state.reservations += 1;
+        let reservation = Reservation(state.reservations);
+        state.slots.insert(name.to_string(), Slot::Reserved(reservation));
+        Ok(reservation)
+    }
+
+    /// Puts a started node or a graph under its reserved name. Returns false if the session was closed or the reservation is not
+    /// valid.
+    pub fn fill(&self, name: &str, reservation: Reservation, entry: impl Into<Executable>) -> bool {
+        let mut state = self.lock();
+        let closed = state.closed;
+        let slot = state.slots.get_mut(name).filter(|slot| !closed && slot.is_reserved(reservation));
+        slot.map(|slot| *slot = Slot::Registered(entry.into())).is_some()
+    }
+
+    /// Releases a reserved name. Does nothing if the name belongs to another caller by now.
+    pub fn release(&self, name: &str, reservation: Reservation) {
+        self.remove_if(name, |slot| slot.is_reserved(reservation));
+    }
+
+    /// Removes a node or a graph. Does nothing if the name belongs to another one by now.
+    pub fn forget(&self, name: &str, entry: &Executable) -> bool {
+        self.remove_if(name, |slot| slot.entry().is_some_and(|there| there.is_same(entry)))
+    }
+
+    /// Sets or removes the spec from which a node can be started again.
+    pub fn define(&self, name: &str, spec: Option<NodeSpec>) {
+        let mut state = self.lock();
+        match spec {
+            Some(spec) => drop(state.definitions.insert(name.to_string(), spec)),
+            None => drop(state.definitions.remove(name)),
+        }
+    }
+
+    pub fn definition(&self, name: &str) -> Option<NodeSpec> {
+        self.lock().definitions.get(name).cloned()
+    }
+
+    pub fn definitions(&self) -> Vec<(String, NodeSpec)> {
+        self.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
+    }
+
+    /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
+    pub(crate) fn close_registration(&self) -> Vec<NodeHandle> {
+        self.lock().closed = true;
+        let mut all: Vec<NodeHandle> =
+            self.nodes().into_iter().filter_map(|(_, entry)| entry.node().cloned()).collect();
+        for node in self.persistent_nodes() {
+            if !all.iter().any(|known| Arc::ptr_eq(known, &node)) {
+                all.push(node);
+            }
+        }
+        all
+    }
+
+    fn remove_if(&self, name: &str, is_it: impl FnOnce(&Slot) -> bool) -> bool {
+        let mut state = self.lock();
+        let found = state.slots.get(name).is_some_and(is_it);
+        if found {
+            state.slots.remove(name);
+        }
+        found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn is_reserved(&self, reservation: Reservation) -> bool {
+        matches!(self, Slot::Reserved(by) if *by == reservation)
+    }
+
+    fn entry(&self) -> Option<&Executable> {
+        match self {
+            Slot::Registered(entry) => Some(entry),
+            Slot::Reserved(_) => None,
+        }
+    }
+}
+
+/// Stops nodes in parallel. Returns when they are gone, or after [`START_STOP_TIMEOUT`].
+pub async fn stop_all(nodes: Vec<NodeHandle>, reason: &'static str) {
+    let stops: Vec<_> =
+        nodes.into_iter().map(|node| tokio::spawn(async move { node.stop(reason).await })).collect();
+    let deadline = tokio::time::Instant::now() + START_STOP_TIMEOUT;
+    for stop in stops {
+        // A panicked task has nothing left to stop.
+        if tokio::time::timeout_at(deadline, stop).await.is_err() {
+            tracing::error!("a node did not stop in time and was abandoned");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Steps: a node with its input, dependencies and policies.
+
+use std::fmt;
+use std::sync::Arc;
+
+use nerve_agent::parse::ParserKind;
+use serde_json::Value;
+
+use super::executable::Executable;
+use crate::policy::ErrorPolicy;
+use nerve_node::budget::Budget;
+use nerve_node::error::EngineError;
+use nerve_node::upstream::Upstream;
+
+/// The target of a step.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A node, a graph or a gate that the step holds.
+    Executable(Executable),
+    /// A name, looked up in the session when the step starts.
+    Name(Arc<str>),
+}
+
+/// The values that functions of a step can read.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// The graph's input.
+    pub input: &'a Value,
+    /// Results of the graph's steps.
+    pub upstream: &'a Upstream,
+    /// Ids of the direct dependencies.
+    pub direct: &'a [Arc<str>],
+    /// Current item of a list.
+    pub item: Option<&'a Value>,
+    /// Index of the item, from 0.
+    pub index: usize,
+    /// Number of the loop's round, from 1.
+    pub round: u32,
+    /// Result of the previous round; in a loop's condition, of the current one.
+    pub result: Option<&'a Value>,
+}
+
+/// A function of a step over the values in its [`Scope`].
+pub type ScopeFn<T> = Arc<dyn Fn(&Scope<'_>) -> Result<T, EngineError> + Send + Sync>;
+
+/// Policy on resume for a step that was running when its server died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnResume {
+    /// Rerun it if its node is stateless, otherwise ask a person.
+    #[default]
+    Ask,
+    /// Rerun it.
+    Rerun,
+}
+
+/// A step of a graph.
+#[derive(Clone)]
+pub struct Step {
+    pub(crate) id: Arc<str>,
+    pub(crate) target: Target,
+    /// Id or name of the node.
+    pub(crate) node: Arc<str>,
+    pub(crate) input: Option<Value>,
+    pub(crate) input_fn: Option<ScopeFn<Value>>,
+    pub(crate) depends_on: Vec<Arc<str>>,
+    pub(crate) error_policy: Option<Arc<ErrorPolicy>>,
+    pub(crate) parser: Option<ParserKind>,
+    pub(crate) sub_budget: Option<Arc<Budget>>,
+    pub(crate) flow: Option<Arc<Flow>>,
+    pub(crate) on_resume: OnResume,
+    pub(crate) definition: u64,
+}
+
+/// The control flow of a step.
+#[derive(Clone, Default)]
+pub(crate) struct Flow {
+    pub(crate) when: Option<ScopeFn<bool>>,
+    pub(crate) foreach: Option<ForEach>,
+    pub(crate) until: Option<Until>,
+}
+
+/// Runs a step once for each item of a list.
+#[derive(Clone)]
+pub(crate) struct ForEach {
+    pub(crate) items: ScopeFn<Vec<Value>>,
+    /// Maximum number of concurrent items.
+    pub(crate) parallel: usize,
+}
+
+/// Repeats a step until a condition holds.
+#[derive(Clone)]
+pub(crate) struct Until {
+    pub(crate) condition: ScopeFn<bool>,
+    pub(crate) max_rounds: u32,
+}
+
+impl Step {
+    /// Creates a step without input and dependencies. [`super::Graph::add_step`] sets its node.
+    pub fn new(id: impl Into<Arc<str>>) -> Step {
+        Step {
+            id: id.into(),
+            target: Target::Name("".into()),
+            node: "".into(),
+            input: None,
+            input_fn: None,
+            depends_on: Vec::new(),
+            error_policy: None,
+            parser: None,
+            sub_budget: None,
+            flow: None,
+            on_resume: OnResume::default(),
+            definition: 0,
+        }
+    }
+
+    /// Sets the node's input.
+    #[must_use]
+    pub fn input(mut self, input: impl Into<Value>) -> Step {
+        self.input = Some(input.into());
+        self
+    }
+
+    /// Computes the node's input from earlier results. A step with both an `input` and an `input_fn` is invalid.
+    #[must_use]
+    pub fn input_fn(self, make: impl Fn(&Upstream) -> Value + Send + Sync + 'static) -> Step {
+        self.input_from(move |scope| Ok(make(scope.upstream)))
+    }
+
+    /// Sets a function that makes the input, as [`Step::input_fn`] does, with access to the whole [`Scope`].
+    #[must_use]
+    pub fn input_from(
+        mut self,
+        make: impl Fn(&Scope<'_>) -> Result<Value, EngineError> + Send + Sync + 'static,
+    ) -> Step {
+        self.input_fn = Some(Arc::new(make));
+        self
+    }
+
+    /// Adds dependencies.
+    #[must_use]
+    pub fn depends_on<I: IntoIterator<Item: Into<Arc<str>>>>(mut self, steps: I) -> Step {
+        self.depends_on.extend(steps.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets how failures are handled.
+    #[must_use]
+    pub fn error_policy(mut self, policy: ErrorPolicy) -> Step {
+        self.error_policy = Some(Arc::new(policy));
+        self
+    }
+
+    /// Sets the parser of the answer [default: the node's parser].
+    #[must_use]
+    pub fn parser(mut self, parser: ParserKind) -> Step {
+        self.parser = Some(parser);
+        self
+    }
+
+    /// Limits the resources of the step. Usage counts toward the graph's budget, too.
+    #[must_use]
+    pub fn sub_budget(mut self, budget: Budget) -> Step {
+        self.sub_budget = Some(Arc::new(budget));
+        self
+    }
+
+    /// Runs the step only if the condition holds. Otherwise its result is null and its dependants run.
+    #[must_use]
+    pub fn when(
+        mut self,
+        condition: impl Fn(&Scope<'_>) -> Result<bool, EngineError> + Send + Sync + 'static,
+    ) -> Step {
+        self.flow().when = Some(Arc::new(condition));
+        self
+    }
+
+    /// Runs the step once for each item of a list, at most `parallel` at once. Its result is the list of results.
+    #[must_use]
+    pub fn foreach(
+        mut self,
+        items: impl Fn(&Scope<'_>) -> Result<Vec<Value>, EngineError> + Send + Sync + 'static,
+        parallel: usize,
+    ) -> Step {
+        self.flow().foreach = Some(ForEach { items: Arc::new(items), parallel: parallel.max(1) });
+        self
+    }
+
+    /// Repeats the step until the condition holds for its result. Fails after `max_rounds` rounds.
+    #[must_use]
+    pub fn until(
+        mut self,
+        condition: impl Fn(&Scope<'_>) -> Result<bool, EngineError> + Send + Sync + 'static,
+        max_rounds: u32,
+    ) -> Step {
+        self.flow().until = Some(Until { condition: Arc::new(condition), max_rounds });
+        self
+    }
+
+    /// Sets what happens on resume if the step was running when its server died.
+    #[must_use]
+    pub fn on_resume(mut self, on_resume: OnResume) -> Step {
+        self.on_resume = on_resume;
+        self
+    }
+
+    /// Sets a digest of how the step is done. Journaled results of another digest are not reused.
+    #[must_use]
+    pub fn definition(mut self, digest: u64) -> Step {
+        self.definition = digest;
+        self
+    }
+
+    /// Returns the step's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the step's node.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Returns the ids of the steps it depends on.
+    pub fn dependencies(&self) -> impl Iterator<Item = &str> {
+        self.depends_on.iter().map(|id| &**id)
+    }
+
+    fn flow(&mut self) -> &mut Flow {
+        Arc::make_mut(self.flow.get_or_insert_default())
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step")
+            .field("id", &self.id)
+            .field("target", &self.target)
+            .field("input", &self.input)
+            .field("depends_on", &self.depends_on)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,580 @@
+//! Runs one step: resolves its input, reuses journaled results, makes the attempts, and notifies journal, observer and trace.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nerve_types::TsNs;
+use opentelemetry::KeyValue;
+use serde_json::{Map, Value};
+
+use super::attempt::attempt;
+use super::context::RunContext;
+use super::event::{Completion, StepEvent, StepEventKind};
+use super::executable::Executable;
+use super::gate;
+use super::journal::{self, Journal, JournalRecord, ReplayState};
+use super::step::{OnResume, Scope, Step, Target};
+use crate::policy::{ErrorPolicy, OnError};
+use nerve_node::budget::Budget;
+use nerve_node::cancellation::cancelled;
+use nerve_node::command::{GateInfo, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::execution::{panic_message, reported_tokens};
+use nerve_node::proxy::TurnUsage;
+use nerve_node::telemetry::{ActiveSpan, begin_step, count, end_with};
+use nerve_node::trace::StepTrace;
+use nerve_node::upstream::Upstream;
+
+/// The outcome of a step.
+pub(super) enum StepOutcome {
+    /// The step has a result. `at`: end time, if it was measured.
+    Done { value: Value, at: Option<TsNs> },
+    /// The step failed; no attempt is left.
+    Failed(EngineError),
+    /// The run was cancelled.
+    Cancelled(EngineError),
+}
+
+/// Runs one step.
+pub(super) async fn run_step(
+    graph: &RunContext,
+    step: &Step,
+    upstream: Upstream,
+    started_at: Option<TsNs>,
+) -> StepOutcome {
+    let run = graph.run();
+    let watched = run.observer.is_some() || run.tracer.is_some() || run.journal.is_some();
+    let mut context = graph.for_step(upstream);
+    context.turn.parser = step.parser;
+    if let Some(budget) = &step.sub_budget {
+        let stop = graph.turn.cancellation().child();
+        context =
+            context.map_turn(|turn| turn.with_sub_budget(Budget::clone(budget)).with_cancellation(stop));
+    } else if watched {
+        context = context.map_turn(|turn| turn.with_pool(graph.turn.pool().subtotal()));
+    }
+    let has_span = graph.turn.trace_context().is_some_and(|span| span.is_recorded());
+    if watched || run.gates.is_some() || has_span {
+        context.step = Some(path(graph.step.as_ref(), &step.id));
+    }
+    let is_timed = run.tracer.is_some() || run.observer.is_some();
+    // Items and rounds get spans inside this one. A step that runs once has only its own span.
+    let repeats = step.flow.as_ref().is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some());
+    let span = match repeats {
+        true => begin_step(graph.turn.trace_context(), &step.id, context.step.as_ref(), &step.node),
+        false => ActiveSpan::default(),
+    };
+    if let Some(span_context) = span.context() {
+        context.turn.span = Some(Arc::clone(span_context));
+    }
+    let execution = StepRun { step, graph, context, started_at, is_timed, ended_at: AtomicU64::new(0) };
+    let outcome = match (&step.sub_budget, &step.flow) {
+        (None, None) => execution.run_once(execution.scope(), &execution.context).await,
+        // Boxed because it is rare and large: otherwise every step would reserve space for it.
+        (None, Some(flow)) => Box::pin(execution.run_flow(flow)).await,
+        (Some(_), flow) => Box::pin(execution.run_within_budget(flow.as_deref())).await,
+    };
+    end_with(span, &outcome);
+    execution.end(outcome)
+}
+
+/// Returns the path of a step inside its outer step, if any.
+fn path(outer: Option<&Arc<str>>, id: &Arc<str>) -> Arc<str> {
+    match outer {
+        Some(outer) => format!("{outer}/{id}").into(),
+        None => Arc::clone(id),
+    }
+}
+
+/// One execution of a step.
+pub(super) struct StepRun<'a> {
+    pub(super) step: &'a Step,
+    /// Context of the graph.
+    pub(super) graph: &'a RunContext,
+    /// Context of the step, without its input.
+    pub(super) context: RunContext,
+    pub(super) started_at: Option<TsNs>,
+    /// True if start and end times are needed.
+    pub(super) is_timed: bool,
+    /// End time of the last execution in nanoseconds; 0 if not measured.
+    pub(super) ended_at: AtomicU64,
+}
+
+impl StepRun<'_> {
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope {
+            input: &self.graph.turn.input,
+            upstream: &self.context.turn.upstream,
+            direct: &self.step.depends_on,
+            item: None,
+            index: 0,
+            round: 0,
+            result: None,
+        }
+    }
+
+    fn end(&self, outcome: Result<Value, EngineError>) -> StepOutcome {
+        let at = Some(TsNs(self.ended_at.load(Ordering::Relaxed))).filter(|at| at.0 > 0);
+        let cancelled = || self.graph.turn.cancellation().is_cancelled();
+        match outcome {
+            Ok(value) => StepOutcome::Done { value, at },
+            Err(error) if error.kind == ErrorKind::Cancelled && cancelled() => StepOutcome::Cancelled(error),
+            Err(error) => StepOutcome::Failed(self.attribute_error(error)),
+        }
+    }
+
+    /// Attributes an error to this step, unless an inner step has done so.
+    fn attribute_error(&self, mut error: EngineError) -> EngineError {
+        if error.kind != ErrorKind::Budget {
+            let step = self.context.step.as_ref().unwrap_or(&self.step.id);
+            error.details.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
+        }
+        error
+    }
+
+    /// Runs the node once, with its retries.
+    pub(super) async fn run_once(&self, scope: Scope<'_>, base: &RunContext) -> Result<Value, EngineError> {
+        let parent = base.turn.trace_context();
+        let span = begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
+        let result = self.execute(scope, base, &span).await;
+        end_with(span, &result);
+        result
+    }
+
+    async fn execute(
+        &self,
+        scope: Scope<'_>,
+        base: &RunContext,
+        span: &ActiveSpan,
+    ) -> Result<Value, EngineError> {
+        let mut context = base.clone();
+        context.turn.span = span.context().cloned();
+        if self.step.flow.is_some() && context.step.is_some() {
+            // Usage of an item or a round is counted separately, for observers.
+            context = context.map_turn(|turn| turn.with_pool(base.turn.pool().subtotal()));
+        }
+        let report = |error| self.report_error(base, error);
+        context.turn.input = match &self.step.input_fn {
+            Some(make) => self.evaluate("input", || make(&scope)).map_err(report)?,
+            None => self.step.input.clone().unwrap_or_default(),
+        };
+        let node = self.resolve(&self.step.target).map_err(report)?;
+        // The first run counts as a step, too. A nested graph counts its own steps.
+        if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && !node.is_graph() {
+            self.context.turn.pool().add_own_step();
+        }
+        let preparation = self.prepare(&node, &mut context).await.map_err(report)?;
+        let started_at = match preparation {
+            Preparation::Reused(value) => {
+                // Usage before the interruption counts, too.
+                match TurnUsage::from_response(&value).filter(|_| node.has_live_metering()) {
+                    Some(used) => context.turn.pool().add_usage(&used),
+                    None => context.turn.add_tokens(reported_tokens(&value).unwrap_or(0)),
+                }
+                self.notify(
+                    context.step.as_ref(),
+                    StepEventKind::Complete { how: Completion::Reused, ms: 0, tokens: 0 },
+                    value.clone(),
+                );
+                self.trace(&node, &context, self.started_at, Ok((&value, Completion::Reused)), 0);
+                span.describe(|span| span.set("nerve.step.how", Completion::Reused.as_str()));
+                return Ok(value);
+            }
+            Preparation::Started(started_at) => started_at,
+        };
+        let mut attempts = 0;
+        let result = self.make_attempts(&node, &context, &mut attempts, span).await;
+        span.describe(|span| {
+            span.set("nerve.node.kind", node.kind());
+            span.set("nerve.attempts", count(attempts));
+            span.set_some("nerve.step.how", result.as_ref().ok().map(|(_, how)| how.as_str()));
+        });
+        self.finish(&node, &context, started_at, attempts, result).await
+    }
+
+    /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
+    async fn prepare(&self, node: &Executable, context: &mut RunContext) -> Result<Preparation, EngineError> {
+        let started_at =
+            self.is_timed.then(|| self.started_at.unwrap_or_else(|| self.graph.run().clock.now()));
+        let is_leaf = !node.is_graph();
+        if let Some((journal, replay)) = self.graph.run().journal.clone().filter(|_| is_leaf) {
+            let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
+            let parser = context.turn.parser.map(|parser| parser.to_string());
+            context.key = journal::key(self.step.definition, parser.as_deref(), &context.turn.input);
+            let key = context.key;
+            let known = self.record_start(node, context, (&journal, replay.as_deref()), (&path, key)).await?;
+            if let Some(value) = known {
+                return Ok(Preparation::Reused(value));
+            }
+        }
+        if self.graph.run().observer.is_some() {
+            let queued = node.is_persistent() && node.state() == StateName::Busy;
+            self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
+            if let Some(observer) =
+                self.graph.run().observer.as_ref().filter(|_| self.graph.run().observes_chunks)
+            {
+                let (observer, step, node) = (observer.clone(), context.step.clone(), self.step.node.clone());
+                let clock = self.graph.run().clock;
+                *context = context.clone().with_chunks(Arc::new(move |chunk: &str| {
+                    let step = step.clone().unwrap_or_default();
+                    let data = Value::from(chunk);
+                    observer(StepEvent {
+                        kind: StepEventKind::Chunk,
+                        step,
+                        node: node.clone(),
+                        data,
+                        at: clock.now(),
+                    });
+                }));
+            }
+        }
+        Ok(Preparation::Started(started_at))
+    }
+
+    /// Records that `node` starts with this key, or returns the journaled result for it.
+    async fn record_start(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        (journal, replay): (&Journal, Option<&ReplayState>),
+        (path, key): (&Arc<str>, u64),
+    ) -> Result<Option<Value>, EngineError> {
+        if let Some(value) = replay.and_then(|replay| replay.result(path, key)) {
+            return Ok(Some(value.clone()));
+        }
+        let now = || self.graph.run().clock.now();
+        let persistent = node.is_persistent();
+        if persistent
+            && self.step.on_resume == OnResume::Ask
+            && replay.is_some_and(|replay| replay.was_running(path, key))
+            && let Some(value) = self.ask_rerun(node, context, (path, key)).await?
+        {
+            // The person's decision is durable: it is not requested again.
+            let reason = "it was running when the run was interrupted, and is not run again";
+            journal.record(&JournalRecord::Skipped {
+                at: now(),
+                step: path,
+                key,
+                value: Some(&value),
+                reason,
+            });
+            return Ok(Some(value));
+        }
+        let name = node.id();
+        journal.record(&JournalRecord::Started { at: now(), step: path, key, node: name, persistent });
+        if persistent {
+            if let Err(error) = journal.flush().await {
+                tracing::warn!(%error, "the run continues without its journal");
+            }
+            context.turn.check_cancelled()?;
+            if journal.is_sealed() {
+                // The start could not be recorded.
+                return Err(cancelled());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs the fallback node of a failed step. It has its own journal entry because it may keep state where the step's node keeps
+    /// none.
+    async fn run_fallback(&self, target: &Target, context: &RunContext) -> Result<Value, EngineError> {
+        let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
+        let node = self.resolve(target)?;
+        let run = self.graph.run();
+        let Some((journal, replay)) = run.journal.clone().filter(|_| !node.is_graph()) else {
+            return attempt(&node, context, limit).await;
+        };
+        let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
+        let key = context.key.rotate_left(2);
+        let known = self.record_start(&node, context, (&journal, replay.as_deref()), (&path, key)).await?;
+        if let Some(value) = known {
+            return Ok(value);
+        }
+        let result = attempt(&node, context, limit).await;
+        let at = run.clock.now();
+        match &result {
+            Ok(value) => {
+                journal.record(&JournalRecord::Finished { at, step: &path, key, value, ms: 0, tokens: None });
+            }
+            // A cancelled fallback leaves no end record, as a cancelled step does.
+            Err(error) if error.kind == ErrorKind::Cancelled => {}
+            Err(error) => {
+                let (error, error_type) = (error.to_string(), error.kind.as_str());
+                journal.record(&JournalRecord::Failed { at, step: &path, key, error: &error, error_type });
+            }
+        }
+        result
+    }
+
+    /// Asks a person whether to rerun a step that was running on a stateful node when the run was interrupted.
+    async fn ask_rerun(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        (path, key): (&Arc<str>, u64),
+    ) -> Result<Option<Value>, EngineError> {
+        let info = GateInfo {
+            step_id: path.to_string(),
+            question: format!(
+                "Step '{path}' was running on node '{}' when the run was interrupted. Run it again?",
+                node.id()
+            ),
+            choices: ["rerun", "skip", "fail"].map(str::to_string).to_vec(),
+            default: None,
+            deadline: None,
+        };
+        // Not the step's own key: the answer of a gate is recorded as its result.
+        let key = key.rotate_left(1);
+        let (choice, _) = gate::ask(context, &self.step.node, info, None, key, false).await?;
+        match choice.as_str() {
+            "rerun" => Ok(None),
+            "skip" => Ok(Some(Value::Null)),
+            _ => Err(EngineError::new(
+                ErrorKind::Interrupted,
+                format!("step '{path}' was running when the run was interrupted, and is not run again"),
+            )),
+        }
+    }
+
+    /// Makes as many attempts as the error policy allows.
+    async fn make_attempts(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        attempts: &mut u32,
+        span: &ActiveSpan,
+    ) -> Result<(Value, Completion), EngineError> {
+        let none = ErrorPolicy::default();
+        let policy = self.step.error_policy.as_deref().unwrap_or(&none);
+        let error = loop {
+            *attempts += 1;
+            let error = match attempt(node, context, policy.timeout).await {
+                Ok(value) => return Ok((value, Completion::Completed)),
+                Err(error) => error,
+            };
+            let ends =
+                matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.is_stopping(context);
+            if ends || *attempts > policy.retry_count {
+                break error;
+            }
+            let delay = policy.delay(*attempts - 1);
+            let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            let retry = StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind };
+            self.notify(context.step.as_ref(), retry, Value::from(error.to_string()));
+            span.add_event("nerve.retry", || {
+                vec![
+                    KeyValue::new("nerve.attempt", count(*attempts + 1)),
+                    KeyValue::new("error.type", error.kind.as_str()),
+                    KeyValue::new("nerve.delay_ms", count(delay_ms)),
+                ]
+            });
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = context.turn.cancellation().wait() => return Err(cancelled()),
+            }
+            context.turn.check_cancelled()?;
+            // A retry is not another step.
+            context.turn.pool().check(false)?;
+        };
+        if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
+            return Err(error);
+        }
+        // A node's reply to its interrupt is no failure of the step: error policies do not apply.
+        if self.is_stopping(context) {
+            return Err(cancelled());
+        }
+        match (policy.on_error, &policy.fallback_node) {
+            (OnError::Skip, _) => Ok((policy.fallback_value.clone(), Completion::Skipped)),
+            (OnError::Fallback, Some(fallback)) => {
+                Ok((self.run_fallback(fallback, context).await?, Completion::Completed))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Returns true if the step is cancelled or its server shuts down: nothing more may start.
+    fn is_stopping(&self, context: &RunContext) -> bool {
+        let sealed = || self.graph.run().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
+        context.turn.cancellation().is_cancelled() || sealed()
+    }
+
+    /// Records the end of the step in journal, observer and trace.
+    async fn finish(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        started_at: Option<TsNs>,
+        attempts: u32,
+        result: Result<(Value, Completion), EngineError>,
+    ) -> Result<Value, EngineError> {
+        let run = self.graph.run();
+        let tokens = if context.step.is_some() { context.turn.pool().usage().tokens_used() } else { 0 };
+        let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
+        self.ended_at.store(at.0, Ordering::Relaxed);
+        let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
+        if let Some((journal, _)) = run.journal.as_ref().filter(|_| !node.is_graph()) {
+            let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
+            match &result {
+                Ok((value, Completion::Skipped)) => {
+                    let reason = "it failed, and its error policy is skip";
+                    journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
+                }
+                Ok((value, _)) => {
+                    let tokens = (tokens > 0).then_some(tokens);
+                    journal.record(&JournalRecord::Finished { at, step, key, value, ms, tokens });
+                }
+                // A cancelled step leaves no end record: after a resume it runs again.
+                Err(error) if error.kind == ErrorKind::Cancelled => {}
+                Err(error) => {
+                    let (error, error_type) = (error.to_string(), error.kind.as_str());
+                    journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
+                }
+            }
+            if node.is_persistent()
+                && let Err(error) = journal.flush().await
+            {
+                tracing::warn!(%error, "the run continues without its journal");
+            }
+        }
+        if run.observer.is_some() {
+            let (kind, data) = match &result {
+                Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
+                Err(error) => {
+                    (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string()))
+                }
+            };
+            self.notify(context.step.as_ref(), kind, data);
+        }
+        let outcome = result.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
+        self.trace_at(node, context, started_at, at, outcome, attempts);
+        result.map(|(value, _)| value)
+    }
+
+    fn resolve(&self, target: &Target) -> Result<Executable, EngineError> {
+        match target {
+            Target::Executable(executable) => Ok(executable.clone()),
+            Target::Name(name) => self.graph.session().find(name).map_err(|mut error| {
+                error.message = format!("step '{}': {}", self.step.id, error.message);
+                error
+            }),
+        }
+    }
+
+    /// Evaluates one of the step's functions; errors name the step and the part. A panic fails the step, not the run.
+    pub(super) fn evaluate<T>(
+        &self,
+        part: &str,
+        make: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let result = std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+            let message = format!("panicked: {}", panic_message(&*panic));
+            Err(EngineError::new(ErrorKind::Internal, message))
+        });
+        result.map_err(|mut error| {
+            error.message = format!("step '{}': {part}: {}", self.step.id, error.message);
+            error
+        })
+    }
+
+    pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
+        let run = self.graph.run();
+        let Some(observer) = &run.observer else { return };
+        let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
+        observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
+    }
+
+    /// Adds a trace entry for a step that was not executed.
+    pub(super) fn trace_unexecuted(
+        &self,
+        context: &RunContext,
+        error: Option<String>,
+        metadata: Map<String, Value>,
+    ) {
+        let Some(tracer) = self.graph.trace() else { return };
+        let now = self.graph.run().clock.now();
+        tracer.record(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::clone(&self.step.node),
+            // The name may be unknown; that may be the error.
+            node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
+            input: Value::Null,
+            output: Value::Null,
+            error,
+            start_time: now,
+            end_time: now,
+            tokens_used: 0,
+            metadata,
+        });
+    }
+
+    fn trace(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        started_at: Option<TsNs>,
+        outcome: Result<(&Value, Completion), String>,
+        attempts: u32,
+    ) {
+        if self.graph.trace().is_some() {
+            self.trace_at(node, context, started_at, self.graph.run().clock.now(), outcome, attempts);
+        }
+    }
+
+    fn trace_at(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        started_at: Option<TsNs>,
+        at: TsNs,
+        outcome: Result<(&Value, Completion), String>,
+        attempts: u32,
+    ) {
+        let Some(tracer) = self.graph.trace() else { return };
+        let mut metadata = match &outcome {
+            Ok((_, Completion::Skipped)) => metadata_entry("skipped", Value::Bool(true)),
+            Ok((_, Completion::Reused)) => metadata_entry("reused", Value::Bool(true)),
+            _ => Map::new(),
+        };
+        if attempts > 1 {
+            metadata.insert("attempts".to_string(), Value::from(attempts));
+        }
+        // The node's turn number identifies the entry in its audit log.
+        if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
+            metadata.insert("turn".to_string(), turn.clone());
+        }
+        let cost = context.turn.pool().usage().cost_dollars();
+        if cost > 0.0 {
+            metadata.insert("cost_dollars".to_string(), Value::from(cost));
+        }
+        let (output, error) = match outcome {
+            // A graph's results appear in the traces of its steps.
+            Ok((value, _)) if !node.is_graph() => (value.clone(), None),
+            Ok(_) => (Value::Null, None),
+            Err(error) => (Value::Null, Some(error)),
+        };
+        tracer.record(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::clone(&self.step.node),
+            node_type: node.kind(),
+            input: context.turn.input.clone(),
+            output,
+            error,
+            start_time: started_at.unwrap_or(at),
+            end_time: at,
+            tokens_used: context.turn.pool().usage().tokens_used(),
+            metadata,
+        });
+    }
+}
+
+pub(super) fn metadata_entry(key: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_string(), value)])
+}
+
+enum Preparation {
+    /// A journaled result exists.
+    Reused(Value),
+    /// The step starts, at this time if is_timed are measured.
+    Started(Option<TsNs>),
+}

@@ -1,0 +1,167 @@
+//! Validates a graph before it runs.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Graph;
+use super::executable::Executable;
+use super::plan::{Dependencies, Plan};
+use super::step::{Step, Target};
+use crate::session::Session;
+use nerve_node::NodeHandle;
+
+/// Maximum length of a step id, in bytes.
+const MAX_ID_BYTES: usize = 200;
+
+/// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
+const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
+
+impl Graph {
+    /// Returns the plan of a valid graph, otherwise its problems.
+    pub(super) fn check(&self, session: Option<&Session>) -> Result<Plan, Vec<String>> {
+        let mut problems = Vec::new();
+        let mut deps = Dependencies::with_capacity(self.steps.len());
+        for step in self.steps.iter() {
+            let id = &step.id;
+            if is_plain_id(id) {
+                // The common case.
+            } else if id.trim().is_empty() {
+                problems.push("Empty step_id not allowed".to_string());
+            } else if id.contains(RESERVED_CHARS) || id.chars().any(char::is_control) {
+                problems.push(format!(
+                    "Step '{}': an id cannot have / [ ] # or control characters",
+                    id.escape_debug()
+                ));
+            } else if id.len() > MAX_ID_BYTES {
+                let begin = id.chars().take(20).collect::<String>();
+                problems.push(format!("Step '{begin}…': an id has at most {MAX_ID_BYTES} bytes"));
+            }
+            if step.depends_on.contains(id) {
+                problems.push(format!("Step '{id}' depends on itself"));
+            }
+            if step.input.is_some() && step.input_fn.is_some() {
+                problems.push(format!("Step '{id}': input and input_fn are mutually exclusive"));
+            }
+            for dep in &step.depends_on {
+                match self.names.get(dep) {
+                    Some(place) => deps.add(*place),
+                    None => problems.push(format!("Step '{id}' depends on unknown step '{dep}'")),
+                }
+            }
+            deps.end_step();
+            let rounds =
+                step.flow.as_ref().and_then(|flow| flow.until.as_ref()).map(|until| until.max_rounds);
+            if rounds == Some(0) {
+                problems.push(format!("Step '{id}': until needs max_rounds of at least 1"));
+            }
+            let policy = step.error_policy.iter().flat_map(|policy| policy.problems());
+            let budget = step.sub_budget.iter().flat_map(|budget| budget.problems());
+            problems.extend(policy.chain(budget).map(|problem| format!("Step '{id}': {problem}")));
+        }
+        problems.extend(self.budget.iter().flat_map(|budget| budget.problems()));
+        let plan = Plan::from_dependencies(&deps);
+        if problems.is_empty() {
+            match plan.order() {
+                Ok(order) => problems.extend(self.find_shared_nodes(&plan, &order, session)),
+                Err(cycle) => {
+                    let ids: Vec<&str> = cycle.iter().map(|step| &*self.steps[*step as usize].id).collect();
+                    problems.push(format!("Cycle detected: {}", ids.join(" → ")));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(plan) } else { Err(problems) }
+    }
+
+    /// Finds steps that could use a stateful node at the same time. Such a node runs one turn at a time.
+    fn find_shared_nodes(&self, plan: &Plan, order: &[u32], session: Option<&Session>) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut users: HashMap<*const (), (String, HashSet<u32>)> = HashMap::new();
+        for (place, step) in self.steps.iter().enumerate() {
+            if is_stateless(step) {
+                continue;
+            }
+            for node in stateful_nodes(step, session) {
+                let many = step.flow.as_ref().and_then(|flow| flow.foreach.as_ref());
+                if many.is_some_and(|foreach| foreach.parallel > 1) {
+                    problems.push(format!(
+                        "Step '{}': foreach cannot run in parallel on '{}', which does one thing at a time",
+                        step.id,
+                        node.id()
+                    ));
+                }
+                let of_node = users.entry(Arc::as_ptr(&node).cast()).or_default();
+                of_node.0 = node.id().to_string();
+                of_node.1.insert(place as u32);
+            }
+        }
+        if self.max_parallel < 2 {
+            return problems;
+        }
+        let mut shared: Vec<(String, HashSet<u32>)> =
+            users.into_values().filter(|(_, steps)| steps.len() > 1).collect();
+        shared.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (node, steps) in shared {
+            let mut uses = vec![false; self.steps.len()];
+            for step in steps {
+                uses[step as usize] = true;
+            }
+            if let Some((one, other)) = plan.find_unordered(order, &uses) {
+                let id = |step: u32| &self.steps[step as usize].id;
+                problems.push(format!(
+                    "Steps '{}' and '{}' could run at the same time on node '{node}': make one depend on the other",
+                    id(one),
+                    id(other)
+                ));
+            }
+        }
+        problems
+    }
+}
+
+/// Returns true if an id is certainly valid.
+fn is_plain_id(id: &str) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !RESERVED_CHARS.contains(&char::from(*byte));
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && id.as_bytes().iter().all(plain)
+}
+
+/// Returns true if the step uses only a stateless node, which needs no further check.
+fn is_stateless(step: &Step) -> bool {
+    let Target::Executable(target) = &step.target else { return false };
+    step.error_policy.is_none() && !target.is_persistent() && !target.is_graph()
+}
+
+/// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
+fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
+    let mut found = Vec::new();
+    let mut graphs: Vec<Graph> = Vec::new();
+    // Graphs that refer to each other by name can form a cycle.
+    let mut seen: HashSet<*const Vec<Step>> = HashSet::new();
+    let mut look = |step: &Step, graphs: &mut Vec<Graph>| {
+        let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
+        for target in std::iter::once(&step.target).chain(fallback) {
+            let resolved;
+            let executable = match target {
+                Target::Executable(executable) => executable,
+                Target::Name(name) => match session.and_then(|session| session.get(name)) {
+                    Some(executable) => {
+                        resolved = executable;
+                        &resolved
+                    }
+                    None => continue,
+                },
+            };
+            match executable {
+                Executable::Graph(graph) => graphs.push(Graph::clone(graph)),
+                Executable::Node(node) if node.is_persistent() => found.push(Arc::clone(node)),
+                _ => {}
+            }
+        }
+    };
+    look(step, &mut graphs);
+    while let Some(graph) = graphs.pop() {
+        if seen.insert(Arc::as_ptr(&graph.steps)) {
+            graph.steps.iter().for_each(|step| look(step, &mut graphs));
+        }
+    }
+    found
+}

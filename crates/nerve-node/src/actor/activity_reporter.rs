@@ -1,0 +1,200 @@
+//! Reports the activities of a node's agent: its status, dialogs, failures, and the contents of its transcript.
+//!
+//! | the node | reported status |
+//! |---|---|
+//! | starts | provisioning |
+//! | is busy | running |
+//! | is ready, blocked by a dialog, or suspended by a limit | paused |
+//! | is being stopped | stopping |
+//! | was stopped | cancelled |
+//! | ended by itself with exit code 0 | completed |
+//! | ended by itself with another code, by a signal, or in an unknown way | failed |
+//!
+//! If the agent has no readable transcript, tools, thoughts and errors are reported at the end of a turn, as parsed from the
+//! screen. The screen does not show when each of them happened.
+//!
+//! Only changes of the status are reported. A node that a new server takes over reports nothing until its state is known.
+
+use std::path::PathBuf;
+
+use nerve_agent::driver::AgentState;
+use nerve_agent::parse::{Section, SectionKind};
+use nerve_agent::profile::TranscriptKind;
+use nerve_record::activity::{Activity, Level, Status, TsMs};
+use nerve_types::{ExitStatus, TsNs};
+
+use crate::activity::TranscriptTail;
+use crate::command::{EventKind, NodeRef};
+use crate::events::Publisher;
+use crate::executions::ExecutionLog;
+use crate::terminal::TerminalSpec;
+use nerve_host::clock::Clock;
+
+/// Publishes activities and remembers what was reported last.
+pub(super) struct ActivityReporter {
+    node: NodeRef,
+    events: Publisher,
+    status: Option<Status>,
+    /// The last dialog reported, while it is open.
+    dialog: Option<String>,
+    tail: Option<TranscriptTail>,
+    /// The list of executions next to the recording.
+    execution_log: Option<ExecutionLog>,
+}
+
+impl ActivityReporter {
+    pub(super) fn new(
+        spec: &TerminalSpec,
+        execution_log: Option<ExecutionLog>,
+        clock: Clock,
+        now: TsNs,
+    ) -> ActivityReporter {
+        let (node, events) = (spec.node.clone(), spec.events.clone());
+        let tail = spec.profile.transcript.map(|TranscriptKind::Claude| {
+            let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
+            let publish = move |activity| {
+                execution_log.iter().for_each(|log| log.record(&activity));
+                events.publish(Some(&node), EventKind::Activity(Box::new(activity)));
+            };
+            TranscriptTail::new(clock, now.into(), publish)
+        });
+        let mut reporter = ActivityReporter { node, events, status: None, dialog: None, tail, execution_log };
+        if spec.adopted.is_none() {
+            reporter.report_status(now, Status::Provisioning);
+        }
+        reporter
+    }
+
+    /// Records the number of bytes that the terminal has output.
+    pub(super) fn set_offset(&self, offset: u64) {
+        self.execution_log.iter().for_each(|log| log.set_offset(offset));
+    }
+
+    /// Reports a new state of the driver.
+    pub(super) fn report_state(&mut self, now: TsNs, state: &AgentState) {
+        match state {
+            AgentState::Busy => self.report_status(now, Status::Running),
+            AgentState::Ready => self.report_status(now, Status::Paused),
+            AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
+                self.report_status(now, Status::Paused)
+            }
+            AgentState::Starting | AgentState::Exited(_) => {}
+        }
+        let dialog = dialog(state);
+        if let Some(dialog) = dialog.clone().filter(|dialog| self.dialog.as_ref() != Some(dialog)) {
+            self.warn(now, dialog);
+        }
+        self.dialog = dialog;
+    }
+
+    pub(super) fn report_stopping(&mut self, now: TsNs) {
+        self.report_status(now, Status::Stopping);
+    }
+
+    /// Reports the rest of the transcript and the final status. Reads a file: call it only when the node's task has nothing left
+    /// to do.
+    pub(super) fn report_end(&mut self, now: TsNs, exit: ExitStatus, was_stopped: bool) {
+        if let Some(tail) = self.tail.take() {
+            tail.finish();
+        }
+        self.report_status(
+            now,
+            match exit {
+                _ if was_stopped => Status::Cancelled,
+                ExitStatus::Code(0) => Status::Completed,
+                _ => Status::Failed,
+            },
+        );
+    }
+
+    pub(super) fn warn(&self, now: TsNs, message: String) {
+        self.publish(Activity::Log { level: Level::Warn, message, execution: None, at: TsMs::from(now) });
+    }
+
+    /// Follows the transcript at this path from now on.
+    pub(super) fn follow_transcript(&self, path: PathBuf) {
+        if let Some(tail) = &self.tail {
+            tail.follow(path);
+        }
+    }
+
+    /// Reports what the screen showed of a finished turn, unless a transcript reports it.
+    pub(super) fn report_screen(&self, now: TsNs, turn: u64, sections: &[Section]) {
+        if self.tail.is_some() {
+            return;
+        }
+        let activities = sections.iter().enumerate();
+        let activities: Vec<Activity> =
+            activities.flat_map(|(nth, section)| section_activities(now, turn, nth + 1, section)).collect();
+        if let Some(execution_log) = self.execution_log.clone() {
+            let activities = activities.clone();
+            tokio::task::spawn_blocking(move || {
+                activities.iter().for_each(|activity| execution_log.record(activity))
+            });
+        }
+        activities.into_iter().for_each(|activity| self.publish(activity));
+    }
+
+    /// Returns the transcript follower, for tasks that find a transcript.
+    pub(super) fn transcript_tail(&self) -> Option<TranscriptTail> {
+        self.tail.clone()
+    }
+
+    fn report_status(&mut self, now: TsNs, status: Status) {
+        if self.status != Some(status) {
+            self.status = Some(status);
+            self.publish(Activity::Status { status, at: TsMs::from(now) });
+        }
+    }
+
+    fn publish(&self, activity: Activity) {
+        self.events.publish(Some(&self.node), EventKind::Activity(Box::new(activity)));
+    }
+}
+
+/// Converts a section of a screen into activities. `nth` counts the sections of a turn from 1.
+fn section_activities(now: TsNs, turn: u64, nth: usize, section: &Section) -> Vec<Activity> {
+    let (at, text) = (TsMs::from(now), section.content.clone());
+    let metadata = |key: &str| section.metadata.get(key).cloned().unwrap_or_default();
+    match section.kind {
+        SectionKind::Thinking => vec![Activity::Thought { text, reasoning: None, at }],
+        SectionKind::Error => vec![Activity::Error { message: text, at }],
+        SectionKind::ToolCall => {
+            // Screens show no execution ids.
+            let execution = format!("turn-{turn}-{nth}");
+            let status = match metadata("status").as_str() {
+                "error" => Status::Failed,
+                "rejected" => Status::Cancelled,
+                "running" | "waiting" | "asking" | "pending" => Status::Running,
+                _ => Status::Completed,
+            };
+            let start = Activity::ToolStart {
+                name: metadata("tool"),
+                args: metadata("args"),
+                execution: execution.clone(),
+                status: Status::Running,
+                at,
+            };
+            vec![start, Activity::ToolOutput { name: metadata("tool"), output: text, execution, status, at }]
+        }
+        SectionKind::Text | SectionKind::Interrupted | SectionKind::Unknown => Vec::new(),
+    }
+}
+
+/// Describes what blocks the agent.
+fn dialog(state: &AgentState) -> Option<String> {
+    match state {
+        AgentState::Blocked { kind, choices } if choices.is_empty() => {
+            Some(format!("the agent waits for input ({})", kind.as_str()))
+        }
+        AgentState::Blocked { kind, choices } => {
+            let choices = choices.iter().enumerate().map(|(at, choice)| format!("{}. {choice}", at + 1));
+            Some(format!("the agent asks ({}): {}", kind.as_str(), choices.collect::<Vec<_>>().join(", ")))
+        }
+        AgentState::Suspended { .. } => Some(match state.until_text() {
+            Some(until) => format!("the agent is suspended by a usage limit until {until}"),
+            None => "the agent is suspended by a usage limit".to_string(),
+        }),
+        AgentState::Starting | AgentState::Ready | AgentState::Busy | AgentState::Exited(_) => None,
+    }
+}

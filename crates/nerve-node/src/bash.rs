@@ -1,0 +1,614 @@
+//! One-shot commands: each execute runs its own `bash -c`, without a terminal and without state in between.
+//!
+//! Exit code 0 means success. A timeout or an interrupt kills the whole process group.
+
+mod chunks;
+mod tail;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_agent::profile::ContextKind;
+use nerve_api::reply::NodeMetadata;
+use nerve_api::value::{Delivery, ResponseSource};
+use nerve_types::TsNs;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
+
+use self::chunks::ChunkPublisher;
+use self::tail::OutputTail;
+use super::terminal::Prompt;
+use super::{BoxFuture, Node, NodeFuture, ToolKind};
+use crate::cancellation::{CancellationToken, cancelled};
+use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::events::Publisher;
+use crate::telemetry::TurnAttributes;
+use crate::terminal::Journal;
+use nerve_host::backend::os::kill_with_parent;
+use nerve_host::clock::{Clock, MAX_TIMEOUT};
+
+/// Timeout of a command that sets none.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time to read output after the command's exit: another process may hold the pipes open.
+const DRAIN_TIME: Duration = Duration::from_millis(500);
+
+/// Evidence of a busy node.
+const BUSY_EVIDENCE: &str = "input: a command runs";
+/// Evidence of a ready node.
+const READY_EVIDENCE: &str = "exit: the command ended";
+
+/// A node that runs one command at a time. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct BashNode {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    node: NodeRef,
+    cwd: Option<PathBuf>,
+    env: BTreeMap<String, String>,
+    clock: Clock,
+    events: Publisher,
+    journal: Mutex<Journal>,
+    state: watch::Sender<StateName>,
+    turns: AtomicU64,
+    /// Prompts take the write lock. Steps of graphs share the read lock: they keep no state and can run at once.
+    turn: tokio::sync::RwLock<()>,
+    running: AtomicU64,
+    interrupt: Notify,
+    timeout: Duration,
+}
+
+impl Node for BashNode {
+    fn id(&self) -> &str {
+        &self.inner.node.node
+    }
+
+    fn kind(&self) -> &'static str {
+        "bash"
+    }
+
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
+        Box::pin(async move {
+            // Chunks of a command are published only for prompts.
+            let prompt = Prompt { stream: false, ..Prompt::of(context) };
+            Ok(self.run_turn(prompt, context, TurnLock::Shared).await?.into_value())
+        })
+    }
+
+    fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
+        Box::pin(async move { self.run_turn(prompt, &context, TurnLock::Exclusive).await })
+    }
+
+    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+        Box::pin(BashNode::wait(self, states, limit))
+    }
+
+    fn context_kind(&self) -> ContextKind {
+        ContextKind::Commands
+    }
+
+    fn tool_kind(&self) -> Option<ToolKind> {
+        Some(ToolKind::Command)
+    }
+
+    fn info(&self) -> NodeInfo {
+        BashNode::info(self)
+    }
+
+    /// Allows half a second for the killed group to exit, half a second for its output, and a margin.
+    fn cancel_grace(&self) -> Duration {
+        4 * DRAIN_TIME
+    }
+
+    fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
+        Box::pin(BashNode::stop(self, reason))
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        BashNode::interrupt(self);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// How a turn shares the node with others.
+#[derive(Clone, Copy)]
+enum TurnLock {
+    /// Steps of graphs run at the same time: they keep no state.
+    Shared,
+    /// A prompt runs alone.
+    Exclusive,
+}
+
+/// The result of one command.
+struct CommandResult {
+    code: Option<i32>,
+    stdout: OutputTail,
+    stderr: OutputTail,
+    ended: EndReason,
+}
+
+#[derive(PartialEq)]
+enum EndReason {
+    Exited,
+    TimedOut,
+    Interrupted,
+}
+
+impl BashNode {
+    /// Creates a node that is ready at once.
+    pub fn new(
+        node: NodeRef,
+        cwd: Option<PathBuf>,
+        env: BTreeMap<String, String>,
+        journal: Journal,
+        events: Publisher,
+    ) -> BashNode {
+        BashNode {
+            inner: Arc::new(Inner {
+                node,
+                cwd,
+                env,
+                clock: Clock::start(),
+                events,
+                journal: Mutex::new(journal),
+                state: watch::Sender::new(StateName::Ready),
+                turns: AtomicU64::new(0),
+                turn: tokio::sync::RwLock::new(()),
+                running: AtomicU64::new(0),
+                interrupt: Notify::new(),
+                timeout: DEFAULT_TIMEOUT,
+            }),
+        }
+    }
+
+    /// Sets the timeout of commands that set none. Call it before the node is cloned.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> BashNode {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.timeout = timeout;
+        }
+        self
+    }
+
+    /// Runs a command and returns its output. A failing command is a response with its exit code, not an error.
+    ///
+    /// A command ends when its `bash` exits. Processes that it left in the background run on, and their output counts only for
+    /// another half second.
+    async fn run_turn(
+        &self,
+        prompt: Prompt,
+        context: &TurnContext,
+        lock: TurnLock,
+    ) -> Result<Response, EngineError> {
+        let (telemetry, node) = (context.telemetry(), &self.inner.node);
+        let span =
+            telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
+        let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+        let cancellation = context.cancellation();
+        let result = match lock {
+            TurnLock::Shared => self.run_shared(prompt, cancellation).await,
+            TurnLock::Exclusive => self.run_exclusive(prompt, cancellation).await,
+        };
+        let result = match result {
+            Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
+                Err(cancelled())
+            }
+            result => result,
+        };
+        span.end(&result, || None);
+        result
+    }
+
+    /// Waits until no command runs, then runs one.
+    async fn run_exclusive(
+        &self,
+        prompt: Prompt,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        let inner = &self.inner;
+        let deadline = self.deadline(&prompt);
+        let _turn = match inner.turn.try_write() {
+            Ok(turn) => turn,
+            Err(_) if prompt.fail_if_busy => return Err(self.error(ErrorKind::Busy, "runs another command")),
+            Err(_) => {
+                let turn = tokio::select! {
+                    turn = tokio::time::timeout_at(deadline, inner.turn.write()) => turn,
+                    () = cancellation.wait() => return Err(cancelled()),
+                };
+                turn.map_err(|_| self.start_timeout_error())?
+            }
+        };
+        self.run_metered(prompt, deadline, cancellation).await
+    }
+
+    /// Waits until no prompt holds the lock exclusively, then runs a command.
+    async fn run_shared(
+        &self,
+        prompt: Prompt,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        let deadline = self.deadline(&prompt);
+        let turn = tokio::select! {
+            turn = tokio::time::timeout_at(deadline, self.inner.turn.read()) => turn,
+            () = cancellation.wait() => return Err(cancelled()),
+        };
+        let _turn = turn.map_err(|_| self.start_timeout_error())?;
+        self.run_metered(prompt, deadline, cancellation).await
+    }
+
+    /// Describes the node for telemetry.
+    fn telemetry_target() -> TurnAttributes {
+        TurnAttributes { kind: "bash", ..TurnAttributes::default() }
+    }
+
+    fn deadline(&self, prompt: &Prompt) -> Instant {
+        Instant::now() + prompt.timeout.unwrap_or(self.inner.timeout).min(MAX_TIMEOUT)
+    }
+
+    fn start_timeout_error(&self) -> EngineError {
+        self.error(ErrorKind::Timeout, "timed out before the command was started: another one is running")
+    }
+
+    /// Runs a command. The caller holds the turn lock.
+    async fn run_metered(
+        &self,
+        prompt: Prompt,
+        deadline: Instant,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        let mut metered = self.inner.events.begin_turn("bash");
+        let result = self.run_locked(prompt, deadline, cancellation).await;
+        metered.end(&result);
+        result
+    }
+
+    async fn run_locked(
+        &self,
+        prompt: Prompt,
+        deadline: Instant,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        let inner = &self.inner;
+        // Registered before the node becomes busy, so that a busy node can always be interrupted.
+        let interrupted = inner.interrupt.notified();
+        let number = self.begin()?;
+        let running = BusyGuard(self.clone());
+        let started = inner.clock.now();
+        let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
+        // Logged before the node is ready again, so that waiters find the entry in the history.
+        let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
+        drop(running);
+        answer
+    }
+
+    /// Kills the running command, if there is one.
+    pub fn interrupt(&self) {
+        self.inner.interrupt.notify_waiters();
+    }
+
+    /// Waits until the node is in one of `states`. Returns at once if it is.
+    ///
+    /// # Errors
+    /// Timeout; NodeStopped if no such state can be reached any more.
+    pub async fn wait(
+        &self,
+        states: &[StateName],
+        limit: Option<Duration>,
+    ) -> Result<StateName, EngineError> {
+        let mut state = self.inner.state.subscribe();
+        let reached = async {
+            let found = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
+            found.map_or(StateName::Stopped, |state| *state)
+        };
+        let state = match limit {
+            Some(limit) => {
+                timeout(limit, reached).await.map_err(|_| self.wait_timeout_error(states, limit))?
+            }
+            None => reached.await,
+        };
+        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
+    }
+
+    /// Stops the node and kills a running command with its group. Returns when the node is gone, even if another caller stopped it.
+    pub async fn stop(&self, reason: &str) {
+        let inner = &self.inner;
+        inner.state.send_if_modified(|state| {
+            let lives = matches!(state, StateName::Ready | StateName::Busy);
+            if lives {
+                *state = StateName::Stopping;
+            }
+            lives
+        });
+        // The turn lock is free once the command is gone.
+        let _turn = inner.turn.write().await;
+        if self.state() == StateName::Stopped {
+            return;
+        }
+        self.journal().close(inner.clock.now(), Some(reason), String::new);
+        inner.state.send_replace(StateName::Stopped);
+        inner.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
+    }
+
+    /// Returns the node's current description.
+    pub fn info(&self) -> NodeInfo {
+        let inner = &self.inner;
+        let turns = inner.turns.load(Ordering::Relaxed);
+        let mut metadata = BTreeMap::from([("turns".to_string(), turns.to_string())]);
+        if let Some(cwd) = &inner.cwd {
+            metadata.insert("cwd".into(), cwd.display().to_string());
+        }
+        NodeInfo {
+            id: inner.node.node.clone(),
+            kind: "bash".to_string(),
+            state: self.state(),
+            persistent: false,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
+        }
+    }
+
+    fn state(&self) -> StateName {
+        *self.inner.state.borrow()
+    }
+
+    /// Begins a turn. The caller holds the turn lock.
+    fn begin(&self) -> Result<u64, EngineError> {
+        let inner = &self.inner;
+        let mut is_stopped = false;
+        let has_started = inner.state.send_if_modified(|state| {
+            is_stopped = !matches!(state, StateName::Ready | StateName::Busy);
+            if !is_stopped {
+                inner.running.fetch_add(1, Ordering::Relaxed);
+            }
+            let ready = *state == StateName::Ready;
+            if ready {
+                *state = StateName::Busy;
+            }
+            ready
+        });
+        if is_stopped {
+            return Err(self.stopped_error());
+        }
+        if has_started {
+            let evidence = BUSY_EVIDENCE.to_string();
+            inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
+        }
+        Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    async fn run(
+        &self,
+        turn: u64,
+        prompt: &Prompt,
+        deadline: Instant,
+        mut interrupted: Pin<&mut Notified<'_>>,
+        cancellation: &CancellationToken,
+    ) -> Result<CommandResult, EngineError> {
+        let mut child = self.spawn(prompt).map_err(|error| self.spawn_error(&error))?;
+        // A caller that drops this future must not leave the group running.
+        let mut group = ProcessGroup(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())));
+        let (mut stdout, mut stderr) = (OutputTail::default(), OutputTail::default());
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let mut chunks = prompt.stream.then(|| ChunkPublisher::new(self.chunk_sink(turn, prompt)));
+        let mut stopping = self.inner.state.subscribe();
+        let (ended, status) = {
+            let mut pipes =
+                pin!(async { tokio::join!(stdout.collect(out, chunks.as_mut()), stderr.read_to_end(err)) });
+            let mut drained = false;
+            let (ended, status) = loop {
+                tokio::select! {
+                    _ = &mut pipes, if !drained => drained = true,
+                    status = child.wait() => break (EndReason::Exited, Some(status)),
+                    () = sleep_until(deadline) => break (EndReason::TimedOut, None),
+                    () = &mut interrupted => break (EndReason::Interrupted, None),
+                    () = cancellation.wait() => break (EndReason::Interrupted, None),
+                    _ = stopping.wait_for(|state| *state != StateName::Busy) => break (EndReason::Interrupted, None),
+                }
+            };
+            let status = match status {
+                Some(status) => Some(status),
+                None => group.end(&mut child).await,
+            };
+            // The group's id may be reused from now on.
+            group.0 = None;
+            if !drained {
+                // On a timeout, what was read so far is the output.
+                let _ = timeout(DRAIN_TIME, pipes).await;
+            }
+            (ended, status)
+        };
+        if let Some(chunks) = chunks {
+            chunks.end();
+        }
+        let status = status.transpose().map_err(|error| self.spawn_error(&error))?;
+        Ok(CommandResult { code: status.and_then(|status| status.code()), stdout, stderr, ended })
+    }
+
+    /// Returns a sink that publishes the chunks of a turn.
+    fn chunk_sink(&self, turn: u64, prompt: &Prompt) -> impl FnMut(String) + use<> {
+        let (inner, tag) = (Arc::clone(&self.inner), prompt.tag);
+        move |chunk| inner.events.publish(Some(&inner.node), EventKind::OutputChunk { turn, tag, chunk })
+    }
+
+    fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
+        let mut command = Command::new("bash");
+        command.arg("-c").arg(&prompt.text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(cwd) = &self.inner.cwd {
+            command.current_dir(cwd);
+        }
+        if let Some(trace) = &prompt.trace {
+            command.envs(trace.variables());
+        }
+        kill_with_parent(&mut command);
+        command.spawn()
+    }
+
+    fn respond(
+        &self,
+        turn: u64,
+        prompt: &Prompt,
+        ran: CommandResult,
+        time: (TsNs, TsNs),
+    ) -> Result<Response, EngineError> {
+        let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
+        let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.clone())]);
+        attributes.insert("exit_code".into(), ran.code.map_or("-1".into(), |code| code.to_string()));
+        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string());
+        attributes.insert("stdout".into(), stdout.to_string());
+        attributes.insert("stderr".into(), stderr.to_string());
+        if let Some(truncated) = ran.truncated() {
+            attributes.insert("truncated".into(), truncated);
+        }
+        let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
+        let complete = ran.ended == EndReason::Exited;
+        let data = ResponseData {
+            sections: sections.clone(),
+            tokens: None::<Tokens>,
+            is_complete: complete,
+            is_ready: true,
+        };
+        self.inner.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
+        let ((ts_start, ts_end), input, preceding_buffer_seq) = (time, prompt.text.as_str(), None);
+        if prompt.stream && complete {
+            let lines: Vec<&str> = stdout.lines().collect();
+            let final_buffer = &lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
+            let parser = ParserKind::None;
+            self.journal().log_stream(SendStreamEntry {
+                ts_start,
+                ts_end,
+                input,
+                preceding_buffer_seq,
+                final_buffer,
+                parser,
+            });
+        } else {
+            let response = data;
+            self.journal().log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
+        }
+        match ran.ended {
+            EndReason::TimedOut => {
+                return Err(self.error(ErrorKind::Timeout, "the command timed out and was killed"));
+            }
+            EndReason::Interrupted => {
+                return Err(self.error(ErrorKind::Interrupted, "the command was interrupted"));
+            }
+            EndReason::Exited => {}
+        }
+        Ok(Response {
+            node: self.inner.node.node.clone(),
+            turn,
+            raw: format!("{stdout}{stderr}"),
+            text: stdout.trim_end().to_string(),
+            sections,
+            tokens: None,
+            usage: None,
+            is_complete: true,
+            is_ready: true,
+            source: ResponseSource::Process,
+            delivery: Delivery::Started,
+            ended_by: READY_EVIDENCE.into(),
+            bytes: (0, ran.stdout.total() + ran.stderr.total()),
+            time,
+            attributes,
+        })
+    }
+
+    fn journal(&self) -> std::sync::MutexGuard<'_, Journal> {
+        self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stopped_error(&self) -> EngineError {
+        self.error(ErrorKind::NodeStopped, "is stopped")
+    }
+
+    fn spawn_error(&self, error: &std::io::Error) -> EngineError {
+        self.error(ErrorKind::Process, &format!("cannot run bash: {error}"))
+    }
+
+    /// Builds the timeout error with the same wording as terminal nodes.
+    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
+        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        let (id, now) = (&self.inner.node.node, self.state());
+        let message =
+            format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
+        let why = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
+        EngineError::new(ErrorKind::Timeout, message).hint(why)
+    }
+
+    fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
+        EngineError::new(kind, format!("node '{}': {what}", self.inner.node.node))
+    }
+}
+
+impl CommandResult {
+    /// Describes the output that the response omits.
+    fn truncated(&self) -> Option<String> {
+        let of = |name: &str, tail: &OutputTail| {
+            let bytes = tail.omitted();
+            (bytes > 0).then(|| format!("the first {bytes} bytes of {name}"))
+        };
+        let parts: Vec<String> =
+            [of("stdout", &self.stdout), of("stderr", &self.stderr)].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{} are left out", parts.join(" and ")))
+    }
+}
+
+/// Marks the node ready again when the turn ends, however it ends.
+struct BusyGuard(BashNode);
+
+impl Drop for BusyGuard {
+    fn drop(&mut self) {
+        let inner = &self.0.inner;
+        let ready = inner.state.send_if_modified(|state| {
+            let last = inner.running.fetch_sub(1, Ordering::Relaxed) == 1;
+            let busy = *state == StateName::Busy && last;
+            if busy {
+                *state = StateName::Ready;
+            }
+            busy
+        });
+        if ready {
+            let evidence = READY_EVIDENCE.to_string();
+            inner.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
+        }
+    }
+}
+
+/// Kills a process group on drop, unless it has ended by itself.
+struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    /// Kills the group and waits at most [`DRAIN_TIME`] for its leader. A process that hangs in the kernel is not waited for.
+    async fn end(&mut self, child: &mut Child) -> Option<std::io::Result<ExitStatus>> {
+        self.kill();
+        timeout(DRAIN_TIME, child.wait()).await.ok()
+    }
+
+    fn kill(&mut self) {
+        if let Some(group) = self.0.take() {
+            // An error means that the group is gone already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

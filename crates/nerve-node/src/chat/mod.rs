@@ -1,0 +1,22 @@
+//! Conversations with a model's API, without a terminal.
+//!
+//! `node` takes a prompt, `turn_queue` runs the turn and ends it, and `turn` calls the API and runs the requested tools until
+//! there is an answer. Requests are sent only in `request`; `file` stores conversations. The formats of the APIs are in
+//! [`nerve_llm`].
+
+mod error;
+mod file;
+pub(crate) mod node;
+mod request;
+mod response;
+pub(crate) mod setup;
+mod spec;
+mod tools;
+mod turn;
+mod turn_queue;
+
+pub use self::node::ChatNode;
+pub use self::spec::{ChatSpec, Provider, ToolChoice};
+pub use self::tools::TOOL_HINT;
+pub use nerve_llm::answer::Usage;
+pub use nerve_llm::message::{Message, ToolCall, ToolResult};

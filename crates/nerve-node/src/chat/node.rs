@@ -1,0 +1,395 @@
+//! A conversation with a model as a node.
+
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nerve_api::reply::NodeMetadata;
+use nerve_record::history::HISTORY_BUFFER_LINES;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+use super::file;
+use super::setup::Setup;
+use super::spec::ChatSpec;
+use super::turn_queue::CANCEL_GRACE;
+use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::factory::with_session;
+use crate::terminal::{Journal, Prompt};
+use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
+use nerve_host::clock::{Clock, MAX_TIMEOUT};
+use nerve_llm::answer::Usage;
+use nerve_llm::message::Message;
+
+/// Evidence of a busy node.
+pub(super) const BUSY_EVIDENCE: &str = "input: waiting for the model";
+/// Evidence of a ready node.
+pub(super) const READY_EVIDENCE: &str = "api: the turn ended";
+
+/// A conversation with a model. Cheap to clone; clones are the same node.
+#[derive(Debug, Clone)]
+pub struct ChatNode {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) node: NodeRef,
+    pub(super) setup: Setup,
+    pub(super) clock: Clock,
+    pub(super) journal: Mutex<Journal>,
+    pub(super) state: watch::Sender<StateName>,
+    pub(super) turns: AtomicU64,
+    /// Held during a turn, and while the conversation is replaced.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) waiting: AtomicUsize,
+    pub(super) interrupt: Notify,
+    pub(super) conversation: Mutex<Conversation>,
+}
+
+/// The conversation after the last completed turn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Conversation {
+    pub(super) messages: Vec<Message>,
+    pub(super) usage: Usage,
+    pub(super) requests: u64,
+}
+
+impl Node for ChatNode {
+    fn id(&self) -> &str {
+        &self.inner.node.node
+    }
+
+    fn kind(&self) -> &'static str {
+        "chat"
+    }
+
+    fn is_persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
+        Box::pin(async move { Ok(self.turn(Prompt::of(context), context.clone()).await?.into_value()) })
+    }
+
+    fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
+        Box::pin(ChatNode::turn(self, prompt, context))
+    }
+
+    fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
+        Box::pin(ChatNode::wait(self, states, limit))
+    }
+
+    fn read(&self, lines: Option<usize>) -> NodeFuture<'_, String> {
+        Box::pin(ready(Ok(ChatNode::read(self, lines))))
+    }
+
+    /// Returns `None`: two models that call each other would wait for each other.
+    fn tool_kind(&self) -> Option<ToolKind> {
+        None
+    }
+
+    fn info(&self) -> NodeInfo {
+        ChatNode::info(self)
+    }
+
+    fn cancel_grace(&self) -> Duration {
+        CANCEL_GRACE + Duration::from_secs(1)
+    }
+
+    fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
+        Box::pin(ChatNode::stop(self, reason))
+    }
+
+    /// Clears the conversation after the current turn.
+    fn reset(&self) -> NodeFuture<'_, bool> {
+        Box::pin(async {
+            self.clear().await;
+            Ok(true)
+        })
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        self.inner.interrupt.notify_waiters();
+        Box::pin(async { Ok(()) })
+    }
+
+    fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
+        let journal = match &self.inner.setup.fork_journals {
+            Some(factory) => factory.journal(at, true),
+            None => Ok(Journal::disabled()),
+        };
+        Some(journal.map(|journal| Arc::new(self.copy_as(with_session(at), journal)) as NodeHandle))
+    }
+
+    fn unsupported(&self) -> EngineError {
+        let message = format!("node '{}' has no terminal", self.id());
+        EngineError::new(ErrorKind::InvalidRequest, message)
+            .hint("a chat node can be executed, read, cleared, interrupted, stopped")
+    }
+}
+
+impl ChatNode {
+    /// Creates a node that is ready at once. Continues the stored conversation, if there is one.
+    ///
+    /// # Errors
+    /// InvalidRequest: the settings are invalid, there is no key, or the file holds no conversation. Process: the file cannot be
+    /// read.
+    pub(crate) fn new(node: NodeRef, setup: Setup, journal: Journal) -> Result<ChatNode, EngineError> {
+        // Fails now instead of with the first prompt. The key is looked up again for each turn.
+        setup.check()?;
+        let mut conversation = Conversation::default();
+        if let Some(path) = setup.store_path() {
+            conversation.messages = match file::load(&path) {
+                Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
+                loaded => loaded?,
+            };
+        }
+        Ok(ChatNode::with_conversation(node, setup, journal, conversation))
+    }
+
+    fn with_conversation(
+        node: NodeRef,
+        setup: Setup,
+        journal: Journal,
+        conversation: Conversation,
+    ) -> ChatNode {
+        let inner = Inner {
+            node,
+            setup,
+            clock: Clock::start(),
+            journal: Mutex::new(journal),
+            state: watch::Sender::new(StateName::Ready),
+            turns: AtomicU64::new(0),
+            turn: tokio::sync::Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            interrupt: Notify::new(),
+            conversation: Mutex::new(conversation),
+        };
+        ChatNode { inner: Arc::new(inner) }
+    }
+
+    /// Creates an independent node with a copy of the conversation after the last turn. The copy is not stored in a file.
+    fn copy_as(&self, at: NodeRef, journal: Journal) -> ChatNode {
+        let mut setup = self.inner.setup.clone();
+        setup.spec = setup.spec.for_fork();
+        let messages = self.messages();
+        ChatNode::with_conversation(at, setup, journal, Conversation { messages, ..Conversation::default() })
+    }
+
+    /// Returns the node's settings.
+    pub fn spec(&self) -> &ChatSpec {
+        &self.inner.setup.spec
+    }
+
+    /// Returns the conversation after the last completed turn.
+    pub fn messages(&self) -> Vec<Message> {
+        self.conversation().messages.clone()
+    }
+
+    /// Returns the last `lines` lines of the conversation as text, with the role before each message.
+    pub fn read(&self, lines: Option<usize>) -> String {
+        let mut text = String::new();
+        for message in &self.conversation().messages {
+            let (role, content) = match message {
+                Message::User { text } => ("user", text.clone()),
+                Message::Assistant { text, tool_calls } => {
+                    let calls = tool_calls.iter().map(|call| format!("{}({})", call.name, call.arguments));
+                    let content = Some(text.clone()).filter(|text| !text.is_empty());
+                    ("assistant", content.into_iter().chain(calls).collect::<Vec<_>>().join("\n"))
+                }
+                Message::Tools { results } => {
+                    let contents: Vec<&str> = results.iter().map(|result| result.content.as_str()).collect();
+                    ("tools", contents.join("\n"))
+                }
+            };
+            text.push_str(&format!("{role}: {content}\n"));
+        }
+        tail(text.trim_end(), lines)
+    }
+
+    /// Clears the conversation after the current turn and those in the queue.
+    pub async fn clear(&self) {
+        let _turn = self.inner.turn.lock().await;
+        self.replace(Vec::new()).await;
+    }
+
+    /// Writes the conversation to a file that only its owner can read.
+    ///
+    /// # Errors
+    /// Process: the file cannot be written.
+    pub async fn save(&self, path: &Path) -> Result<(), EngineError> {
+        let (path, messages) = (self.inner.setup.absolute(path), self.messages());
+        run_blocking(move || file::save(&path, &messages)).await
+    }
+
+    /// Replaces the conversation with that in a file, after the current turn and those in the queue.
+    ///
+    /// # Errors
+    /// NotFound, Process, InvalidRequest: the file holds no conversation. The current one is kept.
+    pub async fn load(&self, path: &Path) -> Result<(), EngineError> {
+        let path = self.inner.setup.absolute(path);
+        let messages = run_blocking(move || file::load(&path)).await?;
+        let _turn = self.inner.turn.lock().await;
+        self.replace(messages).await;
+        Ok(())
+    }
+
+    /// Runs a turn and returns the model's answer. The nodes that are its tools are looked up in `context`.
+    ///
+    /// A failed turn leaves the conversation unchanged.
+    ///
+    /// # Errors
+    /// Timeout, Interrupted, Cancelled, Busy, NodeStopped, InvalidRequest, NotFound (a tool), Budget, and the API's errors:
+    /// Authentication, Permission, RateLimit, Network, Api.
+    pub async fn turn(&self, prompt: Prompt, context: TurnContext) -> Result<Response, EngineError> {
+        if !prompt.detach_on_timeout {
+            let limit = prompt.timeout.unwrap_or(self.inner.setup.timeout);
+            return self.run_turn(&prompt, &context, Instant::now() + limit.min(MAX_TIMEOUT)).await;
+        }
+        // The turn continues up to the node's own timeout after the caller has stopped waiting.
+        let (node, limit) = (self.clone(), prompt.timeout);
+        let far = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(MAX_TIMEOUT);
+        let turn = tokio::spawn(async move { node.run_turn(&prompt, &context, far).await });
+        let result = match limit {
+            None => turn.await,
+            Some(limit) => match timeout(limit.min(MAX_TIMEOUT), turn).await {
+                Ok(result) => result,
+                Err(_) => {
+                    let error = self.error(ErrorKind::Timeout, &format!("no answer within {limit:?}"));
+                    return Err(error.hint("the turn continues; its end is in the history"));
+                }
+            },
+        };
+        result.unwrap_or_else(|error| Err(self.error(ErrorKind::Internal, &error.to_string())))
+    }
+
+    /// Waits until the node is in one of `states`. Returns at once if it is.
+    ///
+    /// # Errors
+    /// Timeout; NodeStopped if no such state can be reached any more.
+    pub async fn wait(
+        &self,
+        states: &[StateName],
+        limit: Option<Duration>,
+    ) -> Result<StateName, EngineError> {
+        let mut state = self.inner.state.subscribe();
+        let reached = async {
+            let found = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
+            found.map_or(StateName::Stopped, |state| *state)
+        };
+        let state = match limit {
+            Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached)
+                .await
+                .map_err(|_| self.wait_timeout_error(states, limit))?,
+            None => reached.await,
+        };
+        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
+    }
+
+    /// Stops the node and ends the current turn. Returns when the node is gone, even if another caller stopped it.
+    pub async fn stop(&self, reason: &str) {
+        let inner = &self.inner;
+        inner.state.send_if_modified(|state| {
+            let lives = matches!(state, StateName::Ready | StateName::Busy);
+            if lives {
+                *state = StateName::Stopping;
+            }
+            lives
+        });
+        let _turn = inner.turn.lock().await;
+        if self.state() == StateName::Stopped {
+            return;
+        }
+        self.journal().close(inner.clock.now(), Some(reason), || self.read(Some(HISTORY_BUFFER_LINES)));
+        inner.state.send_replace(StateName::Stopped);
+        inner.setup.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
+    }
+
+    /// Returns the node's current description, without the key.
+    pub fn info(&self) -> NodeInfo {
+        let inner = &self.inner;
+        let spec = &inner.setup.spec;
+        let (messages, usage, requests) = {
+            let conversation = self.conversation();
+            (conversation.messages.len(), conversation.usage, conversation.requests)
+        };
+        let mut metadata = BTreeMap::new();
+        let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
+        add("provider", spec.provider.as_str().to_string());
+        add("model", spec.model.clone());
+        add("base_url", spec.base_url().to_string());
+        add("turns", inner.turns.load(Ordering::Relaxed).to_string());
+        add("queued", inner.waiting.load(Ordering::Relaxed).to_string());
+        add("messages", messages.to_string());
+        add("tokens", usage.total().to_string());
+        add("api_calls", requests.to_string());
+        if !spec.tools.is_empty() {
+            add("tools", spec.tools.join(", "));
+        }
+        if let Some(path) = inner.setup.store_path() {
+            add("keep", path.display().to_string());
+        }
+        NodeInfo {
+            id: inner.node.node.clone(),
+            kind: "chat".to_string(),
+            state: self.state(),
+            persistent: true,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
+        }
+    }
+
+    fn state(&self) -> StateName {
+        *self.inner.state.borrow()
+    }
+
+    pub(super) fn conversation(&self) -> MutexGuard<'_, Conversation> {
+        self.inner.conversation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn stopped_error(&self) -> EngineError {
+        self.error(ErrorKind::NodeStopped, "is stopped")
+    }
+
+    /// Builds the timeout error with the same wording as other nodes.
+    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
+        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        let (id, now) = (&self.inner.node.node, self.state());
+        let message =
+            format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
+        let why = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
+        EngineError::new(ErrorKind::Timeout, message).hint(why)
+    }
+
+    pub(super) fn with_node_name(&self, mut error: EngineError) -> EngineError {
+        error.message = format!("node '{}': {}", self.inner.node.node, error.message);
+        error
+    }
+
+    pub(super) fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
+        self.with_node_name(EngineError::new(kind, what))
+    }
+}
+
+/// Returns the last `lines` lines.
+pub(super) fn tail(text: &str, lines: Option<usize>) -> String {
+    let Some(lines) = lines else { return text.to_string() };
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+) -> Result<T, EngineError> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+}

@@ -1,0 +1,88 @@
+//! Builds the response of a finished turn of a conversation.
+
+use std::collections::BTreeMap;
+
+use nerve_agent::parse::{Section, SectionKind, Tokens};
+use nerve_api::value::{Delivery, ResponseSource};
+use nerve_types::TsNs;
+use serde_json::{Value, json};
+
+use super::spec::ChatSpec;
+use super::turn::TurnResult;
+use crate::command::Response;
+use crate::response::truncate_to_limits;
+use nerve_llm::answer::{LENGTH, Usage};
+
+/// Maximum number of tool calls in a response, and of characters of their arguments.
+const MAX_CALLS: usize = 256;
+const MAX_ARGUMENTS: usize = 4096;
+
+/// Builds the response of a turn.
+pub(super) fn response(
+    node: &str,
+    spec: &ChatSpec,
+    (turn, time): (u64, (TsNs, TsNs)),
+    done: &mut TurnResult,
+    usage: Usage,
+) -> Response {
+    let sections = std::mem::take(&mut done.sections);
+    let text = text_of(&sections);
+    let attribute = |name: &str, value: String| (name.to_string(), value);
+    let attributes = BTreeMap::from([
+        attribute("content", std::mem::take(&mut done.content)),
+        attribute("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
+        attribute("provider", spec.provider.as_str().to_string()),
+        attribute("finish_reason", done.finish.clone()),
+        attribute("retries", done.retries.to_string()),
+        attribute("api_calls", done.requests.to_string()),
+        attribute("tool_calls", tool_calls(done).to_string()),
+        attribute(
+            "usage",
+            json!({ "prompt": usage.prompt, "completion": usage.completion, "total": usage.total() })
+                .to_string(),
+        ),
+    ]);
+    let mut response = Response {
+        node: node.to_string(),
+        turn,
+        raw: text.clone(),
+        text,
+        sections,
+        tokens: Some(tokens(usage)),
+        usage: None,
+        is_complete: done.finish != LENGTH,
+        is_ready: true,
+        source: ResponseSource::Api,
+        delivery: Delivery::Started,
+        ended_by: format!("api: {}", done.finish),
+        bytes: (0, done.bytes),
+        time,
+        attributes,
+    };
+    truncate_to_limits(&mut response);
+    if let Some(content) = response.attributes.get_mut("content")
+        && content.len() > response.text.len()
+    {
+        // The content is the end of the text, so it is not longer than what is left of the text.
+        content.clone_from(&response.text);
+    }
+    response
+}
+
+/// Joins all texts of the model.
+pub(super) fn text_of(sections: &[Section]) -> String {
+    let texts = sections.iter().filter(|section| section.kind == SectionKind::Text);
+    texts.map(|section| section.content.as_str()).collect::<Vec<_>>().join("\n\n")
+}
+
+fn tokens(usage: Usage) -> Tokens {
+    Tokens { input: Some(usage.prompt), output: Some(usage.completion), total: Some(usage.total()) }
+}
+
+fn tool_calls(done: &TurnResult) -> Value {
+    let call = |call: &super::tools::FinishedCall| {
+        let arguments: String = call.call.arguments.chars().take(MAX_ARGUMENTS).collect();
+        json!({ "id": call.call.id, "name": call.name, "arguments": arguments, "is_error": call.result.is_error })
+    };
+    done.calls.iter().take(MAX_CALLS).map(call).collect()
+}

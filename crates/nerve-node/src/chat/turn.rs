@@ -1,0 +1,159 @@
+//! A turn of a conversation: calls the API, runs the requested tools, and repeats until there is an answer.
+
+use nerve_agent::parse::{Section, SectionKind};
+use tokio::time::Instant;
+
+use super::request::Api;
+use super::spec::{ChatSpec, Provider};
+use super::tools::{self, Tool};
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
+use nerve_host::clock::Clock;
+use nerve_llm::answer::{LENGTH, Usage};
+use nerve_llm::message::{Message, ToolCall};
+use nerve_llm::request::{ModelRequest, ToolSelection};
+use nerve_llm::{anthropic, openai};
+
+/// The finish reason of an answer that was forced by the limit of tool rounds.
+const MAX_TOOL_ROUNDS: &str = "max_tool_rounds";
+
+/// A turn in progress. Its usage is known however it ends.
+pub(super) struct Turn<'a> {
+    pub(super) spec: &'a ChatSpec,
+    pub(super) api: &'a Api,
+    pub(super) tools: &'a [Tool],
+    /// The previous messages, followed by those of this turn.
+    pub(super) messages: Vec<Message>,
+    /// Its cancellation ends the turn, and its sink receives the chunks of the answer.
+    pub(super) context: &'a TurnContext,
+    pub(super) deadline: Instant,
+    pub(super) clock: &'a Clock,
+    pub(super) spent: Usage,
+}
+
+/// A completed turn.
+#[derive(Debug, Default)]
+pub(super) struct TurnResult {
+    /// The whole conversation.
+    pub(super) messages: Vec<Message>,
+    pub(super) sections: Vec<Section>,
+    /// The text of the last answer.
+    pub(super) content: String,
+    pub(super) calls: Vec<tools::FinishedCall>,
+    pub(super) model: Option<String>,
+    pub(super) finish: String,
+    pub(super) retries: u32,
+    pub(super) requests: u32,
+    pub(super) bytes: u64,
+}
+
+impl Turn<'_> {
+    /// Runs the turn.
+    ///
+    /// # Errors
+    /// The errors of [`Api::send`]; Budget; Api: the model calls tools although it may not.
+    pub(super) async fn run(&mut self, prompt: &str) -> Result<TurnResult, EngineError> {
+        let mut result = TurnResult::default();
+        let (mut rounds, mut is_over) = (0, false);
+        self.messages.push(Message::User { text: prompt.to_string() });
+        loop {
+            self.check_budget()?;
+            let selection = match is_over {
+                true => ToolSelection::None,
+                false => tools::select(self.spec, self.tools, result.requests == 0),
+            };
+            let body = match self.spec.provider {
+                Provider::Anthropic => anthropic::request(&self.request(&selection)),
+                Provider::Openai => openai::request(&self.request(&selection)),
+            };
+            let (context, chunks) = (self.context, self.context.chunks());
+            let reply = self.api.send(&body, context, chunks, self.deadline, self.clock).await?;
+            result.requests = self.api.sent();
+            result.retries += reply.retries;
+            result.bytes += reply.bytes;
+            let answer = reply.answer;
+            self.spent += answer.usage;
+            result.model = answer.model.or(result.model);
+            push_section(&mut result.sections, SectionKind::Thinking, &answer.thinking);
+            push_section(&mut result.sections, SectionKind::Text, &answer.text);
+            result.content.clone_from(&answer.text);
+            let calls = answer.tool_calls;
+            self.messages.push(Message::Assistant { text: answer.text, tool_calls: calls.clone() });
+            if calls.is_empty() {
+                result.finish = if is_over { MAX_TOOL_ROUNDS.to_string() } else { answer.finish };
+                result.messages = std::mem::take(&mut self.messages);
+                return Ok(result);
+            }
+            if answer.finish == LENGTH {
+                return Err(self.truncated_call_error());
+            }
+            if is_over || selection == ToolSelection::None {
+                return Err(self.forbidden_call_error(&calls));
+            }
+            let ran = if rounds < self.spec.max_tool_rounds {
+                rounds += 1;
+                tools::run(self.tools, calls, self.context, self.spec.parallel_tool_calls).await
+            } else {
+                is_over = true;
+                tools::refuse(self.tools, calls, self.spec.max_tool_rounds)
+            };
+            self.context.check_cancelled()?;
+            for ran in &ran {
+                let mut section = Section::new(SectionKind::ToolCall, ran.result.content.clone());
+                section.metadata = tools::call_metadata(ran);
+                result.sections.push(section);
+            }
+            let results = ran.iter().map(|ran| ran.result.clone()).collect();
+            self.messages.push(Message::Tools { results });
+            result.calls.extend(ran);
+        }
+    }
+
+    /// Returns the request with the conversation so far.
+    fn request<'a>(&'a self, selection: &'a ToolSelection) -> ModelRequest<'a> {
+        ModelRequest {
+            model: &self.spec.model,
+            system: self.spec.system.as_deref(),
+            messages: &self.messages,
+            tools: self.tools.iter().map(|tool| &tool.definition).collect(),
+            selection,
+            max_tokens: self.spec.max_tokens,
+            temperature: self.spec.temperature,
+            parallel_tool_calls: self.spec.parallel_tool_calls,
+            is_openai: self.spec.is_openai(),
+        }
+    }
+
+    /// Checks the budget before each request. The turn's own usage is counted at its end, or here if it exceeds the budget.
+    fn check_budget(&mut self) -> Result<(), EngineError> {
+        let pool = self.context.pool();
+        pool.check(false)?;
+        if pool.would_reach_token_limit(self.spent.total()) {
+            pool.add_tokens(std::mem::take(&mut self.spent).total());
+            pool.check(false)?;
+        }
+        Ok(())
+    }
+
+    fn truncated_call_error(&self) -> EngineError {
+        let limit = self.spec.max_tokens;
+        let message = format!("the answer was cut at {limit} tokens in a tool call");
+        EngineError::new(ErrorKind::Api, message).hint("give the node a larger max_tokens")
+    }
+
+    fn forbidden_call_error(&self, calls: &[ToolCall]) -> EngineError {
+        let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+        let message = format!("the model called tools ({}) although it may not use any", names.join(", "));
+        let hint = match self.spec.max_tool_rounds {
+            0 => "max_tool_rounds is 0".to_string(),
+            rounds => format!("max_tool_rounds limits a turn to {rounds} rounds of tools"),
+        };
+        EngineError::new(ErrorKind::Api, message).hint(hint)
+    }
+}
+
+fn push_section(sections: &mut Vec<Section>, kind: SectionKind, text: &str) {
+    if !text.trim().is_empty() {
+        sections.push(Section::new(kind, text));
+    }
+}

@@ -1,0 +1,314 @@
+//! A turn of a chat node: its place in the queue, its cancellation, and its entries in the conversation and the log.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nerve_agent::parse::{ParserKind, Section, SectionKind};
+use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
+use nerve_types::TsNs;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::node::{BUSY_EVIDENCE, ChatNode, READY_EVIDENCE, run_blocking, tail};
+use super::response::{response, text_of};
+use super::turn::{Turn, TurnResult};
+use super::{file, tools};
+use crate::cancellation::cancelled;
+use crate::command::{EventKind, Response, StateName};
+use crate::context::{ChunkSink, TurnContext};
+use crate::error::{EngineError, ErrorKind};
+use crate::telemetry::TurnAttributes;
+use crate::terminal::Prompt;
+use nerve_llm::answer::Usage;
+use nerve_llm::message::Message;
+
+/// Maximum number of queued prompts.
+const MAX_QUEUED: usize = 64;
+/// Time to wait for running tools when a turn is ended early.
+pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
+
+impl ChatNode {
+    /// Waits for the turn's place in the queue and runs it.
+    pub(super) async fn run_turn(
+        &self,
+        prompt: &Prompt,
+        context: &TurnContext,
+        deadline: Instant,
+    ) -> Result<Response, EngineError> {
+        let (parent, node) = (context.trace_context(), &self.inner.node);
+        let span = context.telemetry().begin_turn(parent, node, &prompt.text, || self.telemetry_target());
+        let mut inside = context.clone();
+        inside.span = span.context().cloned();
+        let result = self.run_queued_turn(prompt, &inside, deadline).await;
+        span.end(&result, || None);
+        result
+    }
+
+    async fn run_queued_turn(
+        &self,
+        prompt: &Prompt,
+        context: &TurnContext,
+        deadline: Instant,
+    ) -> Result<Response, EngineError> {
+        let inner = &self.inner;
+        if prompt.text.trim().is_empty() {
+            return Err(self.error(ErrorKind::InvalidRequest, "the prompt is empty"));
+        }
+        let _turn = match inner.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(_) if prompt.fail_if_busy => {
+                return Err(self.error(ErrorKind::Busy, "another turn is running"));
+            }
+            Err(_) => {
+                let _slot = QueueSlot::take(&inner.waiting).ok_or_else(|| {
+                    self.error(
+                        ErrorKind::Busy,
+                        &format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
+                    )
+                    .hint("try again later")
+                })?;
+                tokio::select! {
+                    turn = timeout_at(deadline, inner.turn.lock()) => turn.map_err(|_| {
+                        self.error(ErrorKind::Timeout, "timed out before the turn began: another one is running")
+                    })?,
+                    () = context.cancellation().wait() => return Err(cancelled()),
+                }
+            }
+        };
+        // Registered before the node becomes busy, so that a busy node can always be interrupted.
+        let mut interrupted = pin!(inner.interrupt.notified());
+        interrupted.as_mut().enable();
+        let number = self.begin()?;
+        let mut metered = inner.setup.events.begin_turn("chat");
+        let running = BusyGuard(self.clone());
+        let started = inner.clock.now();
+        let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
+        let time = (started, inner.clock.now());
+        let ended = match outcome {
+            Ok((mut result, usage)) => {
+                // Commits the turn to the conversation.
+                let problem = self.replace(std::mem::take(&mut result.messages)).await;
+                let spec = &inner.setup.spec;
+                let mut response = response(&inner.node.node, spec, (number, time), &mut result, usage);
+                if let Some(problem) = problem {
+                    response.attributes.insert(Response::WARNINGS.to_string(), problem);
+                }
+                Ok(response)
+            }
+            Err(error) => Err(error),
+        };
+        self.log(prompt, time, &ended);
+        metered.end(&ended);
+        drop(running);
+        if let Ok(response) = &ended {
+            let (sections, is_complete) = (response.sections.len(), response.is_complete);
+            let parsed = EventKind::OutputParsed { turn: number, sections, is_complete };
+            inner.setup.events.publish(Some(&inner.node), parsed);
+        }
+        ended
+    }
+
+    /// Describes the node for telemetry.
+    fn telemetry_target(&self) -> TurnAttributes {
+        let spec = self.spec();
+        TurnAttributes {
+            kind: "chat",
+            is_agent: true,
+            provider: Some(spec.provider.as_str().to_string()),
+            profile: None,
+            model: Some(spec.model.clone()),
+        }
+    }
+
+    /// Runs the turn until it ends or is cancelled, interrupted, stopped or timed out.
+    async fn converse(
+        &self,
+        prompt: &Prompt,
+        number: u64,
+        context: &TurnContext,
+        deadline: Instant,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<(TurnResult, Usage), EngineError> {
+        let inner = &self.inner;
+        let (spec, stop) = (&inner.setup.spec, context.cancellation().child());
+        let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
+        let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
+        let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
+        let mut turn = Turn {
+            spec,
+            api: &api,
+            tools: &tools,
+            messages: self.messages(),
+            context: &own,
+            deadline,
+            clock: &inner.clock,
+            spent: Usage::default(),
+        };
+        let mut stopping = inner.state.subscribe();
+        let ended = {
+            let mut work = pin!(turn.run(&prompt.text));
+            let early = tokio::select! {
+                biased;
+                result = &mut work => Ok(result),
+                () = context.cancellation().wait() => Err(cancelled()),
+                () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
+                _ = stopping.wait_for(|state| *state != StateName::Busy) => {
+                    Err(self.error(ErrorKind::Interrupted, "the node is being stopped"))
+                }
+                () = sleep_until(deadline) => {
+                    let what = format!("{} timed out", api.host());
+                    Err(self.error(ErrorKind::Timeout, &what).hint("give the turn a longer timeout"))
+                }
+            };
+            match early {
+                Ok(result) => result.map_err(|error| self.with_node_name(error)),
+                Err(error) => {
+                    stop.cancel();
+                    // Wait for the tools to end; the result of the turn is dropped.
+                    let _ = timeout(CANCEL_GRACE, work).await;
+                    Err(error)
+                }
+            }
+        };
+        let spent = turn.spent;
+        {
+            let mut conversation = self.conversation();
+            conversation.usage += spent;
+            conversation.requests += u64::from(api.sent());
+        }
+        // The usage of a failed turn is in no response, so it is counted here.
+        match ended {
+            Ok(result) => Ok((result, spent)),
+            Err(error) => {
+                context.add_tokens(spent.total());
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the context of the turn. Chunks go to the caller's sink, and to events if the prompt asks for a stream.
+    fn turn_context(&self, prompt: &Prompt, number: u64, context: &TurnContext) -> TurnContext {
+        if !prompt.stream {
+            return context.clone().without_chunks();
+        }
+        let tag = prompt.tag;
+        let (outer, inner) = (context.chunks().cloned(), Arc::clone(&self.inner));
+        let sink: ChunkSink = Arc::new(move |chunk: &str| {
+            if let Some(outer) = &outer {
+                outer(chunk);
+            }
+            let event = EventKind::OutputChunk { turn: number, tag, chunk: chunk.to_string() };
+            inner.setup.events.publish(Some(&inner.node), event);
+        });
+        context.clone().with_chunks(sink)
+    }
+
+    /// Replaces the conversation. If its file cannot be written, returns why; the conversation is replaced all the same.
+    pub(super) async fn replace(&self, messages: Vec<Message>) -> Option<String> {
+        let inner = &self.inner;
+        let stored = inner.setup.store_path().map(|path| (path, messages.clone()));
+        self.conversation().messages = messages;
+        if let Some((path, messages)) = stored
+            && let Err(error) = run_blocking(move || file::save(&path, &messages)).await
+        {
+            tracing::warn!(node = %inner.node.node, %error, "the conversation was not saved");
+            let message = error.to_string();
+            inner.setup.events.publish(Some(&inner.node), EventKind::Error { message: message.clone() });
+            return Some(message);
+        }
+        None
+    }
+
+    fn log(&self, prompt: &Prompt, time: (TsNs, TsNs), ended: &Result<Response, EngineError>) {
+        let (ts_start, ts_end) = time;
+        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
+        let response = match ended {
+            Ok(response) => ResponseData {
+                sections: response.sections.clone(),
+                tokens: response.tokens,
+                is_complete: response.is_complete,
+                is_ready: true,
+            },
+            Err(error) => ResponseData {
+                sections: vec![Section::new(SectionKind::Error, error.message.clone())],
+                tokens: None,
+                is_complete: false,
+                is_ready: true,
+            },
+        };
+        let mut journal = self.journal();
+        if prompt.stream && ended.is_ok() {
+            let final_buffer = tail(&text_of(&response.sections), Some(HISTORY_BUFFER_LINES));
+            let (final_buffer, parser) = (final_buffer.as_str(), ParserKind::None);
+            journal.log_stream(SendStreamEntry {
+                ts_start,
+                ts_end,
+                input,
+                preceding_buffer_seq,
+                final_buffer,
+                parser,
+            });
+        } else {
+            journal.log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
+        }
+    }
+
+    /// Begins a turn. The caller holds the turn lock.
+    fn begin(&self) -> Result<u64, EngineError> {
+        let inner = &self.inner;
+        let has_started = inner.state.send_if_modified(|state| {
+            let ready = *state == StateName::Ready;
+            if ready {
+                *state = StateName::Busy;
+            }
+            ready
+        });
+        if !has_started {
+            return Err(self.stopped_error());
+        }
+        inner
+            .setup
+            .events
+            .publish(Some(&inner.node), EventKind::NodeBusy { evidence: BUSY_EVIDENCE.to_string() });
+        Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// A place in the queue, given back on drop.
+struct QueueSlot<'a>(&'a AtomicUsize);
+
+impl<'a> QueueSlot<'a> {
+    fn take(waiting: &'a AtomicUsize) -> Option<QueueSlot<'a>> {
+        let one_more = |count| (count < MAX_QUEUED).then_some(count + 1);
+        let slot = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        slot.is_ok().then_some(QueueSlot(waiting))
+    }
+}
+
+impl Drop for QueueSlot<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Marks the node ready again when the turn ends, however it ends.
+struct BusyGuard(ChatNode);
+
+impl Drop for BusyGuard {
+    fn drop(&mut self) {
+        let inner = &self.0.inner;
+        let ready = inner.state.send_if_modified(|state| {
+            let busy = *state == StateName::Busy;
+            if busy {
+                *state = StateName::Ready;
+            }
+            busy
+        });
+        if ready {
+            let evidence = READY_EVIDENCE.to_string();
+            inner.setup.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
+        }
+    }
+}

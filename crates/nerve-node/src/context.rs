@@ -1,0 +1,251 @@
+//! The context of a turn: its input and its limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_agent::parse::ParserKind;
+use serde_json::Value;
+
+use crate::NodeHandle;
+use crate::budget::{Budget, Pool, ResourceUsage};
+use crate::cancellation::CancellationToken;
+use crate::error::{EngineError, ErrorKind};
+use crate::telemetry::{Telemetry, TraceContext};
+use crate::upstream::Upstream;
+
+/// Receives the chunks of a growing answer. Must not block.
+pub type ChunkSink = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Looks up a node by its name. Fails if there is no such node.
+pub type NodeLookup = Arc<dyn Fn(&str) -> Result<NodeHandle, EngineError> + Send + Sync>;
+
+/// Everything a node needs for one execution. Cheap to clone.
+///
+/// Graphs run in a `RunContext`, which contains one of these.
+#[derive(Clone)]
+pub struct TurnContext {
+    /// Input of the node.
+    pub input: Value,
+    /// Results of earlier steps.
+    pub upstream: Upstream,
+    /// Parser for this execution [default: the node's parser].
+    pub parser: Option<ParserKind>,
+    /// Time limit of this execution [default: the node's limit].
+    pub timeout: Option<Duration>,
+    /// Span of this execution.
+    pub span: Option<Arc<TraceContext>>,
+    /// Usage counts here.
+    pool: Pool,
+    cancellation: CancellationToken,
+    chunks: Option<ChunkSink>,
+    telemetry: Telemetry,
+    lookup: Option<NodeLookup>,
+}
+
+impl TurnContext {
+    /// Creates a context without input and limits.
+    pub fn new() -> TurnContext {
+        TurnContext {
+            input: Value::Null,
+            upstream: Upstream::default(),
+            parser: None,
+            timeout: None,
+            span: None,
+            pool: Pool::new(None, None),
+            cancellation: CancellationToken::new(),
+            chunks: None,
+            telemetry: Telemetry::default(),
+            lookup: None,
+        }
+    }
+
+    /// Sets the input.
+    #[must_use]
+    pub fn with_input(mut self, input: impl Into<Value>) -> TurnContext {
+        self.input = input.into();
+        self
+    }
+
+    /// Sets the earlier results.
+    #[must_use]
+    pub fn with_upstream(mut self, upstream: Upstream) -> TurnContext {
+        self.upstream = upstream;
+        self
+    }
+
+    /// Sets the parser.
+    #[must_use]
+    pub fn with_parser(mut self, parser: ParserKind) -> TurnContext {
+        self.parser = Some(parser);
+        self
+    }
+
+    /// Sets a time limit.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> TurnContext {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets a budget. Earlier usage does not count.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> TurnContext {
+        self.pool = Pool::new(Some(budget), None);
+        self
+    }
+
+    /// Adds a budget inside the current one: usage counts toward both, and either can stop the run.
+    #[must_use]
+    pub fn with_sub_budget(mut self, budget: Budget) -> TurnContext {
+        self.pool = Pool::new(Some(budget), Some(self.pool));
+        self
+    }
+
+    /// Sets the token that cancels this execution.
+    #[must_use]
+    pub fn with_cancellation(mut self, cancellation: CancellationToken) -> TurnContext {
+        self.cancellation = cancellation;
+        self
+    }
+
+    /// Sends the chunks of a growing answer to `chunks`.
+    #[must_use]
+    pub fn with_chunks(mut self, chunks: ChunkSink) -> TurnContext {
+        self.chunks = Some(chunks);
+        self
+    }
+
+    /// Discards the chunks of a growing answer.
+    #[must_use]
+    pub(crate) fn without_chunks(mut self) -> TurnContext {
+        self.chunks = None;
+        self
+    }
+
+    /// Sets how spans are described, and the span around this execution.
+    #[must_use]
+    pub fn with_telemetry(mut self, telemetry: Telemetry, parent: Option<Arc<TraceContext>>) -> TurnContext {
+        self.telemetry = telemetry;
+        self.span = parent;
+        self
+    }
+
+    /// Sets how the nodes that are a model's tools are found.
+    #[must_use]
+    pub fn with_lookup(mut self, lookup: NodeLookup) -> TurnContext {
+        self.lookup = Some(lookup);
+        self
+    }
+
+    /// Counts usage in `pool`.
+    #[must_use]
+    pub fn with_pool(mut self, pool: Pool) -> TurnContext {
+        self.pool = pool;
+        self
+    }
+
+    /// Returns the context for a step: without the input, which can be large, and without parser and time limit.
+    pub fn for_step(&self, upstream: Upstream) -> TurnContext {
+        TurnContext {
+            input: Value::Null,
+            upstream,
+            parser: None,
+            timeout: None,
+            span: self.span.clone(),
+            pool: self.pool.clone(),
+            cancellation: self.cancellation.clone(),
+            chunks: self.chunks.clone(),
+            telemetry: self.telemetry,
+            lookup: self.lookup.clone(),
+        }
+    }
+
+    /// Returns the node of that name, for example a model's tool.
+    ///
+    /// # Errors
+    /// NotFound; InvalidRequest: the name belongs to something else, such as a graph.
+    pub fn find_node(&self, name: &str) -> Result<NodeHandle, EngineError> {
+        match &self.lookup {
+            Some(lookup) => lookup(name),
+            None => Err(EngineError::new(ErrorKind::NotFound, format!("no node '{name}'"))
+                .hint("the context has no session to look it up in")),
+        }
+    }
+
+    /// Returns the settings for spans.
+    pub fn telemetry(&self) -> Telemetry {
+        self.telemetry
+    }
+
+    /// Returns the span of this execution, to be passed on to other programs.
+    pub fn trace_context(&self) -> Option<&Arc<TraceContext>> {
+        self.span.as_ref()
+    }
+
+    /// Returns the innermost budget.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.pool.budgeted().budget()
+    }
+
+    /// Returns the usage of the innermost budget.
+    pub fn usage(&self) -> &ResourceUsage {
+        self.pool.budgeted().usage()
+    }
+
+    /// Returns the token that cancels this execution.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// Returns the receiver of chunks, if any.
+    pub fn chunks(&self) -> Option<&ChunkSink> {
+        self.chunks.as_ref()
+    }
+
+    /// Checks that the execution was not cancelled.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub fn check_cancelled(&self) -> Result<(), EngineError> {
+        self.cancellation.check()
+    }
+
+    /// Checks that no budget is exceeded, neither the innermost one nor those around it.
+    ///
+    /// # Errors
+    /// Budget, with the exceeded budget and its usage.
+    pub fn check_budget(&self) -> Result<(), EngineError> {
+        self.pool.check(true)
+    }
+
+    /// Counts tokens toward all budgets.
+    pub fn add_tokens(&self, tokens: u64) {
+        self.pool.add_tokens(tokens);
+    }
+
+    /// Counts a model API call and its cost toward all budgets.
+    pub fn add_api_call(&self, cost_dollars: f64) {
+        self.pool.add_api_call(cost_dollars);
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+impl Default for TurnContext {
+    fn default() -> TurnContext {
+        TurnContext::new()
+    }
+}
+
+impl std::fmt::Debug for TurnContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnContext")
+            .field("input", &self.input)
+            .field("parser", &self.parser)
+            .field("timeout", &self.timeout)
+            .field("budget", &self.budget())
+            .finish_non_exhaustive()
+    }
+}

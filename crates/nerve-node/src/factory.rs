@@ -1,0 +1,504 @@
+//! Creates nodes without registering them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nerve_agent::parse::ParserKind;
+use nerve_agent::profile::Profile;
+use nerve_record::history::HistoryWriter;
+use serde_json::Value;
+
+use super::NodeHandle;
+use super::function::FunctionNode;
+use super::launch::Launch;
+use crate::bash::BashNode;
+use crate::chat::ChatNode;
+use crate::chat::setup::Setup;
+use crate::command::{
+    BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind, terminal_of,
+};
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::events::Publisher;
+use crate::fork::identify;
+use crate::names::{DEFAULT_SESSION, check_name};
+use crate::profiles::LoadedProfiles;
+use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySpec, StoredProxy};
+use crate::terminal::{Journal, TerminalNode, TerminalSpec};
+use nerve_host::backend::{Program, SpawnError};
+use nerve_host::clock::Clock;
+use nerve_host::manager::{HostManager, Label};
+use nerve_mux::pane::Panes;
+
+/// Creates nodes of all kinds. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct NodeFactory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    history_dir: PathBuf,
+    profile_dir: Option<PathBuf>,
+    hook_relay: Option<PathBuf>,
+    hosting: Option<HostManager>,
+    panes: Panes,
+    proxies: Proxies,
+    events: Publisher,
+    clock: Clock,
+}
+
+/// Settings shared by all nodes of a factory.
+#[derive(Debug, Clone)]
+pub struct FactoryConfig {
+    /// Name of the server: 1–32 of `a-z 0-9 -`. It is part of the paths of histories.
+    pub server: String,
+    /// Folder of the histories; `.nerve/history` under the current directory if `None`.
+    pub history_dir: Option<PathBuf>,
+    /// Folder with the user's own profiles (`*.toml`).
+    pub profile_dir: Option<PathBuf>,
+    /// The program that agents' hooks run to send events (`PROGRAM hook SOCKET`). No hooks are installed if `None`.
+    pub hook_relay: Option<PathBuf>,
+    /// Runs nodes in host processes, which outlive this process. Nodes run in this process if `None`.
+    pub hosting: Option<HostManager>,
+    /// Persistent state of nodes in tmux and WezTerm panes.
+    pub panes: Panes,
+    /// Persistent state of nodes' proxies, and the observers of their calls.
+    pub proxies: Proxies,
+}
+
+impl Default for FactoryConfig {
+    fn default() -> FactoryConfig {
+        FactoryConfig {
+            server: DEFAULT_SESSION.to_string(),
+            history_dir: None,
+            profile_dir: None,
+            hook_relay: None,
+            hosting: None,
+            panes: Panes::default(),
+            proxies: Proxies::default(),
+        }
+    }
+}
+
+impl Default for NodeFactory {
+    /// Creates a factory without a server: nodes run in this process, with histories under the current directory.
+    fn default() -> NodeFactory {
+        NodeFactory::new(FactoryConfig::default())
+    }
+}
+
+impl NodeFactory {
+    /// Creates a factory whose events have no subscriber.
+    pub fn new(config: FactoryConfig) -> NodeFactory {
+        let clock = Clock::start();
+        NodeFactory::with_publisher(config, Publisher::new(clock), clock)
+    }
+
+    pub fn with_publisher(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
+        let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
+        let shared = Shared {
+            server: config.server,
+            // Relative folders refer to the current directory of now, not of when a node is created.
+            history_dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
+            profile_dir: config.profile_dir,
+            hook_relay: config.hook_relay,
+            hosting: config.hosting,
+            panes: config.panes,
+            proxies: config.proxies,
+            events,
+            clock,
+        };
+        NodeFactory { shared: Arc::new(shared) }
+    }
+
+    /// Creates and starts a node. Its program need not be ready yet.
+    ///
+    /// # Errors
+    /// InvalidRequest, NotFound (no such profile), Process. Nothing was started then.
+    pub async fn create(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
+        match spec.backend {
+            BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
+            BackendKind::Chat => Ok(Arc::new(self.create_chat(spec)?)),
+            BackendKind::Pty
+            | BackendKind::Claude
+            | BackendKind::Tmux
+            | BackendKind::ClaudeTmux
+            | BackendKind::Wezterm
+            | BackendKind::ClaudeWezterm => Ok(Arc::new(self.create_terminal(spec).await?)),
+        }
+    }
+
+    /// Creates a terminal node and starts its program.
+    ///
+    /// # Errors
+    /// See [`NodeFactory::create`].
+    pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
+        let shared = &self.shared;
+        let node = with_session(&spec.node);
+        check_name(&node.node, "node")?;
+        check_cwd(&node, spec.cwd.as_deref())?;
+        let Some(kind) = terminal_of(spec.backend) else {
+            let message = format!("a {} node has no terminal", spec.backend.as_str());
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        };
+        check_place(kind, &spec.place, &spec.command)?;
+        let mut argv = program_argv(spec.backend, spec.command)?;
+        let profile = self.profile_of(spec.backend, spec.profile.as_deref(), &argv)?;
+        let agent_session = match spec.place.pane {
+            // The program in an existing pane was started by someone else.
+            Some(_) => spec.agent_session,
+            None => identify(&profile, &mut argv, spec.agent_session)?,
+        };
+        let journal = self.journal(&spec.node, spec.history)?;
+        let mut env = spec.env;
+        // HOME is part of the label itself, with its value.
+        let env_names = env.keys().filter(|name| *name != "HOME").cloned().collect();
+        let mut env_remove = profile.env_remove.clone();
+        // The proxy comes after all other checks, because it listens from here on.
+        let proxy = match spec.proxy {
+            Some(proxy) => {
+                let launch = self.proxy_launch(&node);
+                Some(self.start_proxy(
+                    launch,
+                    (*proxy, &spec.place),
+                    &profile,
+                    (&mut env, &mut env_remove),
+                )?)
+            }
+            None => None,
+        };
+        let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
+        // All or none: a part of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
+        if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
+            env.extend(profile.env.clone());
+        }
+        let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
+        let program = Program { argv, cwd: spec.cwd, env, env_remove };
+        let label = Label {
+            kind: spec.backend.as_str().to_string(),
+            server: shared.server.clone(),
+            session: spec.node.session.clone(),
+            node: spec.node.node.clone(),
+            argv: program.argv.clone(),
+            env_home: program.env.get("HOME").cloned(),
+            profile: profile.name.clone(),
+            parser: parser.to_string(),
+            ready_timeout: spec.ready_timeout,
+            response_timeout: spec.response_timeout,
+            history: spec.history,
+            env: env_names,
+            proxy_kind: proxy
+                .as_ref()
+                .and_then(|proxy| proxy.spec())
+                .map(|spec| spec.kind.as_str().to_string()),
+            proxy: proxy.as_ref().map(|proxy| proxy.id().to_string()),
+        };
+        let terminal = TerminalSpec {
+            node: node.clone(),
+            program,
+            size: spec.size,
+            profile,
+            parser,
+            ready_timeout: spec.ready_timeout,
+            response_timeout: spec.response_timeout,
+            journal,
+            adopted: None,
+            answers: kind == TerminalKind::Pty,
+            events: shared.events.clone(),
+            kind: spec.backend.as_str(),
+            log_start: spec.backend.is_claude(),
+            agent_session,
+            proxy: proxy.clone(),
+        };
+        let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
+        let launch = Launch {
+            panes: &shared.panes,
+            place: &spec.place,
+            label: &label,
+            relay,
+            record: spec.record,
+            now,
+        };
+        let terminal = match (kind, &shared.hosting) {
+            (TerminalKind::Tmux, _) => launch.in_tmux(terminal).await,
+            (TerminalKind::Wezterm, _) => launch.in_wezterm(terminal).await,
+            (TerminalKind::Pty, Some(hosting)) => launch.in_host(hosting, terminal).await,
+            (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
+        };
+        if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
+            proxy.end().await;
+        }
+        terminal.map_err(|error| start_error(&node, &error))
+    }
+
+    fn start_proxy(
+        &self,
+        launch: ProxyLaunch<'_>,
+        (spec, place): (ProxySpec, &PanePlace),
+        profile: &Profile,
+        (env, env_remove): (&mut BTreeMap<String, String>, &mut Vec<String>),
+    ) -> Result<NodeProxy, EngineError> {
+        let with_node_name = |mut error: EngineError| {
+            error.message = format!("node '{}' was not started: {}", launch.node.node, error.message);
+            error
+        };
+        if let Some(pane) = &place.pane {
+            let message =
+                format!("the program in pane '{pane}' is already running and cannot be given a proxy");
+            return Err(with_node_name(EngineError::new(ErrorKind::InvalidRequest, message).hint(
+                "let the node start the program, or start `nerve proxy` and set its variables before the program starts",
+            )));
+        }
+        NodeProxy::start(launch, spec, profile, env, env_remove).map_err(with_node_name)
+    }
+
+    /// Removes the stored state of all proxies except these.
+    pub fn prune_proxies(&self, ids: &[String]) {
+        if let Some(folder) = &self.shared.proxies.folder {
+            StoredProxy::prune(folder, &self.shared.server, ids);
+        }
+    }
+
+    /// Returns what the proxy of a node needs to start.
+    pub fn proxy_launch<'a>(&'a self, node: &'a NodeRef) -> ProxyLaunch<'a> {
+        ProxyLaunch { proxies: &self.shared.proxies, server: &self.shared.server, node }
+    }
+
+    /// Returns the profile of that name, otherwise the one that matches the command.
+    ///
+    /// # Errors
+    /// NotFound: no profile has that name.
+    pub fn profile_of(
+        &self,
+        backend: BackendKind,
+        name: Option<&str>,
+        argv: &[String],
+    ) -> Result<Arc<Profile>, EngineError> {
+        let profiles = self.profiles();
+        let profile = profiles.find(name, argv)?;
+        if backend.is_claude() && name.is_none() && profile.name != CLAUDE {
+            // For example a script that starts Claude Code: the program that reads the input is still Claude Code.
+            return profiles.find(Some(CLAUDE), argv);
+        }
+        Ok(profile)
+    }
+
+    /// Creates a node that runs one-shot commands.
+    ///
+    /// # Errors
+    /// InvalidRequest; Process: no such folder.
+    pub fn create_bash(&self, spec: NodeSpec) -> Result<BashNode, EngineError> {
+        let node = with_session(&spec.node);
+        check_name(&node.node, "node")?;
+        check_cwd(&node, spec.cwd.as_deref())?;
+        reject_proxy(&spec)?;
+        let journal = self.journal(&spec.node, spec.history)?;
+        Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
+    }
+
+    /// Creates a node for a conversation with a model's API.
+    ///
+    /// # Errors
+    /// InvalidRequest: no model, no key, invalid settings. Process: no such folder, or the stored conversation cannot be read.
+    pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
+        let node = with_session(&spec.node);
+        check_name(&node.node, "node")?;
+        check_cwd(&node, spec.cwd.as_deref())?;
+        reject_proxy(&spec)?;
+        let with_node_name = |mut error: EngineError| {
+            error.message = format!("node '{}' was not started: {}", node.node, error.message);
+            error
+        };
+        let chat = spec.chat.ok_or_else(|| {
+            with_node_name(
+                EngineError::new(ErrorKind::InvalidRequest, "a chat node needs a model")
+                    .hint("add `--model NAME`, or chat.model"),
+            )
+        })?;
+        let setup = Setup {
+            spec: *chat,
+            cwd: spec.cwd,
+            env: spec.env,
+            timeout: spec.response_timeout,
+            events: self.shared.events.clone(),
+            fork_journals: spec.history.then(|| self.clone()),
+        };
+        // A node that cannot be created leaves no history.
+        setup.check().map_err(with_node_name)?;
+        let journal = self.journal(&spec.node, spec.history)?;
+        ChatNode::new(node.clone(), setup, journal).map_err(with_node_name)
+    }
+
+    /// Creates a node that calls a function.
+    pub fn create_function(
+        &self,
+        id: &str,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync + 'static,
+    ) -> FunctionNode {
+        FunctionNode::new(id, function)
+    }
+
+    /// Opens the audit log of a node. A failure costs the log, not the node.
+    pub fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
+        if !history {
+            return Ok(Journal::disabled());
+        }
+        let shared = &self.shared;
+        check_name(&shared.server, "server")?;
+        let session = at.session.as_deref().filter(|session| *session != DEFAULT_SESSION);
+        let (dir, server, id) = (&shared.history_dir, &shared.server, &at.node);
+        match HistoryWriter::create_in_session(dir, server, session, id) {
+            Ok(writer) => Ok(Journal::new(writer)),
+            Err(error) => {
+                tracing::warn!(node = %at.node, %error, "no history is kept");
+                let message = format!("no history is kept: {error}");
+                shared.events.publish(Some(&with_session(at)), EventKind::Error { message });
+                Ok(Journal::disabled())
+            }
+        }
+    }
+
+    /// Reads the profiles. They are read for each new node, so that edits take effect.
+    pub fn profiles(&self) -> LoadedProfiles {
+        let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
+        for message in loaded.broken.iter().cloned() {
+            tracing::warn!("{message}");
+            self.shared.events.publish(None, EventKind::Error { message });
+        }
+        loaded
+    }
+
+    /// Returns the name of the server.
+    pub fn server_name(&self) -> &str {
+        &self.shared.server
+    }
+
+    /// Returns the folder of the histories.
+    pub fn history_base_dir(&self) -> &Path {
+        &self.shared.history_dir
+    }
+
+    pub fn panes(&self) -> &Panes {
+        &self.shared.panes
+    }
+
+    pub fn hosting(&self) -> Option<&HostManager> {
+        self.shared.hosting.as_ref()
+    }
+}
+
+/// Returns the reference with its session filled in.
+pub fn with_session(at: &NodeRef) -> NodeRef {
+    NodeRef {
+        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string())),
+        node: at.node.clone(),
+    }
+}
+
+fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
+    match cwd.filter(|cwd| !cwd.is_dir()) {
+        Some(cwd) => Err(start_error(node, &SpawnError::NoDirectory(cwd.to_path_buf()))),
+        None => Ok(()),
+    }
+}
+
+/// Rejects a proxy for a node that does not start an agent.
+fn reject_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
+    if spec.proxy.is_none() {
+        return Ok(());
+    }
+    let (node, backend) = (&spec.node.node, spec.backend.as_str());
+    let message = format!(
+        "node '{node}' was not started: a {backend} node cannot have a proxy, because it runs no agent"
+    );
+    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("only Claude Code nodes support a proxy"))
+}
+
+/// Checks the pane. An existing pane already runs its program, so it takes no command.
+fn check_place(kind: TerminalKind, place: &PanePlace, command: &CommandLine) -> Result<(), EngineError> {
+    let refused = |message: String, hint: &str| {
+        Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
+    };
+    match &place.pane {
+        Some(pane) if kind == TerminalKind::Pty => {
+            refused(format!("a pty node cannot use pane '{pane}'"), "use backend tmux or wezterm")
+        }
+        Some(pane) if pane.trim().is_empty() => {
+            // tmux would use the active pane.
+            refused("the name of the pane is empty".into(), "`nerve tmux list` lists the panes")
+        }
+        Some(pane) if !is_empty(command) => refused(
+            format!("pane '{pane}' already runs its program and cannot be given a command"),
+            "leave out the command or the pane; the profile describes the program in the pane",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn is_empty(command: &CommandLine) -> bool {
+    match command {
+        CommandLine::Text(text) => text.trim().is_empty(),
+        CommandLine::Argv(argv) => argv.is_empty(),
+    }
+}
+
+fn start_error(node: &NodeRef, error: &SpawnError) -> EngineError {
+    let kind = match error {
+        SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
+        SpawnError::NoPane(_) => ErrorKind::NotFound,
+        SpawnError::NoProgram { .. }
+        | SpawnError::NotExecutable { .. }
+        | SpawnError::NoDirectory(_)
+        | SpawnError::Multiplexer(_)
+        | SpawnError::Host(_)
+        | SpawnError::System { .. } => ErrorKind::Process,
+    };
+    let hint = match error {
+        SpawnError::NoProgram { .. } => {
+            "check the spelling; `nerve doctor` lists the agents found on this machine"
+        }
+        SpawnError::NoDirectory(_) => "create the directory, or name another one",
+        SpawnError::NoPane(_) => "`nerve tmux list` and `nerve wezterm list` show the existing panes",
+        _ => "nothing was started",
+    };
+    EngineError::new(kind, format!("node '{}' was not started: {error}", node.node)).hint(hint)
+}
+
+/// The name of Claude Code's profile, and of its program.
+const CLAUDE: &str = "claude";
+
+/// Returns the command to run. A node for Claude Code runs nothing else.
+fn program_argv(backend: BackendKind, command: CommandLine) -> Result<Vec<String>, EngineError> {
+    if !backend.is_claude() {
+        return split_command(command);
+    }
+    if is_empty(&command) {
+        return Ok(vec![CLAUDE.to_string()]);
+    }
+    let argv = split_command(command)?;
+    if argv.iter().any(|word| word.to_lowercase().contains(CLAUDE)) {
+        return Ok(argv);
+    }
+    let message = format!("Command must contain 'claude'. Got: {}", argv.join(" "));
+    Err(EngineError::new(ErrorKind::InvalidRequest, message)
+        .hint(format!("backend '{}' is for Claude Code; other backends run any program", backend.as_str())))
+}
+
+/// Splits a command like a shell, without running one. An empty command means the user's shell.
+fn split_command(command: CommandLine) -> Result<Vec<String>, EngineError> {
+    let argv = match command {
+        CommandLine::Argv(argv) => argv,
+        CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {
+            let message = format!("cannot split the command '{text}': {error}");
+            EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("close the quote, or give the command as a list")
+        })?,
+    };
+    if argv.is_empty() {
+        return Ok(vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_string())]);
+    }
+    Ok(argv)
+}

@@ -1,0 +1,182 @@
+//! Conversations of agents: which one a node has, and how another node continues it.
+//!
+//! [`branch`] continues from a moment in a recording, whether or not its node still exists.
+//!
+//! The meaning of a command's arguments is data of the profile ([`nerve_agent::profile::session`]). `session_files` knows where
+//! agents store their conversations. The engine implements the command FORK_NODE.
+
+pub mod branch;
+mod opencode;
+pub mod session_files;
+
+use nerve_agent::profile::Profile;
+use nerve_agent::profile::session::{ConversationRef, IdKind, SessionArgs};
+use uuid::Uuid;
+
+use crate::command::CommandLine;
+use crate::error::{EngineError, ErrorKind};
+
+/// Determines the id of the conversation that a command begins or continues: the given one, else the one in the command, else a new
+/// one for agents that accept ids. Adds the id to the command if it is not there.
+///
+/// # Errors
+/// InvalidRequest: the given id is invalid, or cannot be used with this command.
+pub(crate) fn identify(
+    profile: &Profile,
+    argv: &mut Vec<String>,
+    given: Option<String>,
+) -> Result<Option<String>, EngineError> {
+    let Some(forms) = &profile.session else {
+        return match given {
+            None => Ok(None),
+            Some(_) => {
+                let message = format!("a '{}' node has no conversation id", profile.name);
+                Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                    .hint("leave claude_session_id out: only agents have one"))
+            }
+        };
+    };
+    let reference = forms.conversation(argv);
+    let Some(id) = given else {
+        return Ok(match reference {
+            ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
+            ConversationRef::New | ConversationRef::Fork if forms.inject => insert_id(forms, argv, new_id()),
+            ConversationRef::New | ConversationRef::Fork | ConversationRef::Unspecified => None,
+        });
+    };
+    check_id(forms, &id)?;
+    match reference {
+        ConversationRef::Id(other) if other == id => Ok(Some(id)),
+        ConversationRef::Id(other) => {
+            let message = format!("two conversation ids: '{other}' in the command, and '{id}'");
+            Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give only one of them"))
+        }
+        _ => insert_id(forms, argv, id).map(Some).ok_or_else(|| {
+            let command = argv.join(" ");
+            let message = format!("the conversation of '{command}' cannot be given an id");
+            let program = profile.session.as_ref().and_then(|forms| forms.programs.first());
+            let program = program.map_or("the agent", String::as_str);
+            EngineError::new(ErrorKind::InvalidRequest, message).hint(format!(
+                "the command has to start {program} directly and interactively, with a new conversation"
+            ))
+        }),
+    }
+}
+
+/// Checks an id of a conversation of an agent.
+///
+/// # Errors
+/// InvalidRequest.
+pub(crate) fn check_id(forms: &SessionArgs, id: &str) -> Result<(), EngineError> {
+    if forms.is_id(id) {
+        return Ok(());
+    }
+    let shape = match forms.ids {
+        IdKind::Uuid => "it must be a UUID",
+        IdKind::Word => "it must be 1-128 letters, digits, '-' and '_'",
+    };
+    // An invalid id may be any text of any length.
+    let shown: String = id.chars().take(60).collect();
+    let message = format!("'{shown}' is not a conversation id: {shape}");
+    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("leave it out to generate one"))
+}
+
+/// Creates a new id.
+pub fn new_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
+/// Splits a command into words. A command with invalid shell syntax is split at its spaces.
+pub fn words_of(command: &CommandLine) -> Vec<String> {
+    match command {
+        CommandLine::Argv(argv) => argv.clone(),
+        CommandLine::Text(text) => {
+            shell_words::split(text).unwrap_or_else(|_| text.split_whitespace().map(str::to_string).collect())
+        }
+    }
+}
+
+fn insert_id(forms: &SessionArgs, argv: &mut Vec<String>, id: String) -> Option<String> {
+    *argv = forms.start_command(argv, &id)?;
+    Some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_agent::profile::Profiles;
+
+    use super::*;
+
+    const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+    const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
+
+    fn identified(line: &str, given: Option<&str>) -> Result<(Option<String>, String), EngineError> {
+        let mut argv = words_of(&CommandLine::Text(line.to_string()));
+        let profile = Profiles::builtin().for_command(&argv).unwrap();
+        let id = identify(&profile, &mut argv, given.map(str::to_string))?;
+        Ok((id, argv.join(" ")))
+    }
+
+    #[test]
+    fn new_id_is_generated_and_inserted() {
+        let (id, command) = identified("claude --dangerously-skip-permissions", None).unwrap();
+        let id = id.unwrap();
+        assert_eq!(id.len(), 36);
+        assert_eq!(id.as_bytes()[14], b'4', "a random UUID: {id}");
+        assert_eq!(command, format!("claude --session-id {id} --dangerously-skip-permissions"));
+        assert_ne!(identified("claude", None).unwrap().0, Some(id));
+    }
+
+    #[test]
+    fn given_id_is_used() {
+        let (id, command) = identified("claude", Some(A)).unwrap();
+        assert_eq!((id.as_deref(), command), (Some(A), format!("claude --session-id {A}")));
+        let line = format!("claude --session-id {A}");
+        assert_eq!(identified(&line, Some(A)).unwrap(), (Some(A.to_string()), line));
+        let line = format!("gemini --session-id {A}");
+        assert_eq!(identified("gemini", Some(A)).unwrap().1, line);
+    }
+
+    #[test]
+    fn id_in_command_is_found() {
+        let line = format!("claude --resume={A}");
+        assert_eq!(identified(&line, None).unwrap(), (Some(A.to_string()), line));
+    }
+
+    #[test]
+    fn unknown_id_is_left_open() {
+        for line in [
+            "claude --continue",
+            "claude -r",
+            "claude -p hello",
+            "codex",
+            "gemini",
+            "opencode",
+            "nerve mock-agent",
+            "bash",
+        ] {
+            assert_eq!(identified(line, None).unwrap(), (None, line.to_string()));
+        }
+    }
+
+    #[test]
+    fn invalid_ids_are_rejected() {
+        let message = |line: &str, given: &str| {
+            let error = identified(line, Some(given)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidRequest);
+            error.message
+        };
+        assert_eq!(message("claude", "custom"), "'custom' is not a conversation id: it must be a UUID");
+        assert!(message(&format!("claude --session-id {A}"), B).contains("two conversation ids"));
+        for line in ["claude -p x", "claude --continue", "nerve mock-agent", "codex"] {
+            assert!(message(line, A).contains("cannot be given an id"), "{line}");
+        }
+        assert!(message("bash", A).contains("has no conversation id"));
+    }
+
+    #[test]
+    fn invalid_shell_syntax_is_split_at_spaces() {
+        let words = words_of(&CommandLine::Text("claude --name 'open --session-id x".to_string()));
+        assert_eq!(words, ["claude", "--name", "'open", "--session-id", "x"]);
+    }
+}

@@ -1,0 +1,332 @@
+//! The files in which agents store their conversations and the status of running processes.
+//!
+//! All of them belong to other programs: anything missing or unknown means "not known", never an error.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use nerve_agent::profile::session::{IdSource, SessionArgs};
+use nerve_types::TsNs;
+use serde_json::Value;
+
+/// Maximum size of a transcript in bytes.
+const TRANSCRIPT_LIMIT: u64 = 512 << 20;
+/// Maximum number of bytes read of a status file, or to find the first line of a conversation.
+const STATUS_LIMIT: u64 = 1 << 20;
+/// Maximum number of processes in the agent's process tree that are searched.
+const PROCESS_LIMIT: usize = 64;
+
+/// The session files of the agents of one user.
+#[derive(Debug, Clone)]
+pub struct SessionFiles {
+    home: PathBuf,
+    /// Claude Code's settings folder.
+    claude: PathBuf,
+}
+
+impl SessionFiles {
+    /// Locates the files for a program with this environment on top of ours. `None` without a home folder.
+    pub fn of(env: &BTreeMap<String, String>) -> Option<SessionFiles> {
+        let var = |name: &str| {
+            env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
+        };
+        let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
+        let claude = var("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
+        Some(SessionFiles { home, claude })
+    }
+
+    /// Returns the id of a running process's current conversation, if it can be determined.
+    pub fn learn(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
+        let id = match forms.learn? {
+            IdSource::Claude => {
+                // A shell may have started the agent: use the nearest process with a status file.
+                process_tree(pid).into_iter().find_map(|pid| self.status_id(pid))?
+            }
+            IdSource::Codex => open_rollout(pid)?,
+        };
+        forms.is_id(&id).then_some(id)
+    }
+
+    fn status_id(&self, pid: i32) -> Option<String> {
+        let status = read(&self.claude.join("sessions").join(format!("{pid}.json"))).ok()?;
+        let status: Value = serde_json::from_str(&status).ok()?;
+        Some(status.get("sessionId")?.as_str()?.to_string())
+    }
+
+    /// Returns Claude Code's transcript of a conversation. Its folder is named after the agent's working directory, but ids are
+    /// unique.
+    pub fn transcript(&self, id: &str) -> Option<PathBuf> {
+        let name = format!("{id}.jsonl");
+        let projects = fs::read_dir(self.claude.join("projects")).ok()?;
+        projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
+    }
+
+    /// Returns Claude Code's settings folder and the default one.
+    pub(crate) fn claude(&self) -> (&Path, PathBuf) {
+        (&self.claude, self.home.join(".claude"))
+    }
+
+    /// Returns Claude Code's transcripts in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
+    pub(crate) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
+        let files =
+            fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
+        let is_one = |path: &PathBuf| {
+            let modified = fs::metadata(path).and_then(|meta| meta.modified()).ok();
+            let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            path.extension().is_some_and(|end| end == "jsonl")
+                // Checked before the file is opened, because there are many old files.
+                && modified.is_some_and(|time| time.as_nanos() >= u128::from(from.0))
+                && first_time(path).is_some_and(|at| (from..=to).contains(&at))
+        };
+        files.map(|file| file.path()).filter(is_one).collect()
+    }
+
+    /// Returns Gemini CLI's file of a conversation. Its name contains the beginning of the id, its first line the whole id. A
+    /// conversation that was begun from a file has two; the messages are in the larger one.
+    pub fn chat(&self, id: &str) -> Option<PathBuf> {
+        let end = format!("-{}.jsonl", id.get(..8)?);
+        let chats = self.projects().flat_map(|project| chats_of(&project));
+        let chats = chats.filter(|path| path.to_string_lossy().ends_with(&end));
+        chats
+            .filter(|path| first_id(path).as_deref() == Some(id))
+            .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
+    }
+
+    /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
+    pub(crate) fn chats_begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
+        let is_its = |project: &PathBuf| {
+            read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
+        };
+        let chats = self.projects().filter(is_its).flat_map(|project| chats_of(&project));
+        let mut ids: Vec<String> = chats
+            .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
+            .filter_map(|path| first_id(&path))
+            .collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+
+    /// Returns the folders of Gemini CLI's projects.
+    fn projects(&self) -> impl Iterator<Item = PathBuf> {
+        let projects = fs::read_dir(self.home.join(".gemini/tmp")).into_iter().flatten().flatten();
+        projects.map(|project| project.path())
+    }
+}
+
+fn chats_of(project: &Path) -> Vec<PathBuf> {
+    let chats = fs::read_dir(project.join("chats")).into_iter().flatten().flatten();
+    chats.map(|chat| chat.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
+}
+
+/// Reads a transcript.
+///
+/// # Errors
+/// The I/O error; the file is too large or not UTF-8.
+pub fn read_transcript(path: &Path) -> io::Result<String> {
+    let size = fs::metadata(path)?.len();
+    if size > TRANSCRIPT_LIMIT {
+        let message = format!("its {size} bytes exceed {TRANSCRIPT_LIMIT}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    fs::read_to_string(path)
+}
+
+/// Returns the name of Claude Code's folder for the conversations of a working directory. Every UTF-16 unit other than an ASCII
+/// letter or digit becomes a dash.
+pub(crate) fn project(cwd: &Path) -> String {
+    let units = cwd.to_string_lossy();
+    let dashed = |unit: u16| char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
+    units.encode_utf16().map(dashed).collect()
+}
+
+/// Writes a transcript into a folder, like [`write_sibling`].
+///
+/// # Errors
+/// The I/O error.
+pub(crate) fn write_into(folder: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    write_sibling(&folder.join(id), id, text)
+}
+
+/// Writes a transcript next to another one, atomically and for its user only. Never replaces a file.
+///
+/// # Errors
+/// The I/O error.
+pub fn write_sibling(other: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
+    let folder = other.parent().unwrap_or(Path::new("."));
+    let path = folder.join(format!("{id}.jsonl"));
+    let mut file = tempfile::Builder::new()
+        .prefix(".nerve-")
+        .permissions(fs::Permissions::from_mode(0o600))
+        .tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(&path).map_err(|error| error.error)?;
+    Ok(path)
+}
+
+/// Returns the id in the name of the only rollout file that a process or its descendants have open. `None` if there are several,
+/// because Codex also writes side threads.
+fn open_rollout(pid: i32) -> Option<String> {
+    let files = process_tree(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
+    let links = files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    let mut ids = links.filter_map(|link| rollout_id(&link));
+    let first = ids.next()?;
+    ids.all(|id| id == first).then_some(first)
+}
+
+/// Returns a process and its descendants, nearest first.
+fn process_tree(pid: i32) -> Vec<i32> {
+    let mut process_tree = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = process_tree.get(at).filter(|_| process_tree.len() < PROCESS_LIMIT) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            process_tree.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+        at += 1;
+    }
+    process_tree
+}
+
+/// Parses `rollout-2026-11-22T08-59-47-<id>.jsonl`.
+fn rollout_id(path: &Path) -> Option<String> {
+    const ID: usize = 36;
+    let name = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
+    name.get(name.len().checked_sub(ID)?..).map(str::to_string)
+}
+
+/// Returns the first timestamp in a transcript, or the start time of a Gemini CLI conversation.
+fn first_time(path: &Path) -> Option<TsNs> {
+    let text = read(path).ok()?;
+    let time = |line: &str| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let time = line.get("timestamp").or_else(|| line.get("startTime"))?;
+        let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
+        u64::try_from(time.as_nanosecond()).ok().map(TsNs)
+    };
+    text.lines().find_map(time)
+}
+
+/// Returns the `sessionId` of a file's first line.
+fn first_id(path: &Path) -> Option<String> {
+    let text = read(path).ok()?;
+    let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
+    first.get("sessionId")?.as_str().map(str::to_string)
+}
+
+/// Reads the beginning of a file.
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(STATUS_LIMIT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_agent::profile::Profiles;
+
+    use super::*;
+
+    const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+    const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
+
+    fn home() -> (tempfile::TempDir, SessionFiles) {
+        let home = tempfile::tempdir().unwrap();
+        let env = BTreeMap::from([("HOME".to_string(), home.path().display().to_string())]);
+        let session_files =
+            SessionFiles { claude: home.path().join(".claude"), ..SessionFiles::of(&env).unwrap() };
+        (home, session_files)
+    }
+
+    fn write(home: &tempfile::TempDir, path: &str, text: &str) -> PathBuf {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn id_is_read_from_valid_status_files_only() {
+        let (home, session_files) = home();
+        let forms = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
+        assert_eq!(session_files.learn(&forms, 7), None);
+        for bad in ["", "[]", r#"{"sessionId": 5}"#, r#"{"sessionId": "../../x"}"#] {
+            write(&home, ".claude/sessions/7.json", bad);
+            assert_eq!(session_files.learn(&forms, 7), None, "{bad}");
+        }
+        write(&home, ".claude/sessions/7.json", &format!(r#"{{"pid": 7, "sessionId": "{A}"}}"#));
+        assert_eq!(session_files.learn(&forms, 7).as_deref(), Some(A));
+    }
+
+    #[test]
+    fn files_are_found_by_id() {
+        let (home, session_files) = home();
+        assert_eq!(session_files.transcript(A), None);
+        let transcript = write(&home, &format!(".claude/projects/-x-y/{A}.jsonl"), "{}\n");
+        assert_eq!(session_files.transcript(A), Some(transcript));
+        assert_eq!(session_files.transcript(B), None);
+        let name = ".gemini/tmp/project/chats/session-2026-11-22T08-59-aaaaaaaa.jsonl";
+        let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
+        assert_eq!(session_files.chat(A), Some(chat));
+        assert_eq!(session_files.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "same prefix, other id");
+    }
+
+    #[test]
+    fn gemini_conversations_are_found_by_folder_and_time() {
+        let (home, session_files) = home();
+        let line = |id: &str, time: &str| format!("{{\"sessionId\":\"{id}\",\"startTime\":\"{time}\"}}\n");
+        let chat = |project: &str, name: &str, text: &str| {
+            write(&home, &format!(".gemini/tmp/{project}/chats/session-{name}.jsonl"), text)
+        };
+        write(&home, ".gemini/tmp/project/.project_root", "/x/project");
+        write(&home, ".gemini/tmp/other/.project_root", "/x/other");
+        let begun = line(A, "1970-01-01T00:00:10Z");
+        let whole = chat("project", "1-aaaaaaaa", &format!("{begun}{{}}\n"));
+        chat("project", "2-aaaaaaaa", &begun);
+        chat("project", "3-bbbbbbbb", &line(B, "1970-01-01T00:00:30Z"));
+        chat("other", "4-bbbbbbbb", &line(B, "1970-01-01T00:00:10Z"));
+        let seconds = |from: u64, to: u64| {
+            session_files.chats_begun_in(
+                Path::new("/x/project"),
+                TsNs(from * 1_000_000_000),
+                TsNs(to * 1_000_000_000),
+            )
+        };
+        assert_eq!(seconds(5, 20), [A], "listed once, although it has two files");
+        assert_eq!(seconds(5, 40), [A, B]);
+        assert_eq!(seconds(11, 20), [""; 0]);
+        assert_eq!(session_files.chat(A), Some(whole), "the larger file");
+    }
+
+    #[test]
+    fn copy_is_private_and_never_replaces_a_file() {
+        let (home, _) = home();
+        let source = write(&home, &format!("p/{A}.jsonl"), "old\n");
+        let copy = write_sibling(&source, B, "new\n").unwrap();
+        assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "new\n");
+        assert_eq!(write_sibling(&source, A, "x").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&source).unwrap(), "old\n");
+        assert_eq!(fs::read_dir(home.path().join("p")).unwrap().count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn single_open_rollout_determines_id() {
+        let (home, _) = home();
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let name = |id: &str| format!(".codex/sessions/2026/11/22/rollout-2026-11-22T08-59-47-{id}.jsonl");
+        let one = File::open(write(&home, &name(A), "")).unwrap();
+        assert_eq!(open_rollout(pid).as_deref(), Some(A));
+        let other = File::open(write(&home, &name(B), "")).unwrap();
+        assert_eq!(open_rollout(pid), None, "ambiguous");
+        drop((one, other));
+        assert_eq!(open_rollout(pid), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! A function as a node. It keeps no state, so it can run many times at once.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Node, NodeFuture};
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
+
+type Sync = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync;
+type Async = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + std::marker::Sync;
+
+/// A node that calls a function.
+pub struct FunctionNode {
+    id: String,
+    function: Function,
+}
+
+enum Function {
+    Sync(Box<Sync>),
+    Async(Box<Async>),
+}
+
+impl FunctionNode {
+    /// Creates a node from a function that returns at once. The function must not block, because nothing else of its graph runs
+    /// meanwhile; see [`FunctionNode::blocking`].
+    ///
+    /// ```
+    /// use nerve_node::function::FunctionNode;
+    /// use serde_json::json;
+    /// let upper = FunctionNode::new("upper", |context| {
+    ///     Ok(json!(context.input.as_str().unwrap_or_default().to_uppercase()))
+    /// });
+    /// ```
+    pub fn new(
+        id: impl Into<String>,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+    ) -> FunctionNode {
+        FunctionNode { id: id.into(), function: Function::Sync(Box::new(function)) }
+    }
+
+    /// Creates a node from an asynchronous function. The future is dropped when its step is cancelled or times out.
+    pub fn asynchronous<F>(
+        id: impl Into<String>,
+        function: impl Fn(TurnContext) -> F + Send + std::marker::Sync + 'static,
+    ) -> FunctionNode
+    where
+        F: Future<Output = Result<Value, EngineError>> + Send + 'static,
+    {
+        let function = move |context| -> NodeFuture<'static> { Box::pin(function(context)) };
+        FunctionNode { id: id.into(), function: Function::Async(Box::new(function)) }
+    }
+
+    /// Creates a node from a function that blocks its thread. Each call runs on a thread of its own and cannot be stopped, only
+    /// abandoned.
+    pub fn blocking(
+        id: impl Into<String>,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+    ) -> FunctionNode {
+        let function = Arc::new(function);
+        FunctionNode::asynchronous(id, move |context| {
+            let function = Arc::clone(&function);
+            async move {
+                let result = tokio::task::spawn_blocking(move || function(&context)).await;
+                result.unwrap_or_else(|error| {
+                    let message = format!("the function did not finish: {error}");
+                    Err(EngineError::new(ErrorKind::Internal, message))
+                })
+            }
+        })
+    }
+}
+
+impl Node for FunctionNode {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn kind(&self) -> &'static str {
+        "function"
+    }
+
+    fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
+        match &self.function {
+            Function::Sync(function) => Box::pin(async move { function(context) }),
+            Function::Async(function) => function(context.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for FunctionNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionNode").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,11 @@
+//! The rule for names of servers, sessions and nodes.
+
+pub use nerve_api::DEFAULT_SESSION;
+use nerve_types::name::check;
+
+use crate::error::{EngineError, ErrorKind};
+
+/// Checks a name and converts the error.
+pub fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
+    check(what, name).map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))
+}

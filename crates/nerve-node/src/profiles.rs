@@ -1,0 +1,86 @@
+//! Loads the user's own profiles.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nerve_agent::profile::{Profile, ProfileError, Profiles};
+
+use crate::error::{EngineError, ErrorKind};
+
+/// Maximum size of a profile file in bytes.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// Returns the built-in profiles, overridden by those in `folder` (`*.toml`, in the order of their names), and the errors of
+/// invalid files.
+pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
+    let mut errors = Vec::new();
+    let mut files = Vec::new();
+    for path in folder.map(toml_files).unwrap_or_default() {
+        let name = path.display().to_string();
+        match read(&path) {
+            Ok(text) => files.push((name, text)),
+            Err(message) => errors.push(ProfileError { file: name, line: 1, column: 1, message }),
+        }
+    }
+    let (profiles, more) =
+        Profiles::with_user(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    errors.extend(more);
+    (profiles, errors)
+}
+
+/// Profiles, and the errors of invalid files.
+pub struct LoadedProfiles {
+    profiles: Profiles,
+    /// The error messages.
+    pub(crate) broken: Vec<String>,
+}
+
+impl LoadedProfiles {
+    /// See [`load`].
+    pub(crate) fn from_folder(folder: Option<&Path>) -> LoadedProfiles {
+        let (profiles, errors) = load(folder);
+        LoadedProfiles { profiles, broken: errors.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Returns the profile of that name, otherwise the one for the command.
+    ///
+    /// # Errors
+    /// No profile has that name.
+    pub fn find(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
+        let LoadedProfiles { profiles, broken } = self;
+        let known = |profiles: &Profiles| profiles.names().join(", ");
+        match name {
+            None => profiles
+                .for_command(argv)
+                .ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generic profile")),
+            Some(name) => profiles.get(name).ok_or_else(|| {
+                let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
+                error.hint(format!(
+                    "profiles: {}{}{}",
+                    known(profiles),
+                    if broken.is_empty() { "" } else { "; not loaded: " },
+                    broken.join("; ")
+                ))
+            }),
+        }
+    }
+}
+
+fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
+    // A missing directory means no user profiles.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "toml"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > FILE_LIMIT {
+        return Err(format!("the file has {size} bytes, the limit is {FILE_LIMIT}"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}

@@ -1,0 +1,186 @@
+//! Starts a node's proxy: the program's variables, the log, and the checks.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nerve_agent::profile::{Profile, ProxyVars};
+use nerve_proxy::{
+    CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream,
+};
+use tokio::sync::Notify;
+
+use super::node::{Inner, ProxyState, Token};
+use super::persist::{StoredProxy, private_folder};
+use super::usage::UsageTracker;
+use super::{Proxies, ProxyKind, ProxySpec};
+use crate::command::NodeRef;
+use crate::error::{EngineError, ErrorKind};
+use crate::names::{DEFAULT_SESSION, check_name};
+use crate::telemetry::record_call;
+
+/// Time that an ending node waits for replies in progress.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The node whose proxy is started, and where its files are.
+#[derive(Debug, Clone, Copy)]
+pub struct ProxyLaunch<'a> {
+    pub(crate) proxies: &'a Proxies,
+    pub(crate) server: &'a str,
+    /// Includes the session.
+    pub(crate) node: &'a NodeRef,
+}
+
+/// Returns how to pass the proxy to the program. `env` is set for the node; `env_remove` is not inherited.
+pub(super) fn proxy_forms<'p>(
+    profile: &'p Profile,
+    spec: &ProxySpec,
+    env: &BTreeMap<String, String>,
+    env_remove: &[String],
+) -> Result<&'p ProxyVars, EngineError> {
+    let invalid = |message: String, hint: &str| {
+        Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
+    };
+    let Some(forms) = &profile.proxy else {
+        let message = format!(
+            "a '{}' node cannot have a proxy: its profile does not say how to pass one to the program",
+            profile.name
+        );
+        return invalid(
+            message,
+            "use Claude Code, or run `nerve proxy` and set the program's variables, or write a profile with [proxy]",
+        );
+    };
+    let token = forms.token.as_ref().filter(|_| spec.needs_token());
+    if spec.needs_token() && token.is_none() {
+        let message = format!(
+            "a '{}' node cannot have a proxy with its own key: its profile names no variable for the token",
+            profile.name
+        );
+        return invalid(message, "add `token` to [proxy] in the profile");
+    }
+    if let Some(name) = [Some(&forms.url), token].into_iter().flatten().find(|name| env.contains_key(*name)) {
+        return invalid(
+            format!("{name} is set for the node, but its proxy sets it too"),
+            "remove the variable or the proxy; proxy.base_url sets where the proxy sends requests",
+        );
+    }
+    let is_inherited = !env_remove.contains(&forms.url);
+    let elsewhere = std::env::var_os(&forms.url).filter(|url| is_inherited && leaks_key(url, spec));
+    if elsewhere.is_some() {
+        // The variable's value may contain a key.
+        let message = format!(
+            "{} is set in the server's environment and proxy.base_url is not: the proxy would send the agent's key to {}, not to that address",
+            forms.url,
+            Upstream::ANTHROPIC
+        );
+        return invalid(message, "set proxy.base_url, or start the server without that variable");
+    }
+    Ok(forms)
+}
+
+/// Returns true if the agent's own key would go to the vendor although its environment names another address.
+fn leaks_key(url: &OsStr, spec: &ProxySpec) -> bool {
+    let is_vendor = url.to_str().is_some_and(|url| url.trim_end_matches('/') == Upstream::ANTHROPIC);
+    spec.kind == ProxyKind::Anthropic && spec.base_url.is_none() && !url.is_empty() && !is_vendor
+}
+
+/// Starts a proxy that listens, with its log.
+pub(super) fn open(
+    launch: ProxyLaunch<'_>,
+    id: &str,
+    spec: &ProxySpec,
+    (port, token, spent): (u16, Option<Token>, Totals),
+) -> Result<Inner, EngineError> {
+    let ProxyLaunch { proxies, server, node } = launch;
+    // The names become folders of the log.
+    check_name(server, "server")?;
+    check_name(node.session.as_deref().unwrap_or(DEFAULT_SESSION), "session")?;
+    let log = proxies.folder.as_ref().filter(|_| spec.log).map(|folder| log_path(folder, server, node));
+    if let Some(folder) = log.as_ref().and_then(|log| log.parent()) {
+        private_folder(folder).map_err(|error| write_error(&error, node))?;
+    }
+    let (tracker, call_ended) = (Arc::new(UsageTracker::default()), Arc::new(Notify::new()));
+    let observer = {
+        let (tracker, call_ended) = (tracker.clone(), call_ended.clone());
+        let node = node.clone();
+        CallObserver::new(move |report: &CallReport| {
+            tracker.record(report);
+            call_ended.notify_one();
+            record_call(report, Some(&node), tracker.span(report.turn));
+        })
+    };
+    let config = ProxyConfig {
+        listen: (Ipv4Addr::LOCALHOST, port).into(),
+        client_token: token.as_ref().map(|Token(token)| Secret::new(token)),
+        node: Some(node.node.clone()),
+        turn: tracker.turn.clone(),
+        on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::and)),
+        log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
+        spent,
+        shutdown_timeout: SHUTDOWN_TIMEOUT,
+        ..spec.config()?
+    };
+    let upstream = config.upstream.host().to_string();
+    let proxy = Proxy::start(spec.kind.provider(), config).map_err(|error| start_error(&error))?;
+    Ok(Inner {
+        id: id.to_string(),
+        spec: Some(spec.clone()),
+        address: Some(proxy.address()),
+        token,
+        upstream,
+        log,
+        variables: Vec::new(),
+        tracker,
+        state: Mutex::new(ProxyState::Running(proxy)),
+        shutdown: tokio::sync::Mutex::default(),
+        file: proxies.folder.as_ref().map(|folder| StoredProxy::path(folder, server, id)),
+        is_closed: Mutex::new(false),
+        call_ended,
+        failure: None,
+    })
+}
+
+/// Builds a proxy that does not run, with the reason.
+pub(super) fn not_running(id: &str, spec: Option<ProxySpec>, why: String) -> Inner {
+    Inner {
+        id: id.to_string(),
+        spec,
+        address: None,
+        token: None,
+        upstream: String::new(),
+        log: None,
+        variables: Vec::new(),
+        tracker: Arc::new(UsageTracker::default()),
+        state: Mutex::new(ProxyState::Ended(Totals::default())),
+        shutdown: tokio::sync::Mutex::default(),
+        // The stored state is kept for a server that can read it.
+        file: None,
+        is_closed: Mutex::new(false),
+        call_ended: Arc::new(Notify::new()),
+        failure: Some(why),
+    }
+}
+
+/// Returns the path of the log. It contains the session, because nodes of two sessions may have the same name.
+fn log_path(folder: &Path, server: &str, node: &NodeRef) -> PathBuf {
+    let session = node.session.as_deref().unwrap_or(DEFAULT_SESSION);
+    folder.join("log").join(server).join(session).join(format!("{}.jsonl", node.node))
+}
+
+fn start_error(error: &ProxyError) -> EngineError {
+    let kind = match error {
+        ProxyError::Listen { .. } | ProxyError::Log { .. } => ErrorKind::Process,
+        _ => ErrorKind::InvalidRequest,
+    };
+    EngineError::new(kind, format!("the proxy was not started: {error}"))
+}
+
+pub(super) fn write_error(error: &std::io::Error, node: &NodeRef) -> EngineError {
+    let message =
+        format!("the proxy of node '{}' was not started: cannot write its files: {error}", node.node);
+    EngineError::new(ErrorKind::Process, message)
+}

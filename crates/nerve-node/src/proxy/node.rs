@@ -1,0 +1,306 @@
+//! The proxy of one node, running or ended.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nerve_agent::profile::Profile;
+use nerve_proxy::{Proxy, Totals};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::ProxySpec;
+use super::launch::{ProxyLaunch, not_running, open, proxy_forms, write_error};
+use super::persist::StoredProxy;
+use super::usage::{SpendSink, TurnUsage, UsageTracker};
+use crate::error::{EngineError, ErrorKind};
+use crate::telemetry::TraceContext;
+
+/// The proxy of a node. Cheap to clone; clones are the same proxy.
+#[derive(Debug, Clone)]
+pub struct NodeProxy {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) id: String,
+    /// `None` if the stored state was lost together with the server.
+    pub(super) spec: Option<ProxySpec>,
+    pub(super) address: Option<SocketAddr>,
+    pub(super) token: Option<Token>,
+    pub(super) upstream: String,
+    pub(super) log: Option<PathBuf>,
+    /// Names of the variables set for the program.
+    pub(super) variables: Vec<String>,
+    pub(super) tracker: Arc<UsageTracker>,
+    pub(super) state: Mutex<ProxyState>,
+    /// Serialises shutdowns: later callers wait for the first.
+    pub(super) shutdown: tokio::sync::Mutex<()>,
+    /// The file of the stored state.
+    pub(super) file: Option<PathBuf>,
+    /// Serialises writes of the file; true once it must not be written any more.
+    pub(super) is_closed: Mutex<bool>,
+    /// Notified after each request.
+    pub(super) call_ended: Arc<Notify>,
+    /// Error that keeps the proxy from running.
+    pub(super) failure: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) enum ProxyState {
+    Running(Proxy),
+    /// Ended, with the final totals.
+    Ended(Totals),
+}
+
+/// The token that a program presents to the proxy.
+#[derive(Clone)]
+pub(super) struct Token(pub(super) String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl NodeProxy {
+    /// Starts the proxy of a node that is about to be created, and adds the program's variables to `env`. Must be called on a
+    /// runtime.
+    ///
+    /// # Errors
+    /// InvalidRequest: invalid settings, a program without proxy support, or variables that are already set. Process: the log
+    /// cannot be written, or no port is available.
+    pub(crate) fn start(
+        launch: ProxyLaunch<'_>,
+        spec: ProxySpec,
+        profile: &Profile,
+        env: &mut BTreeMap<String, String>,
+        env_remove: &mut Vec<String>,
+    ) -> Result<NodeProxy, EngineError> {
+        spec.check()?;
+        let forms = proxy_forms(profile, &spec, env, env_remove)?;
+        let id = Uuid::new_v4().simple().to_string();
+        let token = spec.needs_token().then(|| {
+            // 244 random bits.
+            Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+        });
+        let initial = (0, token.clone(), Totals::default());
+        let mut inner = open(launch, &id, &spec, initial)?;
+        let Some(address) = inner.address else {
+            return Err(EngineError::new(ErrorKind::Internal, "the proxy has no port"));
+        };
+        inner.variables = [Some(&forms.url), forms.token.as_ref().filter(|_| token.is_some())]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+        env.insert(forms.url.clone(), format!("http://{address}"));
+        if let (Some(name), Some(Token(token))) = (&forms.token, &token) {
+            env.insert(name.clone(), token.clone());
+            // The proxy holds the key, so the program must not inherit one.
+            env_remove.extend(forms.unset.iter().cloned());
+        }
+        env_remove.extend(spec.api_key_env.clone().filter(|name| !inner.variables.contains(name)));
+        let proxy = NodeProxy { inner: Arc::new(inner) };
+        if let Err(error) = proxy.inner.write() {
+            return Err(write_error(&error, launch.node));
+        }
+        proxy.spawn_persister();
+        Ok(proxy)
+    }
+
+    /// Restarts the proxy of a running node with its stored state. On failure, the node reports the reason
+    /// ([`NodeProxy::failure`]). Must be called on a runtime.
+    pub fn resume(launch: ProxyLaunch<'_>, id: &str) -> NodeProxy {
+        let stored = match &launch.proxies.folder {
+            Some(folder) => StoredProxy::read(&StoredProxy::path(folder, launch.server, id))
+                .map_err(|error| error.to_string()),
+            None => Err("this server stores no proxies".to_string()),
+        };
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => {
+                let why = format!(
+                    "cannot read the stored state of its proxy: {error}; its agent cannot reach the model: create the node again"
+                );
+                return NodeProxy { inner: Arc::new(not_running(id, None, why)) };
+            }
+        };
+        let token = stored.token.map(Token);
+        let initial = (stored.port, token.clone(), Totals::from(stored.spent));
+        match open(launch, id, &stored.spec, initial) {
+            Ok(inner) => {
+                let proxy = NodeProxy { inner: Arc::new(inner) };
+                proxy.spawn_persister();
+                proxy
+            }
+            Err(error) => {
+                let why = format!(
+                    "its proxy did not restart, so its agent cannot reach the model: {}; fix that and restart the server, or create the node again",
+                    error.message
+                );
+                let mut inner = not_running(id, Some(stored.spec), why);
+                inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
+                inner.state = Mutex::new(ProxyState::Ended(Totals::from(stored.spent)));
+                NodeProxy { inner: Arc::new(inner) }
+            }
+        }
+    }
+
+    /// Returns the id of the stored state.
+    pub(crate) fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// Returns the settings, if they are known.
+    pub(crate) fn spec(&self) -> Option<&ProxySpec> {
+        self.inner.spec.as_ref()
+    }
+
+    /// Returns why the proxy does not run although it should.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.inner.failure.as_deref()
+    }
+
+    /// Removes the proxy's variables from a program's environment. They are no part of the node's definition.
+    pub(crate) fn remove_env(&self, env: &mut BTreeMap<String, String>) {
+        for name in &self.inner.variables {
+            env.remove(name);
+        }
+    }
+
+    /// Begins a turn. `sink` receives the usage of each of its requests that end before the next turn begins; their spans are
+    /// children of `span`.
+    pub(crate) fn begin_turn(&self, number: u64, sink: Option<SpendSink>, span: Option<Arc<TraceContext>>) {
+        self.inner.tracker.begin(number, sink, span);
+    }
+
+    /// Ends the turn.
+    pub(crate) fn end_turn(&self) {
+        self.inner.tracker.end();
+    }
+
+    /// Returns the usage of the turn so far.
+    pub(crate) fn turn_usage(&self, number: u64) -> Option<TurnUsage> {
+        self.inner.tracker.used(number)
+    }
+
+    /// Returns the proxy's part of the node's info: names and values.
+    pub(crate) fn metadata(&self) -> Vec<(&'static str, String)> {
+        let inner = &self.inner;
+        let spent = inner.spent();
+        let spec = inner.spec.as_ref();
+        let url = inner.address.map(|address| format!("http://{address}"));
+        let cost = spec.and_then(|spec| spec.prices).map(|_| format!("{:.6}", spent.cost_usd));
+        [
+            ("proxy", spec.map(|spec| spec.kind.as_str().to_string())),
+            ("proxy_url", url),
+            ("proxy_upstream", Some(inner.upstream.clone()).filter(|host| !host.is_empty())),
+            ("proxy_requests", Some(spent.requests.to_string())),
+            ("proxy_refused", (spent.refused > 0).then(|| spent.refused.to_string())),
+            ("proxy_tokens", Some(spent.usage.total().to_string())),
+            ("proxy_cost_usd", cost),
+            ("proxy_log", inner.log.as_ref().map(|path| path.display().to_string())),
+            ("proxy_trouble", inner.failure.clone()),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+
+    /// Ends the proxy and removes its stored state.
+    pub(crate) async fn end(&self) {
+        self.shut_down(false).await;
+    }
+
+    /// Ends the proxy but keeps its stored state, from which a new server can restart it.
+    pub(crate) async fn detach(&self) {
+        self.shut_down(true).await;
+    }
+
+    async fn shut_down(&self, is_kept: bool) {
+        let _alone = self.inner.shutdown.lock().await;
+        let last = self.inner.spent();
+        let state = std::mem::replace(&mut *self.inner.state(), ProxyState::Ended(last));
+        if let ProxyState::Running(proxy) = state {
+            let spent = proxy.shutdown().await;
+            *self.inner.state() = ProxyState::Ended(spent);
+        }
+        let inner = self.inner.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            if is_kept {
+                if let Err(error) = inner.write() {
+                    tracing::warn!(%error, "the totals of a proxy were not stored");
+                }
+            } else {
+                inner.forget();
+            }
+        });
+        // An error means that the thread panicked. That is no reason to panic here too.
+        let _ = task.await;
+    }
+
+    /// Stores the totals from now on.
+    fn spawn_persister(&self) {
+        if self.inner.file.is_some() {
+            let (inner, call_ended) = (Arc::downgrade(&self.inner), self.inner.call_ended.clone());
+            tokio::spawn(persist_totals(inner, call_ended));
+        }
+    }
+}
+
+/// Stores the totals after requests. Requests that end at the same time share one write.
+async fn persist_totals(inner: Weak<Inner>, call_ended: Arc<Notify>) {
+    loop {
+        call_ended.notified().await;
+        let Some(inner) = inner.upgrade() else { return };
+        let written = tokio::task::spawn_blocking(move || inner.write()).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!(%error, "the totals of a proxy were not stored");
+        }
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spent(&self) -> Totals {
+        match &*self.state() {
+            ProxyState::Running(proxy) => proxy.spent(),
+            ProxyState::Ended(spent) => *spent,
+        }
+    }
+
+    /// Writes the stored state. Blocks.
+    fn write(&self) -> std::io::Result<()> {
+        let is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(file), Some(spec), Some(address), false) = (&self.file, &self.spec, self.address, *is_over)
+        else {
+            return Ok(());
+        };
+        let token = self.token.as_ref().map(|Token(token)| token.clone());
+        StoredProxy { spec: spec.clone(), port: address.port(), token, spent: self.spent().into() }
+            .write(file)
+    }
+
+    /// Removes the stored state and prevents later writes. Blocks.
+    fn forget(&self) {
+        let mut is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_over = true;
+        if let Some(file) = &self.file {
+            // An error means that the file is gone already.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Lets the task that stores the totals end.
+        self.call_ended.notify_one();
+    }
+}

@@ -1,0 +1,239 @@
+//! The usage of a node's turns, as observed by its proxy.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nerve_proxy::{CallOutcome, CallReport, CurrentTurn};
+use serde_json::{Value, json};
+
+use crate::telemetry::TraceContext;
+
+/// The usage of a turn, counted by the node's proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TurnUsage {
+    /// Input tokens without cached ones.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Input tokens read from the cache.
+    pub cache_read: u64,
+    /// Input tokens written to the cache.
+    pub cache_write: u64,
+    /// US dollars; `None` if the proxy has no prices.
+    pub cost_usd: Option<f64>,
+    /// Requests that the model's API answered.
+    pub requests: u64,
+}
+
+/// Called with the usage of each request of a turn when the request ends. Must not block.
+pub(crate) type SpendSink = Arc<dyn Fn(&TurnUsage) + Send + Sync>;
+
+impl TurnUsage {
+    /// Returns the sum of all tokens, including cached ones.
+    pub fn total(&self) -> u64 {
+        [self.input, self.output, self.cache_read, self.cache_write].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Returns the usage of one request, or `None` if it cost nothing.
+    fn of(report: &CallReport) -> Option<TurnUsage> {
+        let was_answered = report.spends && report.status.is_some() && report.outcome != CallOutcome::Refused;
+        if !was_answered && report.usage.is_none() {
+            return None;
+        }
+        let usage = report.usage.unwrap_or_default();
+        Some(TurnUsage {
+            input: usage.input,
+            output: usage.output,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+            cost_usd: report.cost_usd,
+            requests: 1,
+        })
+    }
+
+    fn add(&mut self, other: &TurnUsage) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.requests = self.requests.saturating_add(other.requests);
+        if let Some(cost) = other.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
+
+    /// Converts to the `usage` object of a response.
+    pub(crate) fn to_value(self) -> Value {
+        let mut value = json!({
+            "input": self.input, "output": self.output, "cache_read": self.cache_read, "cache_write": self.cache_write,
+            "requests": self.requests,
+        });
+        if let Some(cost) = self.cost_usd {
+            value["cost_usd"] = json!(cost);
+        }
+        value
+    }
+
+    /// Reads the `usage` object of a response.
+    pub fn from_response(response: &Value) -> Option<TurnUsage> {
+        let usage = response.get("usage")?;
+        let count = |name: &str| usage.get(name)?.as_u64();
+        Some(TurnUsage {
+            input: count("input")?,
+            output: count("output")?,
+            cache_read: count("cache_read")?,
+            cache_write: count("cache_write")?,
+            cost_usd: usage.get("cost_usd").and_then(Value::as_f64),
+            requests: count("requests")?,
+        })
+    }
+}
+
+/// Counts the usage of the current turn.
+#[derive(Default)]
+pub(super) struct UsageTracker {
+    /// The current turn, for the proxy.
+    pub(super) turn: CurrentTurn,
+    /// The usage of the last turn that began.
+    totals: Mutex<TurnTotals>,
+}
+
+#[derive(Default)]
+struct TurnTotals {
+    number: u64,
+    usage: TurnUsage,
+    sink: Option<SpendSink>,
+    span: Option<Arc<TraceContext>>,
+}
+
+impl UsageTracker {
+    pub(super) fn begin(&self, number: u64, sink: Option<SpendSink>, span: Option<Arc<TraceContext>>) {
+        *self.totals() = TurnTotals { number, usage: TurnUsage::default(), sink, span };
+        self.turn.set(Some(number));
+    }
+
+    /// Ends the turn: requests that begin now belong to no turn.
+    pub(super) fn end(&self) {
+        self.turn.set(None);
+    }
+
+    /// Returns the usage of a turn if it is the last one that began. Requests that end later are still reported to its sink until
+    /// the next turn begins, because they were made for this turn.
+    pub(super) fn used(&self, number: u64) -> Option<TurnUsage> {
+        let totals = self.totals();
+        (totals.number == number).then_some(totals.usage)
+    }
+
+    /// Returns the span of a turn if it is the last one that began.
+    pub(super) fn span(&self, turn: Option<u64>) -> Option<Arc<TraceContext>> {
+        let totals = self.totals();
+        totals.span.clone().filter(|_| turn == Some(totals.number))
+    }
+
+    /// Counts a finished request.
+    pub(super) fn record(&self, report: &CallReport) {
+        let Some(used) = TurnUsage::of(report) else { return };
+        let sink = {
+            let mut totals = self.totals();
+            if report.turn != Some(totals.number) {
+                return;
+            }
+            totals.usage.add(&used);
+            totals.sink.clone()
+        };
+        if let Some(sink) = sink {
+            sink(&used);
+        }
+    }
+
+    fn totals(&self) -> MutexGuard<'_, TurnTotals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for UsageTracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let totals = self.totals();
+        f.debug_struct("UsageTracker")
+            .field("number", &totals.number)
+            .field("usage", &totals.usage)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, SystemTime};
+
+    use nerve_proxy::Usage;
+
+    use super::*;
+
+    fn call(turn: u64) -> CallReport {
+        CallReport {
+            id: "q".into(),
+            node: None,
+            turn: Some(turn),
+            provider: "anthropic",
+            upstream: "host".into(),
+            session: None,
+            method: "POST".into(),
+            path: "/v1/messages".into(),
+            spends: true,
+            stream: true,
+            asked_model: None,
+            model: None,
+            status: Some(200),
+            outcome: CallOutcome::Whole,
+            error: None,
+            usage: Some(Usage { input: 1, output: 2, ..Usage::default() }),
+            cost_usd: None,
+            started: SystemTime::UNIX_EPOCH,
+            took: Duration::ZERO,
+            first: None,
+            bytes: 0,
+            traceparent: None,
+            span: tracing::Span::none(),
+        }
+    }
+
+    #[test]
+    fn request_that_ends_after_its_turn_counts_toward_it() {
+        let (tracker, paid) = (UsageTracker::default(), Arc::new(AtomicU64::new(0)));
+        let sink = || -> Option<SpendSink> {
+            let paid = paid.clone();
+            Some(Arc::new(move |used| {
+                paid.fetch_add(used.total(), Ordering::Relaxed);
+            }))
+        };
+        tracker.begin(1, sink(), None);
+        tracker.record(&call(1));
+        tracker.end();
+        assert_eq!(tracker.used(1).unwrap().total(), 3);
+        tracker.record(&call(1));
+        assert_eq!(paid.load(Ordering::Relaxed), 6);
+        tracker.begin(2, sink(), None);
+        tracker.record(&call(1));
+        assert_eq!(
+            (paid.load(Ordering::Relaxed), tracker.used(1), tracker.used(2).unwrap().total()),
+            (6, None, 0)
+        );
+    }
+
+    #[test]
+    fn request_belongs_to_span_of_its_turn() {
+        let span = |id: &str| {
+            let header = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{id}-01");
+            Some(Arc::new(TraceContext::parse(&header, None).unwrap()))
+        };
+        let (tracker, first, second) =
+            (UsageTracker::default(), span("00f067aa0ba902b7"), span("00f067aa0ba902b8"));
+        assert_eq!(tracker.span(None), None);
+        tracker.begin(1, None, first.clone());
+        assert_eq!((tracker.span(Some(1)), tracker.span(None)), (first.clone(), None));
+        tracker.end();
+        assert_eq!(tracker.span(Some(1)), first);
+        tracker.begin(2, None, second.clone());
+        assert_eq!((tracker.span(Some(1)), tracker.span(Some(2))), (None, second));
+    }
+}

@@ -1,0 +1,72 @@
+//! Turns and errors as replies.
+
+use nerve_api::reply::{BudgetExceeded, ErrorDetails, Turn, TurnResponse};
+use serde_json::{Map, Value, json};
+
+use crate::budget::Exceeded;
+use crate::command;
+use crate::error::EngineError;
+
+/// Limit of an error message in bytes. It may repeat a name that is megabytes long.
+const LONGEST_MESSAGE: usize = 16 * 1024;
+
+/// Converts a finished turn into the object that a step of a graph returns too.
+impl From<command::Response> for Turn {
+    fn from(response: command::Response) -> Turn {
+        let (node_id, turn) = (response.node.clone(), response.turn);
+        // The fields are those of the reply, so this cannot fail.
+        let response = serde_json::from_value(response.into_value()).unwrap_or_else(|error| TurnResponse {
+            error: Some(error.to_string()),
+            ..TurnResponse::default()
+        });
+        Turn { response, node_id, turn }
+    }
+}
+
+impl EngineError {
+    /// Splits the error into its message, cut to 16 KiB, and its details.
+    pub fn into_reply(self) -> (String, ErrorDetails) {
+        let EngineError { kind, mut message, hint, screen, choices, delivery, details } = self;
+        if message.len() > LONGEST_MESSAGE {
+            let end = (0..=LONGEST_MESSAGE).rev().find(|&end| message.is_char_boundary(end));
+            message.truncate(end.unwrap_or(0));
+            message.push('…');
+        }
+        let (exceeded, run) = details.map_or((None, None), |run| (run.exceeded, run.ended));
+        let details = ErrorDetails {
+            error_type: kind,
+            hint,
+            screen,
+            choices: choices.into(),
+            delivery,
+            exceeded: exceeded.map(BudgetExceeded::from),
+            run,
+        };
+        (message, details)
+    }
+}
+
+impl From<Exceeded> for BudgetExceeded {
+    fn from(exceeded: Exceeded) -> BudgetExceeded {
+        let Exceeded { reason, budget, usage } = exceeded;
+        let limits = [
+            ("max_tokens", budget.max_tokens.map(Value::from)),
+            ("max_time_seconds", budget.max_time_seconds.map(Value::from)),
+            ("max_steps", budget.max_steps.map(Value::from)),
+            ("max_api_calls", budget.max_api_calls.map(Value::from)),
+            ("max_cost_dollars", budget.max_cost_dollars.map(Value::from)),
+        ];
+        let budget =
+            limits.into_iter().filter_map(|(name, limit)| Some((name.to_string(), limit?))).collect();
+        let usage = json!({
+            "tokens_used": usage.tokens_used(), "steps_executed": usage.steps_executed(),
+            "api_calls": usage.api_calls(), "cost_dollars": usage.cost_dollars(),
+            "start_time": usage.start_time().seconds(), "elapsed_seconds": usage.elapsed().as_secs_f64(),
+        });
+        let usage = match usage {
+            Value::Object(usage) => usage,
+            _ => Map::new(),
+        };
+        BudgetExceeded { reason, budget, usage }
+    }
+}

@@ -1,0 +1,139 @@
+//! Spans of turns: a prompt and its answer.
+
+use std::sync::Arc;
+
+use nerve_api::value::ResponseSource;
+use serde_json::json;
+
+use super::Telemetry;
+use super::context::TraceContext;
+use super::span::{ActiveSpan, count, new_span, set_error};
+use crate::command::{NodeRef, Response};
+use crate::error::EngineError;
+use crate::names::DEFAULT_SESSION;
+
+/// The attributes of a turn's node.
+#[derive(Debug, Default)]
+pub(crate) struct TurnAttributes {
+    /// Kind of the node.
+    pub(crate) kind: &'static str,
+    /// True if the node is a model or an agent, false for a shell or program.
+    pub(crate) is_agent: bool,
+    /// Provider of the model, in OpenTelemetry's terms: `anthropic`, `openai`, `gcp.gemini`.
+    pub(crate) provider: Option<String>,
+    /// Agent profile of the node's program.
+    pub(crate) profile: Option<String>,
+    /// The model, if it is known before the answer.
+    pub(crate) model: Option<String>,
+}
+
+/// The span of a turn. Dropping it ends it as cancelled.
+pub(crate) struct TurnSpan {
+    span: ActiveSpan,
+    captures_content: bool,
+}
+
+impl Telemetry {
+    /// Begins the span of a turn, at the time of the request: it includes the wait in the queue. `info` is called only if a
+    /// subscriber wants the span.
+    pub(crate) fn begin_turn(
+        self,
+        parent: Option<&Arc<TraceContext>>,
+        node: &NodeRef,
+        prompt: &str,
+        info: impl FnOnce() -> TurnAttributes,
+    ) -> TurnSpan {
+        let span = new_span!("turn");
+        let TurnAttributes { kind, is_agent, provider, profile, model } =
+            if span.is_disabled() { TurnAttributes::default() } else { info() };
+        let span = ActiveSpan::begin(span, parent, || match is_agent {
+            true => format!("invoke_agent {}", node.node),
+            false => format!("turn {}", node.node),
+        });
+        // Input and output of a shell are not a conversation.
+        let captures_content = self.captures_content && is_agent;
+        span.describe(|span| {
+            if is_agent {
+                span.set("gen_ai.operation.name", "invoke_agent");
+                span.set("gen_ai.agent.name", node.node.clone());
+                span.set_some("gen_ai.provider.name", provider);
+                span.set_some("gen_ai.request.model", model);
+            }
+            set_node(span, node);
+            span.set("nerve.node.kind", kind);
+            span.set_some("nerve.profile", profile);
+            if captures_content {
+                span.set_content("gen_ai.input.messages", prompt, |text| {
+                    json!([{ "role": "user", "parts": [{ "type": "text", "content": text }] }]).to_string()
+                });
+            }
+        });
+        TurnSpan { span, captures_content }
+    }
+}
+
+impl TurnSpan {
+    /// Returns the parent for child spans.
+    pub(crate) fn context(&self) -> Option<&Arc<TraceContext>> {
+        self.span.context()
+    }
+
+    /// Ends the span. `conversation`: current conversation id of the agent.
+    pub(crate) fn end(
+        self,
+        outcome: &Result<Response, EngineError>,
+        conversation: impl FnOnce() -> Option<String>,
+    ) {
+        self.span.end(|span| {
+            span.set_some("gen_ai.conversation.id", conversation());
+            match outcome {
+                Ok(response) => set_response(span, response, self.captures_content),
+                Err(error) => set_error(span, error),
+            }
+        });
+    }
+}
+
+/// Sets the attributes of a node.
+pub(super) fn set_node(span: &ActiveSpan, node: &NodeRef) {
+    span.set("nerve.node", node.node.clone());
+    span.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
+}
+
+fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) {
+    let took = response.time.1.0.saturating_sub(response.time.0.0);
+    span.set("nerve.turn", count(response.turn));
+    span.set("nerve.turn.duration_ms", count(took / 1_000_000));
+    span.set("nerve.delivery", response.delivery.as_str());
+    span.set("nerve.source", response.source.as_str());
+    let shown = response.tokens.as_ref();
+    let mut input = shown.and_then(|tokens| tokens.input);
+    let mut output = shown.and_then(|tokens| tokens.output);
+    // The proxy's counts are more complete than what an agent shows.
+    if let Some(usage) = response.usage.as_ref().filter(|usage| usage.requests > 0) {
+        input = Some(usage.total().saturating_sub(usage.output));
+        output = Some(usage.output);
+        span.set("nerve.api_calls", count(usage.requests));
+        span.set_some("nerve.cost_usd", usage.cost_usd);
+    }
+    span.set_some("gen_ai.usage.input_tokens", input.map(count));
+    span.set_some("gen_ai.usage.output_tokens", output.map(count));
+    span.set_some("nerve.tokens", shown.and_then(|tokens| tokens.total).map(count));
+    let attribute = |name: &str| response.attributes.get(name);
+    span.set_some("gen_ai.response.model", attribute("model").cloned());
+    span.set_some("process.exit.code", attribute("exit_code").and_then(|code| code.parse::<i64>().ok()));
+    if captures_content {
+        let reason = if response.is_complete { "stop" } else { "incomplete" };
+        span.set_content("gen_ai.output.messages", &response.text, |text| {
+            let parts = json!([{ "type": "text", "content": text }]);
+            json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]).to_string()
+        });
+    }
+    if let Some((why, kind)) = response.failure() {
+        // Messages of a command or an agent are content.
+        let is_safe = captures_content || response.source == ResponseSource::Process;
+        span.fail(kind.as_str(), if is_safe { &why } else { "the node reported a failure" });
+    } else if attribute("interrupted").is_some_and(|interrupted| interrupted == "true") {
+        span.fail("interrupted", "the turn was interrupted");
+    }
+}

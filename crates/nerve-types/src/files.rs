@@ -1,0 +1,90 @@
+//! Private files that are replaced atomically, and a lock between processes.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Interval of attempts to take a lock.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Creates a directory and its parents with mode 0700.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Replaces a file atomically. Its mode is 0600.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_data()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// An exclusive lock, also between processes.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Lock {
+    /// Waits for the lock file at `path`, for at most `timeout`; then fails with `WouldBlock`. Blocking.
+    pub fn take(path: &Path, timeout: Duration) -> io::Result<Lock> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let deadline = Instant::now() + timeout;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock(file)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    let message = format!("another process has held {} for {timeout:?}", path.display());
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Explicit, because a child that is being started may hold a copy of the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn lock_is_exclusive_until_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = Lock::take(&path, Duration::ZERO).unwrap();
+        let late = Lock::take(&path, Duration::from_millis(10)).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Lock::take(&path, Duration::from_secs(10)).map(drop));
+            drop(held);
+            waiting.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn replaces_file_atomically_with_private_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        private_folder(&inner).unwrap();
+        assert_eq!(inner.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let path = inner.join("f");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1);
+    }
+}
