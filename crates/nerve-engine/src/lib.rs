@@ -11,4 +11,4 @@ pub mod webhook;
 
 mod engine;
 
-pub use self::engine::*;
+pub use self::engine::{Engine, EngineConfig, RequestContext, Warnings, runs};

@@ -1,4 +1,5 @@
-//! Graphs: steps that run in the order of their dependencies. A step can run another graph.
+//! Graphs: steps that run in the order of their dependencies. A step can run another graph. [`session`] holds the nodes and graphs
+//! that a name refers to.
 //!
 //! Planning (`plan`) is pure. One dispatcher (`run`) starts the steps that are ready and collects their results.
 
@@ -16,10 +17,10 @@ pub mod session;
 pub mod step;
 pub mod template;
 
-pub(crate) mod attempt;
-pub(crate) mod call_stack;
+mod attempt;
+mod call_stack;
 mod flow;
-pub(crate) mod plan;
+mod plan;
 mod run;
 mod step_run;
 mod validation;

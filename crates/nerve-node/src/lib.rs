@@ -1,5 +1,7 @@
 //! Units of work. A terminal node drives a program on a terminal, turn by turn. A bash node runs one-shot commands, a chat node
 //! talks to a model's API, and a function node calls a function.
+//!
+//! Data flow of a terminal node: the bytes of a backend → pump → terminal model → driver → `actor` → [`Node::turn`].
 
 pub mod activity;
 pub mod bash;
@@ -16,24 +18,24 @@ pub mod executions;
 pub mod factory;
 pub mod fork;
 pub mod function;
+pub mod hooks;
 pub mod launch;
 pub mod metrics;
 pub mod names;
 pub mod observer;
 pub mod profiles;
 pub mod proxy;
-mod replies;
 pub mod telemetry;
 pub mod terminal;
 pub mod trace;
 pub mod upstream;
 
 mod actor;
-pub mod hooks;
 mod journal;
 mod queue;
-pub(crate) mod response;
-pub(crate) mod response_value;
+mod replies;
+mod response;
+mod response_value;
 mod stream;
 mod transcript;
 

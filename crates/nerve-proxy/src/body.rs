@@ -35,7 +35,7 @@ pub(crate) struct BufferPool(Arc<Semaphore>);
 
 /// A part of the [`BufferPool`]; returned on drop.
 #[derive(Debug, Default)]
-pub struct Reservation {
+pub(crate) struct Reservation {
     bytes: usize,
     held: Option<OwnedSemaphorePermit>,
 }

@@ -4,7 +4,7 @@
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
-#[allow(dead_code, reason = "shared with the tests of nerve-core, which use all of it")]
+#[allow(dead_code, reason = "shared with the tests of nerve-engine, which use all of it")]
 #[path = "../../nerve-engine/tests/trial/mod.rs"]
 mod trial;
 

@@ -16,7 +16,7 @@ pub(crate) struct NextRuns {
 }
 
 /// A started run.
-pub struct Run {
+pub(crate) struct Run {
     pub(crate) mirror: TerminalMirror,
     /// Command of the tool, shortened.
     pub(crate) name: String,
