@@ -17,11 +17,11 @@ class NodeInfo:
     id: str
     #: Kind of node: `pty`, `bash` …
     type: str
-    #: State: `created` (defined but not started), `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping` or `stopped`.
+    #: State of the node.
     state: str
     #: True if the node keeps its state between executions.
     persistent: bool = False
-    #: Details for display: command, cwd, pid, profile, size …
+    #: Details for display.
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -29,7 +29,7 @@ class NodeInfo:
 class Section:
     """A section of an answer."""
 
-    #: Kind of section: `text`, `thinking`, `tool_call`, `error` or `interrupted`.
+    #: Kind of section.
     type: str
     #: Text of the section.
     content: str = ""
@@ -67,10 +67,10 @@ class Response:
     is_complete: bool = False
     #: True if the node is ready for the next prompt.
     is_ready: bool = False
-    #: Source of text and sections: `transcript`, `screen` or `process`.
-    source: str = ""
-    #: Confirmed delivery of the prompt: `typed`, `submitted`, `started` or `unknown`.
-    delivery: str = ""
+    #: Source of text and sections.
+    source: str = "unknown"
+    #: Confirmed delivery of the prompt.
+    delivery: str = "unknown"
     #: True if the node did the task. For a one-shot command: exit code 0.
     success: bool = False
     #: Error message.
@@ -96,7 +96,7 @@ class RunningTurn:
 
     #: Number of the turn on the node, from 1.
     turn: int
-    #: Delivery of the prompt so far: `typed`, `submitted`, `started` or `unknown`.
+    #: Delivery of the prompt so far.
     delivery: str
 
 
@@ -106,11 +106,11 @@ class Explanation:
 
     #: Id of the node.
     node_id: str
-    #: State, as in `NodeInfo`.
+    #: State of the node.
     state: str
     #: Description of the evidence for the state.
     evidence: str
-    #: Kind of the signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet` or `exit`.
+    #: Kind of the signal.
     source: str
     #: Offset of the signal in the node's output, in bytes.
     offset: int
@@ -120,7 +120,7 @@ class Explanation:
     screen: str = ""
     #: The running turn, if there is one.
     turn: Optional[RunningTurn] = None
-    #: Details for display: command, cwd, pid, profile, size …
+    #: Details for display.
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -152,8 +152,8 @@ class Result:
     node_id: str = ""
     #: Session of the node.
     session_id: str = ""
-    #: Status: `queued`, `running`, `done`, `failed`, or `lost` if the server ended before the execution.
-    status: str = ""
+    #: Status of the execution.
+    status: str = "unknown"
     #: Beginning of the prompt.
     prompt: str = ""
     #: Time of the request.
@@ -168,7 +168,7 @@ class Result:
     response: Optional[Response] = None
     #: Error message, if the execution failed.
     error: Optional[str] = None
-    #: Kind of error: `lost`, or one of the `error_type` values of failed requests.
+    #: Kind of error.
     error_type: Optional[str] = None
     #: Hint on how to solve the problem.
     hint: Optional[str] = None
@@ -240,7 +240,7 @@ class RunStep:
 
     #: Path of the step.
     step_id: str
-    #: State: `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
+    #: State of the step.
     state: str
     #: Id of its node; empty if it has none.
     node_id: str = ""
@@ -280,8 +280,7 @@ class RunInfo:
     run_id: str
     #: Id of the graph.
     graph_id: str
-    #: Status: `running`, `waiting` (for the answer to a gate), `completed`, `failed`, `cancelled`, or `interrupted` (its server ended;
-    #: it can be resumed).
+    #: Status of the run.
     status: str
     #: Session that provides the nodes not defined by the graph.
     session_id: str = ""

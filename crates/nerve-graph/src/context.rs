@@ -35,6 +35,7 @@ pub struct RunContext {
 pub struct Run {
     pub(crate) session: Session,
     pub(crate) tracer: Option<Tracer>,
+    /// Receiver of the events of steps.
     pub observer: Option<Observer>,
     pub(crate) journal: Option<(Journal, Option<Arc<ReplayState>>)>,
     pub(crate) gates: Option<Gates>,
@@ -161,6 +162,7 @@ impl RunContext {
         self
     }
 
+    /// Returns the part that all steps of a run share.
     pub fn run(&self) -> &Run {
         &self.run
     }

@@ -200,6 +200,7 @@ impl Pool {
         self.inner.budget.as_ref()
     }
 
+    /// Returns the usage of this pool.
     pub fn usage(&self) -> &ResourceUsage {
         &self.inner.usage
     }
@@ -210,6 +211,7 @@ impl Pool {
         });
     }
 
+    /// Counts a step toward all budgets.
     pub fn add_step(&self) {
         self.for_each_pool(|counters| {
             counters.steps.fetch_add(1, Ordering::Relaxed);
@@ -258,7 +260,7 @@ impl Pool {
         false
     }
 
-    /// Like [`Pool::check`], for this budget alone.
+    /// Checks this budget alone, as [`Pool::check`] does all.
     pub fn check_own(&self, before_a_step: bool) -> Result<(), EngineError> {
         let inner = &self.inner;
         let Some(budget) = &inner.budget else { return Ok(()) };
@@ -282,7 +284,7 @@ impl Pool {
         first
     }
 
-    /// Like [`Pool::deadline`], for this budget alone.
+    /// Returns the deadline of this budget alone.
     pub fn own_deadline(&self) -> Option<Instant> {
         let limit = self.inner.budget.as_ref()?.max_time_seconds?;
         self.inner.usage.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)

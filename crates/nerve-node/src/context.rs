@@ -228,6 +228,7 @@ impl TurnContext {
         self.pool.add_api_call(cost_dollars);
     }
 
+    /// Returns the pool in which usage counts.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }

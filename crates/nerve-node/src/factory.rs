@@ -97,6 +97,7 @@ impl NodeFactory {
         NodeFactory::with_publisher(config, Publisher::new(clock), clock)
     }
 
+    /// Creates a factory whose nodes publish their events with `events`.
     pub fn with_publisher(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
         let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
         let shared = Shared {
@@ -381,10 +382,12 @@ impl NodeFactory {
         &self.shared.history_dir
     }
 
+    /// Returns the registry of the panes of this server.
     pub fn panes(&self) -> &Panes {
         &self.shared.panes
     }
 
+    /// Returns the manager of hosts, if nodes run in hosts.
     pub fn hosting(&self) -> Option<&HostManager> {
         self.shared.hosting.as_ref()
     }

@@ -23,6 +23,7 @@ pub struct Results {
 }
 
 impl Upstream {
+    /// Creates a view of the results so far.
     pub fn new(results: &Arc<Results>) -> Upstream {
         Upstream { results: Some(Arc::clone(results)) }
     }
@@ -75,6 +76,7 @@ impl Results {
         Arc::new(Results { names: Arc::clone(names), slots })
     }
 
+    /// Sets the result of a step.
     pub fn set(&self, step: u32, value: Value) {
         // Each step ends once.
         let _ = self.slots[step as usize].set(value);

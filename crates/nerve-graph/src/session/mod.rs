@@ -86,6 +86,7 @@ impl Session {
         Session::created_at(name, Clock::start().now())
     }
 
+    /// Creates an empty session with a time of creation.
     pub fn created_at(name: impl Into<String>, created: TsNs) -> Session {
         Session { inner: Arc::new(Inner { name: name.into(), created, state: Mutex::default() }) }
     }
@@ -100,6 +101,7 @@ impl Session {
         self.lock().kept = true;
     }
 
+    /// Returns true if the session is kept on disk.
     pub fn is_kept(&self) -> bool {
         self.lock().kept
     }
@@ -377,10 +379,12 @@ impl Session {
         }
     }
 
+    /// Returns the definition of the node of that name.
     pub fn definition(&self, name: &str) -> Option<NodeSpec> {
         self.lock().definitions.get(name).cloned()
     }
 
+    /// Returns the names and definitions of all nodes.
     pub fn definitions(&self) -> Vec<(String, NodeSpec)> {
         self.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
     }

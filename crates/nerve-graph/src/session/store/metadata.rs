@@ -96,6 +96,7 @@ pub fn is_secret(name: &str) -> bool {
 }
 
 impl SessionMetadata {
+    /// Returns the metadata without values that may be secret.
     pub fn without_secrets(mut self) -> SessionMetadata {
         for node in &mut self.nodes {
             node.omit_secrets();
