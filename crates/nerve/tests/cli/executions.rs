@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nerve_record::executions::{self, ExecutionLine};
 use nerve_testkit::harness::{CommandOutput, memory_kib, resize, signal};
@@ -249,8 +250,8 @@ fn hundred_megabytes_pass_in_little_memory() {
 fn slow_reader_gets_all_output() {
     let session = Session::ended();
     let mut child = session.start(&["exec", "--id", "slow", "-c", "echo running; exec seq 400000"]);
-    // A host waits for slow readers only for a while.
-    assert!(wait_until(DEADLINE, || session.home.hosts().is_empty()), "{:?}", session.home.hosts());
+    // Longer than a host waits for slow readers after the exit. The time is the subject: there is no event to wait for.
+    std::thread::sleep(Duration::from_secs(5));
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!((code(&mut child), text.lines().count()), (Some(0), 400_000));
