@@ -17,7 +17,7 @@ pub fn is_transient(status: u16) -> bool {
 }
 
 /// Returns the pause before the next attempt; `nth` counts from 0. The API's request has precedence; otherwise the pause starts
-/// at a second and doubles up to thirty. `None`: the API requests more than [`MAX_REQUESTED_PAUSE`].
+/// at a second and doubles up to thirty. `None`: the API requests more than two minutes.
 pub fn pause(nth: u32, requested: Option<Duration>) -> Option<Duration> {
     match requested {
         Some(requested) => Some(requested).filter(|requested| *requested <= MAX_REQUESTED_PAUSE),

@@ -56,12 +56,13 @@ pub(crate) async fn serve(
     };
     match outcome {
         Some(Ok((answer, rest, credential))) => {
-            if send_line(&mut write, &answer).await {
-                let read: ReadHalf =
-                    if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
-                let revoked = connection::revocation(credential);
-                connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state).await;
+            if !send_line(&mut write, &answer).await {
+                return;
             }
+            let read: ReadHalf =
+                if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
+            let revoked = connection::revocation(credential);
+            connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state).await;
         }
         Some(Err(refusal)) => refuse(read, write, &refusal).await,
         None => {}

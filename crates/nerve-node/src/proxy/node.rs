@@ -111,8 +111,8 @@ impl NodeProxy {
         Ok(proxy)
     }
 
-    /// Restarts the proxy of a running node with its stored state. On failure, the node reports the reason
-    /// ([`NodeProxy::failure`]). Must be called on a runtime.
+    /// Restarts the proxy of a running node with its stored state. On failure, the node reports the reason.
+    /// Must be called on a runtime.
     pub fn resume(launch: ProxyLaunch<'_>, id: &str) -> NodeProxy {
         let stored = match &launch.proxies.folder {
             Some(folder) => StoredProxy::read(&StoredProxy::path(folder, launch.server, id))

@@ -162,7 +162,8 @@ fn content(message: &str, form: impl Fn(&str) -> String) -> String {
 
 /// Returns the longest prefix of at most `most` bytes.
 fn prefix(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
+    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]
