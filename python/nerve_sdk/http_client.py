@@ -40,7 +40,8 @@ def client_of(url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Opti
         base_url=base,
         transport=transport,
         trust_env=False,
-        # A header cannot end with a space, as that of an empty token would. Bodies are limited as sent, so they must not be compressed.
+        # httpx rejects header values that end with a space, so an empty token is stripped. Compression is off: the size limit counts
+        # the bytes received.
         headers={"Authorization": f"Bearer {token}".rstrip(), "Accept-Encoding": "identity"},
         timeout=httpx.Timeout(None, connect=timeout),
     )

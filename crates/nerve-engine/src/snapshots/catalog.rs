@@ -9,7 +9,7 @@ use nerve_record::meta::Meta;
 use nerve_record::snapshots::FilesRef;
 use nerve_record::store::{self, Store, StoreError};
 
-use super::enclosing::EnclosingSession;
+use super::enclosing_session::EnclosingSession;
 use super::{files_error, files_reply, read_lines};
 use crate::data_dirs::DataDirs;
 use crate::recordings::store_error_kind;

@@ -3,7 +3,7 @@
 //! All functions block and need no server: the engine and the command line share them.
 
 mod catalog;
-mod enclosing;
+mod enclosing_session;
 mod recorder;
 mod take;
 mod target;
@@ -15,7 +15,7 @@ use nerve_record::files::FilesError;
 use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
 
 pub use self::catalog::{SnapshotQuery, list_snapshots, restore_snapshot};
-pub use self::enclosing::EnclosingSession;
+pub use self::enclosing_session::EnclosingSession;
 pub use self::recorder::Confirmation;
 pub use self::take::{SnapshotOptions, SnapshotOutcome, take_snapshot};
 pub use self::target::SnapshotTarget;

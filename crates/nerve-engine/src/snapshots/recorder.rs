@@ -10,7 +10,7 @@ use nerve_record::ssz::snapshot::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::enclosing::EnclosingSession;
+use super::enclosing_session::EnclosingSession;
 use nerve_node::error::{EngineError, ErrorKind};
 
 /// Address of a recorder's snapshot socket.

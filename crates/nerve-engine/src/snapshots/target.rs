@@ -7,7 +7,7 @@ use nerve_host::registry::{Entry, entries};
 use nerve_record::store::suggest_ids;
 use serde_json::Value;
 
-use super::enclosing::EnclosingSession;
+use super::enclosing_session::EnclosingSession;
 use super::recorder::Recorder;
 use nerve_node::error::{EngineError, ErrorKind};
 
