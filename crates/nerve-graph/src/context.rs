@@ -1,4 +1,4 @@
-//! The context of a run: the part that all steps of a graph share, and the context of the current turn.
+//! The context of a run: the part that all steps share, and the context of the current turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,36 +21,38 @@ use nerve_node::upstream::Upstream;
 /// Everything a graph or one of its steps needs to run. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RunContext {
-    /// Input, limits and output of the graph or the step.
+    /// Input, limits, cancellation and output sink of the current execution.
     pub turn: TurnContext,
-    /// Path of the running step, if it is needed.
+    /// Path of the running step. `None` outside of a step, and if nothing records it.
     pub step: Option<Arc<str>>,
-    /// Key of the step's result in the journal.
-    pub(crate) key: u64,
-    run: Arc<Run>,
+    /// Key of the step's result in the journal; 0 before the step has one.
+    pub(crate) journal_key: u64,
+    shared: Arc<SharedContext>,
 }
 
-/// The part of the context that all steps of a graph share.
+/// The part of the context that all steps of a run share.
 #[derive(Clone)]
-pub struct Run {
+pub(crate) struct SharedContext {
     pub(crate) session: Session,
     pub(crate) tracer: Option<Tracer>,
     /// Receiver of the events of steps.
-    pub observer: Option<Observer>,
+    pub(crate) observer: Option<Observer>,
+    /// The journal, and the earlier records of a resumed run.
     pub(crate) journal: Option<(Journal, Option<Arc<ReplayState>>)>,
     pub(crate) gates: Option<Gates>,
+    /// The graphs that enclose the current one.
     pub(crate) stack: Option<Arc<GraphStack>>,
-    /// True if the observer also receives chunks.
+    /// True if the observer also receives the pieces of unfinished answers.
     pub(crate) observes_chunks: bool,
-    /// True if the running graph already has a span.
-    pub has_span: bool,
+    /// True if the caller has already begun the span of the outermost graph.
+    pub(crate) has_span: bool,
     pub(crate) clock: Clock,
 }
 
 impl RunContext {
     /// Creates a context with a session, without input and limits.
     pub fn new(session: &Session) -> RunContext {
-        let run = Run {
+        let shared = SharedContext {
             session: session.clone(),
             tracer: None,
             observer: None,
@@ -61,7 +63,7 @@ impl RunContext {
             has_span: false,
             clock: Clock::start(),
         };
-        RunContext { turn: session.turn_context(), step: None, key: 0, run: Arc::new(run) }
+        RunContext { turn: session.turn_context(), step: None, journal_key: 0, shared: Arc::new(shared) }
     }
 
     /// Sets the input.
@@ -76,7 +78,7 @@ impl RunContext {
         self.map_turn(|turn| turn.with_timeout(timeout))
     }
 
-    /// Sets a budget. Earlier usage does not count.
+    /// Sets a budget. Usage before this call does not count.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> RunContext {
         self.map_turn(|turn| turn.with_budget(budget))
@@ -88,7 +90,7 @@ impl RunContext {
         self.map_turn(|turn| turn.with_cancellation(cancellation))
     }
 
-    /// Sends the chunks of growing answers to `chunks`.
+    /// Sends the pieces of unfinished answers to `chunks` as they arrive.
     #[must_use]
     pub fn with_chunks(self, chunks: ChunkSink) -> RunContext {
         self.map_turn(|turn| turn.with_chunks(chunks))
@@ -100,62 +102,74 @@ impl RunContext {
         self.map_turn(|turn| turn.with_telemetry(telemetry, parent))
     }
 
-    /// Records a trace of the steps in `tracer`. Nothing is traced otherwise.
+    /// Records a trace of the steps in `tracer`. Without it, no step trace is recorded.
     #[must_use]
     pub fn with_trace(mut self, tracer: Tracer) -> RunContext {
-        self.run_mut().tracer = Some(tracer);
+        self.shared_mut().tracer = Some(tracer);
         self
     }
 
     /// Sends all step events to `observer`.
     #[must_use]
     pub fn with_observer(mut self, observer: Observer) -> RunContext {
-        self.run_mut().observer = Some(observer);
+        self.shared_mut().observer = Some(observer);
         self
     }
 
-    /// Sets how gates ask their questions.
+    /// Declares that the caller has already begun the span of the outermost graph.
+    #[must_use]
+    pub fn with_own_span(mut self) -> RunContext {
+        self.shared_mut().has_span = true;
+        self
+    }
+
+    /// Sets the handler of the questions of gates.
     #[must_use]
     pub fn with_gates(mut self, gates: Gates) -> RunContext {
-        self.run_mut().gates = Some(gates);
+        self.shared_mut().gates = Some(gates);
         self
     }
 
     /// Records the run in a journal. Steps with results in `replay` do not run again.
     #[must_use]
     pub fn with_journal(mut self, journal: Journal, replay: Option<ReplayState>) -> RunContext {
-        self.run_mut().journal = Some((journal, replay.map(Arc::new)));
+        self.shared_mut().journal = Some((journal, replay.map(Arc::new)));
         self
     }
 
     /// Returns the session, where nodes are looked up by name.
     pub fn session(&self) -> &Session {
-        &self.run.session
+        &self.shared.session
+    }
+
+    /// Returns the receiver of step events, if there is one.
+    pub fn observer(&self) -> Option<&Observer> {
+        self.shared.observer.as_ref()
     }
 
     /// Returns the tracer, if a trace is recorded.
     pub fn trace(&self) -> Option<&Tracer> {
-        self.run.tracer.as_ref()
+        self.shared.tracer.as_ref()
     }
 
     /// Adds a step to the trace, if one is recorded.
     pub fn record_step(&self, step: StepTrace) {
-        if let Some(tracer) = &self.run.tracer {
+        if let Some(tracer) = &self.shared.tracer {
             tracer.record(step);
         }
     }
 
-    /// Returns the context for a step of the running graph.
+    /// Returns the context for a step of the running graph. The caller sets its path and key.
     pub(crate) fn for_step(&self, upstream: Upstream) -> RunContext {
         RunContext {
             turn: self.turn.for_step(upstream),
             step: self.step.clone(),
-            key: 0,
-            run: Arc::clone(&self.run),
+            journal_key: 0,
+            shared: Arc::clone(&self.shared),
         }
     }
 
-    /// Returns the context with a changed turn.
+    /// Returns the context with its turn replaced by `change`.
     #[must_use]
     pub(crate) fn map_turn(mut self, change: impl FnOnce(TurnContext) -> TurnContext) -> RunContext {
         self.turn = change(self.turn);
@@ -163,18 +177,18 @@ impl RunContext {
     }
 
     /// Returns the part that all steps of a run share.
-    pub fn run(&self) -> &Run {
-        &self.run
+    pub(crate) fn shared(&self) -> &SharedContext {
+        &self.shared
     }
 
     /// Returns the shared part for modification, copied if necessary.
-    pub fn run_mut(&mut self) -> &mut Run {
-        Arc::make_mut(&mut self.run)
+    pub(crate) fn shared_mut(&mut self) -> &mut SharedContext {
+        Arc::make_mut(&mut self.shared)
     }
 }
 
-impl std::fmt::Debug for Run {
+impl std::fmt::Debug for SharedContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Run").field("session", &self.session.name()).finish_non_exhaustive()
+        f.debug_struct("SharedContext").field("session", &self.session.name()).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Anything that a step executes and a session registers: a node, a graph, a gate, or a function over a run.
+//! A unit of work of a step or of a name in a session: a node, a graph, a gate, or a function.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use super::run_function::RunFunction;
 use nerve_node::command::{NodeInfo, StateName};
 use nerve_node::{Node, NodeFuture, NodeHandle, stateless_info};
 
-/// Anything that a step executes and a session registers under a name. Cheap to clone.
+/// A unit of work that a step can execute and a session can register under a name. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Executable {
-    /// A node, which takes turns.
+    /// A node. Each execution is one turn.
     Node(NodeHandle),
-    /// A graph, whose steps belong to the same run.
+    /// A nested graph. Its steps belong to the caller's run.
     Graph(Arc<Graph>),
-    /// A question to a person.
+    /// A gate, which asks a person a question and waits for the answer.
     Gate(Arc<Gate>),
-    /// A function that runs graphs of its own.
+    /// A Rust function that can run graphs and write to the trace.
     Function(Arc<RunFunction>),
 }
 
@@ -72,7 +72,7 @@ impl Executable {
         self.node().is_some_and(|node| node.is_persistent())
     }
 
-    /// Returns the current description.
+    /// Returns id, kind and lifecycle state. Only a node has a state that changes.
     pub fn info(&self) -> NodeInfo {
         match self {
             Executable::Node(node) => node.info(),
@@ -85,10 +85,10 @@ impl Executable {
         self.info().state
     }
 
-    /// Executes it once: a turn of a node, a run of a graph, an answer to a gate.
+    /// Executes once: a turn of a node, a run of a graph, a question of a gate, or a call of a function.
     ///
     /// # Errors
-    /// Returns why the execution failed. The error of a graph has the results so far.
+    /// Returns why the execution failed. The error of a graph contains the results of its completed steps.
     pub fn execute<'a>(&'a self, context: &'a RunContext) -> NodeFuture<'a> {
         match self {
             Executable::Node(node) => node.execute(&context.turn),
@@ -100,7 +100,7 @@ impl Executable {
         }
     }
 
-    /// Releases the resources of a node and returns when they are gone. A graph holds none.
+    /// Stops a node and waits until its resources are released. The other kinds hold none; a graph's nodes are not stopped.
     pub async fn stop(&self, reason: &str) {
         if let Executable::Node(node) = self {
             node.stop(reason).await;
@@ -117,7 +117,7 @@ impl Executable {
         }
     }
 
-    /// Returns true if usage is counted in the context while an execution runs.
+    /// Returns true if usage is reported during an execution, not only in its result.
     pub(crate) fn has_live_metering(&self) -> bool {
         self.node().is_some_and(|node| node.has_live_metering())
     }

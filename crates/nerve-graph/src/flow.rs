@@ -71,13 +71,13 @@ impl StepRun<'_> {
         // Items and rounds report their own events; these are of the step as a whole.
         let step = self.context.step.as_ref();
         self.notify(step, StepEventKind::Start { queued: false }, Value::Null);
-        let started_at = self.graph.run().clock.now();
+        let started_at = self.graph.shared().clock.now();
         let outcome = match (&flow.foreach, &flow.until) {
             (Some(foreach), until) => self.run_items(foreach, until.as_ref(), scope).await,
             (None, Some(until)) => self.run_rounds(until, scope, &self.context).await,
             (None, None) => self.run_once(scope, &self.context).await,
         };
-        let ms = self.graph.run().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
+        let ms = self.graph.shared().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
         let tokens = self.context.turn.pool().usage().tokens_used();
         let (kind, data) = match &outcome {
             Ok(value) => (StepEventKind::Complete { how: Completion::Completed, ms, tokens }, value.clone()),

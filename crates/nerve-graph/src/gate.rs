@@ -91,8 +91,8 @@ impl Gate {
     /// Cancelled; Timeout; Blocked: the context has no gates.
     pub(super) async fn ask(&self, context: &RunContext) -> Result<Value, EngineError> {
         let step = context.step.as_deref().unwrap_or(&self.id).to_string();
-        let (key, clock) = (context.key, context.run().clock);
-        let past = context.run().journal.as_ref().and_then(|(_, past)| past.as_deref());
+        let (key, clock) = (context.journal_key, context.shared().clock);
+        let past = context.shared().journal.as_ref().and_then(|(_, past)| past.as_deref());
         // The gate was answered before the run was interrupted.
         if let Some(choice) = past.and_then(|past| past.answer(&step, key)) {
             let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
@@ -122,7 +122,7 @@ pub(crate) async fn ask(
     key: u64,
     asked_before: bool,
 ) -> Result<(String, &'static str), EngineError> {
-    let run = context.run();
+    let run = context.shared();
     let (step, default) = (info.step_id.clone(), info.default.clone());
     let Some(gates) = &run.gates else {
         return default.map(|choice| (choice, "default")).ok_or_else(|| {

@@ -315,7 +315,7 @@ impl Graph {
     /// Must be called from within a Tokio runtime.
     pub fn execute_stream(&self, context: RunContext) -> StepEventStream {
         let (sender, events) = mpsc::unbounded_channel();
-        let before = context.run().observer.clone();
+        let before = context.shared().observer.clone();
         let mut context = context.with_observer(Arc::new(move |event| {
             if let Some(before) = &before {
                 before(event.clone());
@@ -323,7 +323,7 @@ impl Graph {
             // The receiver was dropped: the run is being cancelled.
             let _ = sender.send(event);
         }));
-        context.run_mut().observes_chunks = true;
+        context.shared_mut().observes_chunks = true;
         let stop = context.turn.cancellation().child();
         let (graph, context) = (self.clone(), context.with_cancellation(stop.clone()));
         StepEventStream::new(events, stop, async move { graph.run(&context).await })

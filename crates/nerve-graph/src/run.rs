@@ -33,10 +33,10 @@ type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 
 
 /// Runs a graph to its end.
 pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
-    let stack = Arc::new(GraphStack::new(&graph.id, &graph.steps, context.run().stack.clone()));
+    let stack = Arc::new(GraphStack::new(&graph.id, &graph.steps, context.shared().stack.clone()));
     let depth = stack.depth();
     let mut context = inner_context(graph, context, stack);
-    let span = match depth == 0 && context.run().has_span {
+    let span = match depth == 0 && context.shared().has_span {
         true => ActiveSpan::default(),
         false => {
             let run = RunAttributes { graph: &graph.id, steps: graph.len(), ..RunAttributes::default() };
@@ -71,7 +71,7 @@ fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) ->
     // A failure cancels the steps of this graph, not those of outer graphs.
     let stop = context.turn.cancellation().child();
     let mut inner = context.clone().map_turn(|turn| turn.with_pool(pool).with_cancellation(stop));
-    inner.run_mut().stack = Some(stack);
+    inner.shared_mut().stack = Some(stack);
     inner
 }
 
@@ -97,10 +97,10 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
         Ok(dispatcher) => dispatcher.run().await,
         Err(error) => invalid(error),
     };
-    if context.run().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
+    if context.shared().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
         && let Some(tracer) = context.trace()
     {
-        let (at, error) = (context.run().clock.now(), run.error.as_ref().map(ToString::to_string));
+        let (at, error) = (context.shared().clock.now(), run.error.as_ref().map(ToString::to_string));
         tracer.end(at, run.status, usage.tokens_used(), usage.cost_dollars(), error);
     }
     run
@@ -131,7 +131,7 @@ enum Limit {
 
 impl<'a> Dispatcher<'a> {
     fn new(graph: &'a Graph, context: &'a RunContext) -> Result<Dispatcher<'a>, EngineError> {
-        if let Some(path) = context.run().stack.as_ref().and_then(|stack| stack.recursion_path()) {
+        if let Some(path) = context.shared().stack.as_ref().and_then(|stack| stack.recursion_path()) {
             return Err(EngineError::new(
                 ErrorKind::InvalidRequest,
                 format!("a graph runs inside itself: {path}"),

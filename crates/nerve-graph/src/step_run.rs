@@ -43,7 +43,7 @@ pub(super) async fn run_step(
     upstream: Upstream,
     started_at: Option<TsNs>,
 ) -> StepOutcome {
-    let run = graph.run();
+    let run = graph.shared();
     let watched = run.observer.is_some() || run.tracer.is_some() || run.journal.is_some();
     let mut context = graph.for_step(upstream);
     context.turn.parser = step.parser;
@@ -196,26 +196,26 @@ impl StepRun<'_> {
     /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
     async fn prepare(&self, node: &Executable, context: &mut RunContext) -> Result<Preparation, EngineError> {
         let started_at =
-            self.is_timed.then(|| self.started_at.unwrap_or_else(|| self.graph.run().clock.now()));
+            self.is_timed.then(|| self.started_at.unwrap_or_else(|| self.graph.shared().clock.now()));
         let is_leaf = !node.is_graph();
-        if let Some((journal, replay)) = self.graph.run().journal.clone().filter(|_| is_leaf) {
+        if let Some((journal, replay)) = self.graph.shared().journal.clone().filter(|_| is_leaf) {
             let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
             let parser = context.turn.parser.map(|parser| parser.to_string());
-            context.key = journal::key(self.step.definition, parser.as_deref(), &context.turn.input);
-            let key = context.key;
+            context.journal_key = journal::key(self.step.definition, parser.as_deref(), &context.turn.input);
+            let key = context.journal_key;
             let known = self.record_start(node, context, (&journal, replay.as_deref()), (&path, key)).await?;
             if let Some(value) = known {
                 return Ok(Preparation::Reused(value));
             }
         }
-        if self.graph.run().observer.is_some() {
+        if self.graph.shared().observer.is_some() {
             let queued = node.is_persistent() && node.state() == StateName::Busy;
             self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
             if let Some(observer) =
-                self.graph.run().observer.as_ref().filter(|_| self.graph.run().observes_chunks)
+                self.graph.shared().observer.as_ref().filter(|_| self.graph.shared().observes_chunks)
             {
                 let (observer, step, node) = (observer.clone(), context.step.clone(), self.step.node.clone());
-                let clock = self.graph.run().clock;
+                let clock = self.graph.shared().clock;
                 *context = context.clone().with_chunks(Arc::new(move |chunk: &str| {
                     let step = step.clone().unwrap_or_default();
                     let data = Value::from(chunk);
@@ -243,7 +243,7 @@ impl StepRun<'_> {
         if let Some(value) = replay.and_then(|replay| replay.result(path, key)) {
             return Ok(Some(value.clone()));
         }
-        let now = || self.graph.run().clock.now();
+        let now = || self.graph.shared().clock.now();
         let persistent = node.is_persistent();
         if persistent
             && self.step.on_resume == OnResume::Ask
@@ -281,12 +281,12 @@ impl StepRun<'_> {
     async fn run_fallback(&self, target: &Target, context: &RunContext) -> Result<Value, EngineError> {
         let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
         let node = self.resolve(target)?;
-        let run = self.graph.run();
+        let run = self.graph.shared();
         let Some((journal, replay)) = run.journal.clone().filter(|_| !node.is_graph()) else {
             return attempt(&node, context, limit).await;
         };
         let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
-        let key = context.key.rotate_left(2);
+        let key = context.journal_key.rotate_left(2);
         let known = self.record_start(&node, context, (&journal, replay.as_deref()), (&path, key)).await?;
         if let Some(value) = known {
             return Ok(value);
@@ -395,7 +395,7 @@ impl StepRun<'_> {
 
     /// Returns true if the step is cancelled or its server shuts down: nothing more may start.
     fn is_stopping(&self, context: &RunContext) -> bool {
-        let sealed = || self.graph.run().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
+        let sealed = || self.graph.shared().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
         context.turn.cancellation().is_cancelled() || sealed()
     }
 
@@ -408,13 +408,13 @@ impl StepRun<'_> {
         attempts: u32,
         result: Result<(Value, Completion), EngineError>,
     ) -> Result<Value, EngineError> {
-        let run = self.graph.run();
+        let run = self.graph.shared();
         let tokens = if context.step.is_some() { context.turn.pool().usage().tokens_used() } else { 0 };
         let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
         self.ended_at.store(at.0, Ordering::Relaxed);
         let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
         if let Some((journal, _)) = run.journal.as_ref().filter(|_| !node.is_graph()) {
-            let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
+            let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.journal_key);
             match &result {
                 Ok((value, Completion::Skipped)) => {
                     let reason = "it failed, and its error policy is skip";
@@ -478,7 +478,7 @@ impl StepRun<'_> {
     }
 
     pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
-        let run = self.graph.run();
+        let run = self.graph.shared();
         let Some(observer) = &run.observer else { return };
         let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
         observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
@@ -492,7 +492,7 @@ impl StepRun<'_> {
         metadata: Map<String, Value>,
     ) {
         let Some(tracer) = self.graph.trace() else { return };
-        let now = self.graph.run().clock.now();
+        let now = self.graph.shared().clock.now();
         tracer.record(StepTrace {
             step_id: context.step.clone().unwrap_or_default(),
             node_id: Arc::clone(&self.step.node),
@@ -517,7 +517,7 @@ impl StepRun<'_> {
         attempts: u32,
     ) {
         if self.graph.trace().is_some() {
-            self.trace_at(node, context, started_at, self.graph.run().clock.now(), outcome, attempts);
+            self.trace_at(node, context, started_at, self.graph.shared().clock.now(), outcome, attempts);
         }
     }
 

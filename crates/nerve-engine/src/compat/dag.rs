@@ -209,7 +209,7 @@ impl Dag {
         graph.set_max_parallel(if options.parallel { options.max_workers } else { 1 });
         let collector =
             Arc::new(ResultCollector { options, outer: context.step.clone(), collected: Mutex::default() });
-        let (event_collector, before) = (Arc::clone(&collector), context.run().observer.clone());
+        let (event_collector, before) = (Arc::clone(&collector), context.observer().cloned());
         let context = context.clone().with_observer(Arc::new(move |event| {
             if let Some(before) = &before {
                 before(event.clone());

@@ -400,9 +400,9 @@ impl Engine {
         let session = session.unwrap_or_else(|_| outer.clone());
         let outcome = match created {
             Ok(()) => {
-                let mut context = context(&run, &session, input, past, tracer.clone())
-                    .with_telemetry(self.inner.telemetry, span.context().cloned());
-                context.run_mut().has_span = true;
+                let context = context(&run, &session, input, past, tracer.clone())
+                    .with_telemetry(self.inner.telemetry, span.context().cloned())
+                    .with_own_span();
                 graph.run(&context).await
             }
             Err(error) => {

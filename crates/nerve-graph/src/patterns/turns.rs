@@ -54,7 +54,7 @@ impl<'a> Turns<'a> {
             None => step.into(),
         });
         context.turn.pool().add_step();
-        let began = context.run().clock.now();
+        let began = context.shared().clock.now();
         let result = attempt(node, &context, limit).await.map_err(|error| match error.kind {
             // The exceeded time limit may be that of the budget.
             ErrorKind::Timeout => self.context.turn.pool().check(false).err().unwrap_or(error),
@@ -86,7 +86,7 @@ impl<'a> Turns<'a> {
             output: result.as_ref().cloned().unwrap_or_default(),
             error: result.as_ref().err().map(ToString::to_string),
             start_time: began,
-            end_time: context.run().clock.now(),
+            end_time: context.shared().clock.now(),
             tokens_used: context.turn.pool().usage().tokens_used(),
             metadata,
         });
@@ -94,7 +94,7 @@ impl<'a> Turns<'a> {
 
     /// Records the end of the conversation in the trace, unless it runs inside a graph, which does so itself.
     pub(super) fn end(&self, error: Option<&EngineError>) {
-        let run = self.context.run();
+        let run = self.context.shared();
         let Some(tracer) = run.tracer.as_ref().filter(|_| run.stack.is_none()) else { return };
         let status = match error.map(|error| error.kind) {
             None => TraceStatus::Completed,
