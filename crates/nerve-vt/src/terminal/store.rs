@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use crate::screen::{Color, Style};
-use crate::terminal::line::{Line, Link, Rendition, Span, Underline};
+use crate::screen::{Color, Link, Style, Underline};
+use crate::terminal::line::{Line, Rendition, Span};
 
 /// Capacity of a chunk in bytes. A larger record gets a chunk of its own.
 const CHUNK: usize = 64 * 1024;
@@ -204,7 +204,7 @@ fn decode(mut rest: &[u8], line: &mut Line) -> Option<()> {
     if styled {
         varint(&mut rest)?;
     }
-    line.text.push_str(str_of(&mut rest, head >> 3)?);
+    line.text.push_str(take_str(&mut rest, head >> 3)?);
     if !styled {
         return Some(());
     }
@@ -215,8 +215,8 @@ fn decode(mut rest: &[u8], line: &mut Line) -> Option<()> {
         line.spans.push(Span { cols: (cols >> 1) as u16, bytes: bytes as u32, rendition });
     }
     for _ in 0..varint(&mut rest)? {
-        let id = varint(&mut rest).and_then(|len| str_of(&mut rest, len))?.to_string();
-        let uri = varint(&mut rest).and_then(|len| str_of(&mut rest, len))?.to_string();
+        let id = varint(&mut rest).and_then(|len| take_str(&mut rest, len))?.to_string();
+        let uri = varint(&mut rest).and_then(|len| take_str(&mut rest, len))?.to_string();
         line.links.push(Link { id, uri });
     }
     Some(())
@@ -341,7 +341,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn str_of<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a str> {
+fn take_str<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a str> {
     let (text, tail) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = tail;
     std::str::from_utf8(text).ok()
