@@ -1,9 +1,8 @@
 //! A line of a history as read back. Files of older and newer versions are readable: any JSON object is an entry, and
 //! unknown operations and fields are preserved.
 
+use nerve_types::HistoryOp;
 use serde_json::Value;
-
-use super::INPUT_OPS;
 
 /// Largest valid sequence number. JSON readers would round larger ones.
 const MAX_SEQ: u64 = (1 << 53) - 1;
@@ -39,9 +38,9 @@ impl StoredEntry {
         self.value.get("op").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns true for one of [`INPUT_OPS`].
+    /// Returns true for an operation that sends input to the node.
     pub fn is_input(&self) -> bool {
-        INPUT_OPS.contains(&self.op())
+        self.op().parse().is_ok_and(HistoryOp::is_input)
     }
 
     /// Parses a line. Accepts CRLF and a byte order mark at the start of the file.

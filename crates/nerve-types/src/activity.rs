@@ -1,17 +1,35 @@
-//! Agent activity as reported to observers: one type, sent as SSZ over the events pipe ([`crate::ssz::event`]) and as
-//! JSON by the server.
+//! Agent activity as reported to observers: one type, sent as SSZ over the events pipe of a recording and as JSON by the server.
 
-use nerve_types::TsNs;
-use serde_json::{Map, Value, json};
-use strum::{FromRepr, IntoStaticStr};
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, FromRepr, IntoStaticStr, VariantNames};
 
-/// A time in milliseconds since the Unix epoch, the precision of both wire formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+use crate::TsNs;
+
+/// A time in milliseconds since the Unix epoch, the precision of both wire formats. In JSON it is an ISO 8601 text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(into = "String", try_from = "String")]
 pub struct TsMs(pub u64);
 
 impl From<TsNs> for TsMs {
     fn from(at: TsNs) -> TsMs {
         TsMs(at.0 / 1_000_000)
+    }
+}
+
+impl From<TsMs> for String {
+    fn from(at: TsMs) -> String {
+        at.iso()
+    }
+}
+
+impl TryFrom<String> for TsMs {
+    type Error = jiff::Error;
+
+    fn try_from(text: String) -> Result<TsMs, jiff::Error> {
+        let time: jiff::Timestamp = text.parse()?;
+        // Times before 1970 are clamped.
+        Ok(TsMs(u64::try_from(time.as_millisecond()).unwrap_or_default()))
     }
 }
 
@@ -24,7 +42,7 @@ impl TsMs {
 }
 
 /// The state of a task or a tool. The values are the wire numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromRepr, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, FromRepr, IntoStaticStr, VariantNames)]
 #[expect(missing_docs, reason = "the names say it")]
 #[strum(serialize_all = "lowercase")]
 #[repr(u8)]
@@ -42,15 +60,23 @@ pub enum Status {
     Cancelled,
 }
 
-impl Status {
-    /// Returns the JSON name.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+text_value!(closed Status: "status of an activity");
 
 /// The severity of a log line. The values are the wire numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    EnumString,
+    FromRepr,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[expect(missing_docs, reason = "the names say it")]
 #[strum(serialize_all = "lowercase")]
 #[repr(u8)]
@@ -61,15 +87,19 @@ pub enum Level {
     Error,
 }
 
-impl Level {
-    /// Returns the JSON name.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+text_value!(closed Level: "severity");
 
 /// One action of an agent. `at` is the time of the action.
-#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+///
+/// ```
+/// use nerve_types::activity::{Activity, Status, TsMs};
+/// let running = Activity::Status { status: Status::Running, at: TsMs(1_704_110_400_000) };
+/// let json = serde_json::json!({"type": "status", "status": "running", "ts": "2024-01-01T12:00:00.000Z"});
+/// assert_eq!(serde_json::to_value(running).unwrap(), json);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Activity {
     /// The task changed its state.
@@ -77,6 +107,7 @@ pub enum Activity {
         /// The new state.
         status: Status,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
     /// A log line.
@@ -86,8 +117,10 @@ pub enum Activity {
         /// Text.
         message: String,
         /// Id of the tool execution it belongs to.
+        #[serde(default, rename = "tool_execution_id", skip_serializing_if = "Option::is_none")]
         execution: Option<String>,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
     /// An error.
@@ -95,15 +128,19 @@ pub enum Activity {
         /// Message.
         message: String,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
     /// A thought, or an announcement of the next step.
     Thought {
         /// Text.
+        #[serde(rename = "content")]
         text: String,
         /// The reasoning, if the agent reports it separately.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<String>,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
     /// A tool started.
@@ -111,12 +148,16 @@ pub enum Activity {
         /// Name of the tool.
         name: String,
         /// Arguments: JSON if the agent gives JSON, otherwise text.
+        #[serde(with = "args_json")]
+        #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         args: String,
         /// Execution id, shared with the tool's output.
+        #[serde(rename = "tool_execution_id")]
         execution: String,
         /// Usually [`Status::Running`].
         status: Status,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
     /// A tool returned output.
@@ -126,10 +167,12 @@ pub enum Activity {
         /// Output text.
         output: String,
         /// Execution id.
+        #[serde(rename = "tool_execution_id")]
         execution: String,
         /// [`Status::Running`] for partial output, otherwise the final state.
         status: Status,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
     /// A file was changed.
@@ -137,12 +180,16 @@ pub enum Activity {
         /// Path, as the agent names it.
         path: String,
         /// Lines added.
+        #[serde(rename = "lines_added")]
         added: u64,
         /// Lines removed.
+        #[serde(rename = "lines_removed")]
         removed: u64,
         /// Description of the change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
         /// Time.
+        #[serde(rename = "ts")]
         at: TsMs,
     },
 }
@@ -165,50 +212,24 @@ impl Activity {
     pub fn kind(&self) -> &'static str {
         self.into()
     }
+}
 
-    /// Returns the JSON of the event stream: `type`, `ts` and the fields of the variant. Absent values are omitted.
-    ///
-    /// ```
-    /// use nerve_record::activity::{Activity, Status, TsMs};
-    /// let running = Activity::Status { status: Status::Running, at: TsMs(1_704_110_400_000) };
-    /// let json = serde_json::json!({"type": "status", "status": "running", "ts": "2024-01-01T12:00:00.000Z"});
-    /// assert_eq!(running.to_json(), json);
-    /// ```
-    pub fn to_json(&self) -> Value {
-        let mut fields = match self {
-            Activity::Status { status, .. } => json!({ "status": status.as_str() }),
-            Activity::Log { level, message, execution, .. } => {
-                json!({ "level": level.as_str(), "message": message, "tool_execution_id": execution })
-            }
-            Activity::Error { message, .. } => json!({ "message": message }),
-            Activity::Thought { text, reasoning, .. } => json!({ "content": text, "reasoning": reasoning }),
-            Activity::ToolStart { name, args, execution, status, .. } => json!({
-                "name": name, "args": args_as_json(args), "tool_execution_id": execution, "status": status.as_str(),
-            }),
-            Activity::ToolOutput { name, output, execution, status, .. } => json!({
-                "name": name, "output": output, "tool_execution_id": execution, "status": status.as_str(),
-            }),
-            Activity::FileEdit { path, added, removed, description, .. } => json!({
-                "path": path, "lines_added": added, "lines_removed": removed, "description": description,
-            }),
-        };
-        if let Some(fields) = fields.as_object_mut() {
-            fields.retain(|_, value| !value.is_null());
-            name_and_date(fields, self);
+/// Arguments that are a JSON list or object are that list or object in JSON. Anything else is a text.
+mod args_json {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(args: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        match serde_json::from_str(args) {
+            Ok(value @ (Value::Array(_) | Value::Object(_))) => value.serialize(serializer),
+            _ => serializer.serialize_str(args),
         }
-        fields
     }
-}
 
-fn name_and_date(fields: &mut Map<String, Value>, activity: &Activity) {
-    fields.insert("type".into(), activity.kind().into());
-    fields.insert("ts".into(), activity.at().iso().into());
-}
-
-/// Parses arguments that are a JSON list or object; anything else stays text.
-fn args_as_json(args: &str) -> Value {
-    match serde_json::from_str(args) {
-        Ok(value @ (Value::Array(_) | Value::Object(_))) => value,
-        _ => args.into(),
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        Ok(match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            value => value.to_string(),
+        })
     }
 }

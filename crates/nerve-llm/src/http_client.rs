@@ -1,4 +1,4 @@
-//! The HTTP client for model APIs and webhooks.
+//! The HTTP client for model APIs, webhooks and trace exports.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -60,7 +60,7 @@ pub fn client() -> HttpClient {
 }
 
 /// Creates the connector of all clients.
-pub(crate) fn connector() -> HttpConnector {
+pub fn connector() -> HttpConnector {
     let mut http = HttpConnector::new();
     http.set_connect_timeout(Some(CONNECT_TIMEOUT));
     http.set_nodelay(true);
