@@ -6,7 +6,7 @@ use nerve_host::backend::{PaneError, PaneInfo, SpawnError};
 use nerve_types::Size;
 
 use crate::pane::{NewPane, PaneContext, PaneEntry, Panes};
-use crate::unsupported::UnsupportedPane;
+use crate::stubs::UnsupportedPane;
 
 const ERROR: PaneError = PaneError::NotBuilt("tmux");
 
