@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
+use nerve_node::error::EngineError;
 use serde_json::Value;
 
 use super::{Session, stop_all};
 use crate::context::RunContext;
 use crate::executable::Executable;
-use nerve_node::error::EngineError;
 
 impl Session {
     /// Deprecated: [`Session::register`].
