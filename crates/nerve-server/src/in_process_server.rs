@@ -8,14 +8,15 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{self, Link};
+use crate::connection;
+use crate::link::Link;
 use crate::server::{forward_events, shut_down_nodes};
 use crate::state::ServerState;
 
 /// A server for one client in this process. It ends when the client leaves or sends SHUTDOWN, and then stops
 /// all nodes. Dropping the handle does not end it.
 #[derive(Debug)]
-pub struct InProcess {
+pub struct InProcessServer {
     state: Arc<ServerState>,
     task: JoinHandle<()>,
 }
@@ -25,14 +26,14 @@ pub struct InProcess {
 ///
 /// # Errors
 /// Returns an error if the system has no free file descriptors.
-pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcess)> {
+pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcessServer)> {
     let (client, server) = UnixStream::pair()?;
     let state = Arc::new(ServerState::new(engine));
     let task = tokio::spawn(serve(Link::unix(server)?, state.clone()));
-    Ok((client, InProcess { state, task }))
+    Ok((client, InProcessServer { state, task }))
 }
 
-impl InProcess {
+impl InProcessServer {
     /// Waits until the server has ended and all nodes are stopped.
     pub async fn ended(self) {
         if let Err(error) = self.task.await {

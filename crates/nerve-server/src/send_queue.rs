@@ -14,8 +14,8 @@ use nerve_api::RequestId;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::connection::WriteHalf;
-use crate::events::{Queue, Tag};
+use crate::events::{Filter, Hub, Queue, Tag};
+use crate::link::WriteHalf;
 
 /// Maximum number of lines in a batch.
 const MAX_BATCH_LINES: usize = 64;
@@ -64,9 +64,11 @@ pub(crate) enum AfterSend {
 }
 
 /// The sending side of one client's connection.
-pub(crate) struct Outgoing {
+pub(crate) struct SendQueue {
     write: WriteHalf,
     events: Arc<Queue>,
+    /// The queue of the last SUBSCRIBE, whose reply may still be queued.
+    newest: Arc<Queue>,
     /// The client has subscribed to events; it may want them even when it sends no more requests.
     listens: bool,
     /// Requests whose turns produce output chunks, by tag.
@@ -89,10 +91,11 @@ struct Batch {
     needs_flush: bool,
 }
 
-impl Outgoing {
-    pub(crate) fn new(write: WriteHalf, events: Arc<Queue>) -> Outgoing {
+impl SendQueue {
+    pub(crate) fn new(write: WriteHalf, events: Arc<Queue>) -> SendQueue {
         let (requests, replies, batch) = (HashMap::new(), VecDeque::new(), Batch::default());
-        Outgoing { write, events, listens: false, requests, replies, events_ahead: None, batch }
+        let newest = events.clone();
+        SendQueue { write, events, newest, listens: false, requests, replies, events_ahead: None, batch }
     }
 
     /// Queues a reply.
@@ -110,7 +113,13 @@ impl Outgoing {
         self.events.clone()
     }
 
-    pub(crate) fn listens(&self) -> bool {
+    /// Subscribes instead of the last SUBSCRIBE. The events are sent after its reply, see [`AfterSend::Subscribe`].
+    pub(crate) fn resubscribe(&mut self, hub: &Hub, filter: Filter, since: Option<u64>) -> Arc<Queue> {
+        self.newest = hub.resubscribe(&self.newest, filter, since);
+        self.newest.clone()
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
         self.listens
     }
 
@@ -266,18 +275,16 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use nerve_node::command::{EngineEvent, EventKind};
-    use nerve_types::TsNs;
+    use nerve_api::{Event, EventKind};
     use tokio::io::{AsyncReadExt, DuplexStream};
     use tokio::sync::{Semaphore, broadcast};
 
     use super::*;
-    use crate::events::{Filter, Hub};
 
     struct Fixture {
-        engine: broadcast::Sender<EngineEvent>,
+        engine: broadcast::Sender<Event>,
         hub: Hub,
-        out: Outgoing,
+        out: SendQueue,
         client: DuplexStream,
     }
 
@@ -286,13 +293,13 @@ mod tests {
         let (engine, receiver) = broadcast::channel(8192);
         let hub = Hub::new(receiver);
         let (client, server) = tokio::io::duplex(room);
-        let out = Outgoing::new(Box::new(server), hub.subscribe(Filter::default(), None));
+        let out = SendQueue::new(Box::new(server), hub.subscribe(Filter::default(), None));
         Fixture { engine, hub, out, client }
     }
 
     impl Fixture {
         fn publish(&self, kind: EventKind) {
-            let event = EngineEvent { seq: 1, at: TsNs(0), node: Some("n".into()), session: None, kind };
+            let event = Event { kind, node_id: Some("n".into()), session_id: None, timestamp: 0.0, seq: 1 };
             self.engine.send(event).unwrap();
             self.hub.forward();
         }
@@ -384,7 +391,7 @@ mod tests {
     #[tokio::test]
     async fn chunks_carry_request_id_until_reply() {
         let mut fixture = fixture(1 << 20);
-        let chunk = |tag| EventKind::OutputChunk { turn: 1, tag, chunk: "x".to_string() };
+        let chunk = |tag| EventKind::OutputChunk { turn: 1, chunk: "x".to_string(), request_id: None, tag };
         fixture.out.tag(7, RequestId::Number(3));
         for tag in [Some(7), Some(8), None] {
             fixture.publish(chunk(tag));
@@ -400,11 +407,24 @@ mod tests {
     async fn subscribe_reply_switches_event_queue() {
         let mut fixture = fixture(1 << 20);
         fixture.ready();
-        let other = fixture.hub.subscribe(Filter { node: Some("other".into()), ..Filter::default() }, None);
+        let filter = Filter { node: Some("other".into()), ..Filter::default() };
+        let other = fixture.out.resubscribe(&fixture.hub, filter, None);
         fixture.push("subscribed", AfterSend::Subscribe(other));
         fixture.out.gather();
-        assert!(fixture.out.listens());
+        assert!(fixture.out.is_listening());
         fixture.ready();
         assert_eq!(fixture.received().await, ["NODE_READY", "subscribed"]);
+    }
+
+    #[tokio::test]
+    async fn no_event_is_sent_before_and_after_subscribe_reply() {
+        let mut fixture = fixture(1 << 20);
+        let first = fixture.out.resubscribe(&fixture.hub, Filter::default(), None);
+        fixture.ready();
+        let second = fixture.out.resubscribe(&fixture.hub, Filter::default(), None);
+        fixture.ready();
+        fixture.push("first", AfterSend::Subscribe(first));
+        fixture.push("second", AfterSend::Subscribe(second));
+        assert_eq!(fixture.received().await, ["first", "NODE_READY", "second", "NODE_READY"]);
     }
 }

@@ -1,12 +1,13 @@
 //! The table of operations as OpenAPI 3.1.
 
-use nerve_api::EventMessage;
 use nerve_api::reply::{Pong, Stopped};
 use nerve_api::request::{Example, Shutdown};
+use nerve_api::{Event, EventMessage, EventType};
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::agentapi::{AgentStatus, MessageAccepted, MessageList, MessageRequest};
 use super::operation::{BodyUse, Builtin, Handler, Operation};
 use super::operations::OPERATIONS;
 use super::query::{Kind, Query};
@@ -22,8 +23,9 @@ pub(crate) fn document() -> String {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method.to_ascii_lowercase()] = described;
     }
-    // PING has no route, but clients in other languages generate the type of its reply from this document.
+    // Clients in other languages generate the types of PING's reply, which has no route, and of any event from this document.
     generator.subschema_for::<Pong>();
+    generator.subschema_for::<EventMessage>();
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Problem".to_string(), problem());
     let document = json!({
@@ -73,11 +75,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         )),
         Handler::Builtin(Builtin::Shutdown, _) => Some((generator.subschema_for::<Shutdown>().into(), false)),
         Handler::Builtin(Builtin::AgentMessage, _) => {
-            let kind = json!({ "enum": ["user", "raw"] });
-            let properties = json!({ "content": { "type": "string" }, "type": kind });
-            let schema =
-                json!({ "type": "object", "required": ["content", "type"], "properties": properties });
-            Some((schema, true))
+            Some((generator.subschema_for::<MessageRequest>().into(), true))
         }
         Handler::Builtin(..) => None,
     };
@@ -142,16 +140,20 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
                 } } });
                 schema = json!({ "allOf": [schema, next] });
             }
-            (if mapped.created.is_some() { "201" } else { "200" }, "Done", json(schema))
+            (if mapped.creates { "201" } else { "200" }, "Done", json(schema))
         }
         Handler::Builtin(which, _) => match which {
             Builtin::Socket => ("101", "Switches to a WebSocket", Value::Null),
             Builtin::Events => {
-                let event = generator.subschema_for::<EventMessage>();
+                let schema = generator.subschema_for::<Event>();
+                let examples: Map<String, Value> = EventType::ALL
+                    .iter()
+                    .map(|event| (event.to_string(), json!({ "value": event.example() })))
+                    .collect();
                 (
                     "200",
                     "Events until the client disconnects",
-                    json!({ "text/event-stream": { "schema": event } }),
+                    json!({ "text/event-stream": { "schema": schema, "examples": examples } }),
                 )
             }
             Builtin::Metrics => ("200", "The metrics", json!({ "text/plain": {} })),
@@ -165,12 +167,16 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             Builtin::AgentEvents => {
                 ("200", "Events in the format of agentapi", json!({ "text/event-stream": {} }))
             }
-            Builtin::Health
-            | Builtin::Document
-            | Builtin::Recordings
-            | Builtin::AgentStatus
-            | Builtin::AgentMessages
-            | Builtin::AgentMessage => ("200", "Done", json(json!({ "type": "object" }))),
+            Builtin::AgentStatus => {
+                ("200", "The status", json(generator.subschema_for::<AgentStatus>().into()))
+            }
+            Builtin::AgentMessages => {
+                ("200", "The messages", json(generator.subschema_for::<MessageList>().into()))
+            }
+            Builtin::AgentMessage => {
+                ("200", "Done", json(generator.subschema_for::<MessageAccepted>().into()))
+            }
+            Builtin::Health | Builtin::Document => ("200", "Done", json(json!({ "type": "object" }))),
         },
     };
     let mut good = json!({ "description": done });
@@ -270,6 +276,28 @@ mod tests {
         let mut references = text.split("\"$ref\": \"").skip(1).map(|rest| rest.split('"').next().unwrap());
         assert!(references.clone().count() > 20);
         assert_eq!(references.find(|to| document.pointer(to.trim_start_matches('#')).is_none()), None);
+    }
+
+    #[test]
+    fn every_event_has_fields_and_an_example() {
+        let document: Value = serde_json::from_str(&document()).unwrap();
+        let stream = &document["paths"]["/events"]["get"]["responses"]["200"]["content"]["text/event-stream"];
+        assert_eq!(stream["schema"]["$ref"], "#/components/schemas/Event");
+        let schema = &document["components"]["schemas"]["Event"];
+        let events = schema["oneOf"].as_array().unwrap();
+        assert_eq!(events.len(), EventType::ALL.len());
+        for (event, schema) in EventType::ALL.iter().zip(events) {
+            let example = &stream["examples"][event.as_str()]["value"];
+            let fields = &schema["properties"];
+            assert_eq!(fields["event_type"]["const"], event.as_str());
+            if *event == EventType::NodeActivity {
+                assert_eq!(fields["data"]["$ref"], "#/components/schemas/Activity");
+                continue;
+            }
+            for name in example["data"].as_object().unwrap().keys() {
+                assert!(fields["data"]["properties"][name]["description"].is_string(), "{event}: {name}");
+            }
+        }
     }
 
     #[test]

@@ -7,23 +7,22 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use nerve_api::framing::{self, TooLarge};
-use nerve_api::reply::RunEnded;
+use nerve_api::AnyReply;
 use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
-    ListGraphs, ListNodes, ListResults, ListRuns, ListSessions, ListSnapshots, Ping, ResizeNode,
-    RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession, StopNode,
-    StopSession, TakeSnapshot, WaitNode, WriteData, read,
+    ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots, Ping,
+    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode,
+    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
-use nerve_api::{Reply, Request, RequestId, RequestName, ResultLine};
-use nerve_engine::{Engine, RequestContext};
+use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
-use serde_json::{Map, Value};
+
+use crate::engine::{Engine, RequestContext};
 
 /// Returns the dispatcher of an engine, with all requests that the engine handles.
-pub(crate) fn dispatcher(engine: Engine) -> Dispatcher {
+pub fn dispatcher(engine: Engine) -> Dispatcher {
     Dispatcher::new(engine)
         .on::<CreateNode>(Engine::create_node)
         .on::<StartNode>(Engine::start_node)
@@ -71,10 +70,15 @@ pub(crate) fn dispatcher(engine: Engine) -> Dispatcher {
         .on::<DeleteSession>(Engine::delete_session)
         .on::<StartSession>(Engine::start_session)
         .on::<StopSession>(Engine::stop_session)
+        .on_with::<ListRecordings>(Traits::large(), Engine::list_recordings)
+        .on_with::<PruneRecordings>(Traits::large_at_end(), Engine::prune_recordings)
         .on_with::<ListSnapshots>(Traits::large(), Engine::list_snapshots)
         .on::<TakeSnapshot>(Engine::take_snapshot)
         .on::<RestoreSnapshot>(Engine::restore_snapshot)
-        .on_with::<CreateBranch>(Traits::large_at_end(), Engine::create_branch)
+        .on_with::<CreateBranch>(
+            Traits { streams: |request| !request.dry_run, ..Traits::large_at_end() },
+            Engine::create_branch,
+        )
         .on_with::<ListBranches>(Traits::large(), Engine::list_branches)
         .on::<DeleteBranch>(Engine::delete_branch)
         .on_with::<Ping>(Traits::brief(), Engine::ping)
@@ -82,7 +86,7 @@ pub(crate) fn dispatcher(engine: Engine) -> Dispatcher {
 
 /// Limit for the size of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplySize {
+pub enum ReplySize {
     /// Bounded by a few limits of the engine.
     Small,
     /// Megabytes, at once.
@@ -92,13 +96,13 @@ pub(crate) enum ReplySize {
 }
 
 /// Properties of a request that a connection needs before it calls the engine.
-pub(crate) struct Traits<R> {
+struct Traits<R> {
     /// The first poll takes no time: it reads memory or sends a message to a node. Requests that read a file, start a program or build
     /// a long reply are not brief.
-    pub(crate) is_brief: bool,
-    pub(crate) size: fn(&R) -> ReplySize,
-    /// OUTPUT_CHUNK events of this request precede its reply.
-    pub(crate) streams: fn(&R) -> bool,
+    is_brief: bool,
+    size: fn(&R) -> ReplySize,
+    /// OUTPUT_CHUNK or BRANCH_PROGRESS events of this request precede its reply.
+    streams: fn(&R) -> bool,
 }
 
 impl<R> Default for Traits<R> {
@@ -122,7 +126,7 @@ impl<R> Traits<R> {
 }
 
 /// A method of the engine that handles a request.
-pub(crate) trait Handler<'a, R: Request>: Send + Sync {
+trait Handler<'a, R: Request>: Send + Sync {
     type Future: Future<Output = Result<R::Reply, EngineError>> + Send + 'a;
 
     fn call(&self, engine: &'a Engine, request: R, context: RequestContext) -> Self::Future;
@@ -142,15 +146,15 @@ where
 }
 
 /// Handlers by the names of their requests.
-pub(crate) struct Dispatcher {
+pub struct Dispatcher {
     engine: Engine,
     decoders: HashMap<RequestName, Decode>,
 }
 
-type Decode = Box<dyn Fn(&Engine, &Map<String, Value>) -> Result<Call, String> + Send + Sync>;
+type Decode = Box<dyn Fn(&Engine, &Params<'_>) -> Result<Call, String> + Send + Sync>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Outcome of a request: its reply, of whatever type, or an error.
-pub(crate) type Outcome = Result<Box<dyn AnyReply>, EngineError>;
+pub type Outcome = Result<Box<dyn AnyReply>, EngineError>;
 
 impl fmt::Debug for Dispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -198,7 +202,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// A message for the client: the request is not supported, or a parameter is missing or of the wrong type.
-    pub(crate) fn decode(&self, name: RequestName, params: &Map<String, Value>) -> Result<Call, String> {
+    pub fn decode(&self, name: RequestName, params: &Params<'_>) -> Result<Call, String> {
         match self.decoders.get(&name) {
             Some(decode) => decode(&self.engine, params),
             None => Err(format!("{name} is not supported by this version")),
@@ -207,12 +211,15 @@ impl Dispatcher {
 }
 
 /// A request that can be executed.
-pub(crate) struct Call {
-    pub(crate) is_brief: bool,
-    pub(crate) size: ReplySize,
-    pub(crate) streams: bool,
+pub struct Call {
+    /// The first poll of the request takes no time.
+    pub is_brief: bool,
+    /// Limit for the size of the reply.
+    pub size: ReplySize,
+    /// Events of the request precede its reply.
+    pub streams: bool,
     /// True if the request is abandoned when its client disconnects.
-    pub(crate) ends_with_client: bool,
+    pub ends_with_client: bool,
     work: Box<dyn FnOnce(RequestContext) -> Work + Send>,
 }
 
@@ -224,48 +231,22 @@ impl fmt::Debug for Call {
 
 impl Call {
     /// Executes the request.
-    pub(crate) fn execute(self, context: RequestContext) -> Work {
+    pub fn execute(self, context: RequestContext) -> Work {
         (self.work)(context)
-    }
-}
-
-/// A reply of whatever type.
-pub(crate) trait AnyReply: Send {
-    /// Encodes the reply as the line of a result message.
-    fn line(&self, request_id: Option<&RequestId>, warnings: &[String]) -> Result<Vec<u8>, TooLarge>;
-
-    /// Returns the reply as JSON.
-    fn value(&self) -> Value;
-
-    /// Returns the run that has ended, if the reply is one.
-    fn run_mut(&mut self) -> Option<&mut RunEnded>;
-}
-
-impl<T: Reply> AnyReply for T {
-    fn line(&self, request_id: Option<&RequestId>, warnings: &[String]) -> Result<Vec<u8>, TooLarge> {
-        framing::encode(&ResultLine { success: true, data: self, error: None, request_id, warnings })
-    }
-
-    fn value(&self) -> Value {
-        // Replies are maps with text keys, lists and plain values, so this cannot fail.
-        serde_json::to_value(self).unwrap_or(Value::Null)
-    }
-
-    fn run_mut(&mut self) -> Option<&mut RunEnded> {
-        Reply::run_mut(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use nerve_engine::{Engine, EngineConfig};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::engine::EngineConfig;
 
     fn decode(name: &str, params: Value) -> Result<Call, String> {
         let (name, _) = RequestName::parse(name).unwrap();
-        dispatcher(Engine::new(EngineConfig::default())).decode(name, params.as_object().unwrap())
+        let params = params.as_object().unwrap().clone().into();
+        dispatcher(Engine::new(EngineConfig::default())).decode(name, &params)
     }
 
     #[tokio::test]

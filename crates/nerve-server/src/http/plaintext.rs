@@ -12,7 +12,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 64 * 1024;
 
 /// Returns true if the first byte is that of a plaintext request: a capital letter. No TLS record begins with one (RFC 8446 §5.1).
-pub(crate) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
+pub(crate) async fn is_plaintext_http(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     Ok(count > 0 && first[0].is_ascii_uppercase())
