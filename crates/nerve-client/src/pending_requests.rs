@@ -89,6 +89,10 @@ struct State {
     writes_closed: bool,
     /// Events are discarded until the subscription is restored.
     muted: bool,
+    /// A SUBSCRIBE was queued and has not failed.
+    subscribed: bool,
+    /// The SUBSCRIBE for event streams, and its id. Nothing waits for its answer.
+    own_subscribe: Option<(i64, Subscription)>,
     /// The server has sent a message.
     has_received: bool,
 }
@@ -138,8 +142,15 @@ impl CloseReason {
 impl Shared {
     /// Creates the state. `muted`: events are discarded until [`Shared::unmute`] or the reply to a SUBSCRIBE.
     pub(crate) fn new(router: Arc<EventRouter>, muted: bool) -> Shared {
-        let state =
-            State { pending: HashMap::new(), closed: None, writes_closed: false, muted, has_received: false };
+        let state = State {
+            pending: HashMap::new(),
+            closed: None,
+            writes_closed: false,
+            muted,
+            subscribed: false,
+            own_subscribe: None,
+            has_received: false,
+        };
         Shared { state: Mutex::new(state), router, ended: Notify::new() }
     }
 
@@ -201,8 +212,21 @@ impl Shared {
             return Err(CloseReason::ByServer.error(false, Some(id)));
         }
         let (sender, reply) = oneshot::channel();
+        state.subscribed |= hooks.subscription.is_some();
         state.pending.insert(id, PendingRequest { reply: sender, hooks, sent: false });
         Ok(PendingReply { id, reply, shared: Arc::clone(self) })
+    }
+
+    /// Registers the SUBSCRIBE for event streams. Returns false if the connection needs none: it has ended, or a
+    /// SUBSCRIBE was queued before.
+    pub(crate) fn register_own_subscribe(&self, id: i64, subscription: Subscription) -> bool {
+        let mut state = self.state.lock();
+        if state.closed.is_some() || state.writes_closed || state.subscribed {
+            return false;
+        }
+        state.subscribed = true;
+        state.own_subscribe = Some((id, subscription));
+        true
     }
 
     /// Marks a request as sent, just before it is written. Returns false if the connection has ended: the
@@ -282,6 +306,11 @@ impl Shared {
         state.has_received = true;
         self.router.warn(result.warnings);
         let id = result.request_id.and_then(parse_id);
+        if let Some((_, subscription)) = state.own_subscribe.take_if(|(own, _)| Some(*own) == id) {
+            let outcome = result.success.then_some(&result.data);
+            self.on_subscribe_answer(&mut state, &subscription, outcome);
+            return;
+        }
         let Some((id, pending)) = id.and_then(|id| Some((id, state.pending.remove(&id)?))) else {
             self.router.count_unmatched(id);
             return;
@@ -292,13 +321,23 @@ impl Shared {
             let data: ErrorDetails = serde_json::from_value(result.data).unwrap_or_default();
             Err(server_error(ServerError::new(result.error, data), Some(id)))
         };
-        if let (Some(subscription), Ok(data)) = (&pending.hooks.subscription, &outcome)
-            && let Ok(reply) = serde_json::from_value::<Subscribed>(data.clone())
-        {
+        if let Some(subscription) = &pending.hooks.subscription {
             // Before the events that follow the answer.
-            state.muted = !self.router.subscribed(subscription, reply);
+            self.on_subscribe_answer(&mut state, subscription, outcome.as_ref().ok());
         }
         pending.answer(outcome);
+    }
+
+    /// Handles the answer to a SUBSCRIBE; `None`: it failed.
+    fn on_subscribe_answer(&self, state: &mut State, subscription: &Subscription, data: Option<&Value>) {
+        match data {
+            Some(data) => {
+                if let Ok(reply) = serde_json::from_value::<Subscribed>(data.clone()) {
+                    state.muted = !self.router.apply_subscription(subscription, reply);
+                }
+            }
+            None => state.subscribed = self.router.has_filter(),
+        }
     }
 
     /// Handles an error about an unreadable request. If the server cannot tell which one, all pending

@@ -1,11 +1,11 @@
 //! Names of the first nerve, as deprecated aliases.
 
 use nerve_api::reply::Turn;
-use nerve_api::request::CreateNode;
+use nerve_api::request::{CreateNode, ExecuteInput};
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
-use crate::execute::{ExecuteOptions, ExecuteStream};
+use crate::execute::ExecuteStream;
 use crate::node::RemoteNode;
 
 /// Older name of [`RemoteNode`].
@@ -18,8 +18,8 @@ impl RemoteNode {
     /// # Errors
     /// See there.
     #[deprecated(note = "use RemoteNode::execute")]
-    pub async fn send(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
-        self.execute(text, options).await
+    pub async fn send(&self, input: impl Into<ExecuteInput>) -> Result<Turn, ClientError> {
+        self.execute(input).await
     }
 
     /// Older name of [`RemoteNode::execute_stream`].
@@ -27,12 +27,8 @@ impl RemoteNode {
     /// # Errors
     /// See there.
     #[deprecated(note = "use RemoteNode::execute_stream")]
-    pub async fn send_stream(
-        &self,
-        text: &str,
-        options: &ExecuteOptions,
-    ) -> Result<ExecuteStream, ClientError> {
-        self.execute_stream(text, options).await
+    pub async fn send_stream(&self, input: impl Into<ExecuteInput>) -> Result<ExecuteStream, ClientError> {
+        self.execute_stream(input).await
     }
 
     /// Older name of [`RemoteNode::stop`].
