@@ -4,14 +4,14 @@ use std::io;
 
 use nerve_client::{ClientError, NerveClient};
 use nerve_engine::{Engine, EngineConfig};
-use nerve_server::{InProcess, serve_in_process};
+use nerve_server::{InProcessServer, serve_in_process};
 
 /// An engine in this process and its client. When this and all clones of the client are dropped, the nodes are stopped while the runtime
 /// lives; [`Standalone::stop`] waits for that.
 #[derive(Debug)]
 pub struct Standalone {
     client: NerveClient,
-    server: InProcess,
+    server: InProcessServer,
 }
 
 /// Creates an engine and connects to it without a socket file. Must be called within a tokio runtime.
@@ -30,7 +30,7 @@ impl Standalone {
     }
 
     /// Returns the client, and the server as a handle to wait on.
-    pub fn into_parts(self) -> (NerveClient, InProcess) {
+    pub fn into_parts(self) -> (NerveClient, InProcessServer) {
         (self.client, self.server)
     }
 
@@ -44,7 +44,7 @@ impl Standalone {
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// use nerve_client::{ExecuteOptions, NerveClient};
+/// use nerve_client::NerveClient;
 /// use nerve_compose::{StandaloneClient, engine_config};
 /// # use nerve_api::request::CreateNode;
 /// # use nerve_api::value::BackendKind;
@@ -54,7 +54,7 @@ impl Standalone {
 /// let client = NerveClient::standalone(engine_config("mine", &ServerPaths::under(home.path()), None))?;
 /// let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
 /// let node = client.create_node(&params).await?;
-/// let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
+/// let answer = node.execute("echo hello").await?;
 /// assert_eq!(answer.response.text, "hello");
 /// client.shutdown(false).await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

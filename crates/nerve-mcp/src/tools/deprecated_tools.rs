@@ -42,9 +42,9 @@ pub(super) static TOOLS: &[ToolSpec] = &[
 ];
 
 async fn create_channel(call: Call) -> Result<Success, Failure> {
-    let args::CreateChannel { channel_id, command, cwd } = call.arguments()?;
+    let args::CreateChannel { name, command, cwd } = call.arguments()?;
     let given = args::CreateNode {
-        node_id: channel_id,
+        node_id: name,
         command,
         session: None,
         backend: None,
@@ -61,17 +61,17 @@ async fn create_channel(call: Call) -> Result<Success, Failure> {
 }
 
 async fn send(call: Call) -> Result<Success, Failure> {
-    let args::Send { channel_id, input, timeout } = call.arguments()?;
+    let args::Send { channel_name, text, parser, timeout } = call.arguments()?;
     let given = args::Execute {
-        node_id: channel_id,
-        text: input,
+        node_id: channel_name,
+        text,
         session: None,
         timeout,
         detach_on_timeout: false,
         fail_if_busy: false,
         interrupt_on_cancel: false,
     };
-    Ok(with_deprecation(turns::run_turn(&call, given).await?, "nerve_send", "nerve_execute"))
+    Ok(with_deprecation(turns::run_turn(&call, given, parser).await?, "nerve_send", "nerve_execute"))
 }
 
 async fn list_channels(call: Call) -> Result<Success, Failure> {
@@ -79,8 +79,8 @@ async fn list_channels(call: Call) -> Result<Success, Failure> {
 }
 
 async fn close_channel(call: Call) -> Result<Success, Failure> {
-    let args::CloseChannel { channel_id } = call.arguments()?;
-    let given = args::Node { node_id: channel_id, session: None };
+    let args::CloseChannel { channel_name } = call.arguments()?;
+    let given = args::Node { node_id: channel_name, session: None };
     Ok(with_deprecation(nodes::stop_node(&call, given).await?, "nerve_close_channel", "nerve_stop_node"))
 }
 
