@@ -8,7 +8,7 @@ use super::screen::{Frame, Renderer, ScreenSize};
 /// Conversation lines kept for a taller screen.
 const KEPT: usize = 2000;
 
-pub(super) struct FullScreen {
+pub(super) struct FullScreenRenderer {
     size: ScreenSize,
     conversation: VecDeque<Line>,
     /// The rows as last drawn.
@@ -18,9 +18,9 @@ pub(super) struct FullScreen {
     last_pending: Option<usize>,
 }
 
-impl FullScreen {
-    pub(super) fn new(size: ScreenSize) -> FullScreen {
-        FullScreen {
+impl FullScreenRenderer {
+    pub(super) fn new(size: ScreenSize) -> FullScreenRenderer {
+        FullScreenRenderer {
             size,
             conversation: VecDeque::new(),
             rows: Vec::new(),
@@ -52,7 +52,7 @@ impl FullScreen {
     }
 }
 
-impl Renderer for FullScreen {
+impl Renderer for FullScreenRenderer {
     fn start(&mut self, out: &mut Vec<u8>) {
         // Without automatic wrap, a line that is too long after a resize does not move its neighbours.
         out.extend_from_slice(b"\x1b[?1049h\x1b[2J\x1b[H\x1b[?7l\x1b[?25l");

@@ -4,7 +4,7 @@
 use super::line::Line;
 use super::screen::{Frame, Renderer, ScreenSize};
 
-pub(super) struct Classic {
+pub(super) struct ClassicRenderer {
     size: ScreenSize,
     /// The live area as last drawn.
     live: Vec<Line>,
@@ -15,9 +15,9 @@ pub(super) struct Classic {
     redraw_all: bool,
 }
 
-impl Classic {
-    pub(super) fn new(size: ScreenSize) -> Classic {
-        Classic { size, live: Vec::new(), cursor: (0, 0), last_pending: None, redraw_all: false }
+impl ClassicRenderer {
+    pub(super) fn new(size: ScreenSize) -> ClassicRenderer {
+        ClassicRenderer { size, live: Vec::new(), cursor: (0, 0), last_pending: None, redraw_all: false }
     }
 
     fn rows(&self, lines: &[Line]) -> usize {
@@ -47,7 +47,7 @@ impl Classic {
     }
 }
 
-impl Renderer for Classic {
+impl Renderer for ClassicRenderer {
     fn start(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\x1b[?25l");
     }
