@@ -8,7 +8,7 @@
 # prints: == nerve mock-agent --full-screen
 set -euo pipefail
 
-question=${1:-A LONG answer, please}
+question=${1:-Is this a good idea?}
 
 export NERVE_SERVER=many-$$
 nerve server start

@@ -1,16 +1,24 @@
-"""Commands for snapshots and branches of recorded sessions."""
+"""Commands for recordings, and for snapshots and branches of recorded sessions."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Union
 
-from .node import field_of
-from .reply import from_wire, list_of
-from .types import BranchCreated, BranchDeleted, BranchInfo, SnapshotInfo, SnapshotRestored, SnapshotTaken
+from .reply import field_of, from_wire, list_of
+from .types import (
+    BranchCreated,
+    BranchDeleted,
+    BranchInfo,
+    RecordingInfo,
+    RecordingsPruned,
+    SnapshotInfo,
+    SnapshotRestored,
+    SnapshotTaken,
+)
 
 
 class BranchCommands:
-    """A client's commands for snapshots and branches. Paths are absolute paths on the server's machine.
+    """A client's commands for recordings, snapshots and branches. Paths are absolute paths on the server's machine.
 
     A session is selected by its node (`node_id`, in `session_id`) or by its `recording`: an id, a unique prefix, or a path.
     """
@@ -18,6 +26,27 @@ class BranchCommands:
     async def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
         """Sends a command and waits for the `data` of its result."""
         raise NotImplementedError
+
+    async def list_recordings(self, last: Optional[int] = None) -> List[RecordingInfo]:
+        """Lists the recordings on the server's machine, newest first; at most `last`."""
+        return list_of(RecordingInfo, field_of(await self.request("LIST_RECORDINGS", {"last": last}), "recordings"))
+
+    async def prune_recordings(
+        self,
+        *,
+        older_than: Optional[float] = None,
+        max_size: Optional[int] = None,
+        branches: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> RecordingsPruned:
+        """Removes recordings that ended more than `older_than` seconds ago, the oldest beyond `max_size` bytes, and unneeded folders.
+
+        `branches`: also folders of branches without a node; `force`: also those with unsaved changes; `dry_run`: removes nothing.
+        """
+        params: Dict[str, Any] = {"older_than": older_than, "max_size": max_size}
+        params.update({"branches": branches, "force": force, "dry_run": dry_run})
+        return from_wire(RecordingsPruned, await self.request("PRUNE_RECORDINGS", params))
 
     async def list_snapshots(
         self,

@@ -14,10 +14,10 @@ from .connection import Connection
 from .events import EventStream
 from .graphs import GraphCommands
 from .lines import open_tcp, open_unix
-from .node import RemoteChannel, RemoteNode, deprecated, field_of
+from .node import RemoteChannel, RemoteNode, deprecated
 from .paths import socket_path
 from .standalone import Standalone
-from .reply import from_wire, list_of
+from .reply import field_of, from_wire, list_of
 from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo
 
 #: True uses the system's certificate authorities.
@@ -159,7 +159,10 @@ class NerveClient(GraphCommands, BranchCommands):
         return await self._connection.request(command, params or {})
 
     def events(self) -> EventStream:
-        """Returns a stream of all events from now on, until `subscribe` selects some."""
+        """Returns a stream of all events from now on, until `subscribe` selects some.
+
+        The first call on a socket without a subscription sends a SUBSCRIBE for all events, ahead of later requests.
+        """
         return self._connection.events()
 
     async def subscribe(

@@ -72,6 +72,11 @@ class ClientState:
         self.order.observe_event(message)
         self.hub.publish(message)
 
+    @property
+    def has_filter(self) -> bool:
+        """True if the server has accepted a SUBSCRIBE."""
+        return self._filter is not None
+
     def to_resume(self) -> Optional[Subscription]:
         """Returns the subscription that a new connection needs to continue the last one; None if there is none."""
         if not self.hub.has_readers and self._filter is None:

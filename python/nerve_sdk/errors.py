@@ -56,6 +56,8 @@ class ServerError(NerveError):
         self.choices: List[str] = [str(choice) for choice in data.get("choices") or []]
         #: How far the prompt was delivered: `typed`, `submitted`, `started`, `unknown`.
         self.delivery: Optional[str] = _text(data.get("delivery"))
+        #: The part of the answer that arrived before the turn failed.
+        self.text: Optional[str] = _text(data.get("text"))
         #: All data of the error. For a failed run: `graph_id`, `run_id`, `status`, `results`, `trace`, `exceeded`.
         self.data: Dict[str, Any] = dict(data)
 
@@ -101,6 +103,14 @@ class TurnInterruptedError(ServerError):
 
 class DeliveryError(ServerError):
     """The delivery of the prompt could not be confirmed."""
+
+
+class NoAnswerError(ServerError):
+    """The agent showed no work and no answer."""
+
+
+class IncompleteError(ServerError):
+    """The answer is known or suspected to be incomplete."""
 
 
 class RunCancelledError(ServerError):
@@ -150,6 +160,8 @@ _BY_TYPE: Dict[str, Type[ServerError]] = {
     "timeout": NerveTimeoutError,
     "interrupted": TurnInterruptedError,
     "delivery_error": DeliveryError,
+    "no_answer": NoAnswerError,
+    "incomplete": IncompleteError,
     "cancelled": RunCancelledError,
     "budget_exceeded": BudgetExceededError,
     "api_error": ApiError,

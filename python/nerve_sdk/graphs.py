@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
-from .node import field_of
-from .reply import from_wire, list_of
+from .reply import field_of, from_wire, list_of
 from .types import GraphInfo, RunEnded, RunInfo
 
 

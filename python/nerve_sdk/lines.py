@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Mapping, Optional, cast
 from .keepalive import keep_alive
 from .connection import Answer, Request, Pending, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
-from .client_state import ClientState
+from .client_state import ClientState, Subscription
 from .wire import MAX_LINE, decode, encode
 
 #: Time to flush pending writes when a connection is closed, in seconds.
@@ -31,6 +31,10 @@ class LineConnection(asyncio.Protocol):
         self._parts: List[bytes] = []
         self._held = 0
         self._pending = Pending()
+        #: A SUBSCRIBE was sent and has not failed.
+        self._subscribed = False
+        #: The SUBSCRIBE for event streams. Nothing waits for its answer.
+        self._own_subscribe: Optional[Request] = None
         self._why: Optional[Callable[[], NerveError]] = None
         self._writable = asyncio.Event()
         self._lost = asyncio.Event()
@@ -51,6 +55,7 @@ class LineConnection(asyncio.Protocol):
             self._pending.add(request)
             await self._writable.wait()
             self._check_open()
+            self._subscribed = self._subscribed or request.subscription is not None
             self._write(request.line)
             sent = True
             answer = await self._pending.wait(request.request_id)
@@ -64,6 +69,18 @@ class LineConnection(asyncio.Protocol):
         if isinstance(answer.error, ServerError):
             answer.error.request_id = request.request_id
         return answer
+
+    def subscribe_once(self) -> None:
+        """Subscribes to all events, unless the connection has subscribed.
+
+        Until then a server sends only the events that the first version of the protocol had. Nothing waits for the answer.
+        """
+        if self.ended or self._subscribed:
+            return
+        self._subscribed = True
+        request_id = self._state.new_id()
+        self._own_subscribe = Request(request_id, encode("SUBSCRIBE", {}, request_id), None, Subscription({}, None))
+        self._write(self._own_subscribe.line)
 
     async def close(self) -> None:
         """Closes the connection; pending requests fail."""
@@ -141,12 +158,20 @@ class LineConnection(asyncio.Protocol):
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         answer = answer_of(message)
-        request = self._pending.answer(message.get("request_id"), answer)
+        request = self._own_subscribe
+        if request is not None and request.request_id == message.get("request_id"):
+            self._own_subscribe = None
+        else:
+            request = self._pending.answer(message.get("request_id"), answer)
         if request is None:
             self._state.count_unmatched(message.get("request_id"))
-        elif request.subscription is not None and answer.error is None:
+        elif request.subscription is None:
+            return
+        elif answer.error is None:
             # Takes effect before the events that follow the answer.
             self.muted = not self._state.subscribed(request.subscription, answer.data)
+        else:
+            self._subscribed = self._state.has_filter
 
     def _refuse(self, message: Mapping[str, Any]) -> None:
         """Handles an unreadable request. If the server does not know its id, all pending requests fail."""

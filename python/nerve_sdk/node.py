@@ -6,9 +6,8 @@ import enum
 import warnings
 from typing import TYPE_CHECKING, Any, Awaitable, Dict, Iterable, Mapping, Optional, Union
 
-from .errors import ProtocolError
 from .stream import ExecuteStream
-from .reply import from_wire, response_of
+from .reply import field_of, from_wire, response_of
 from .types import Explanation, History, NodeInfo, Response
 
 if TYPE_CHECKING:
@@ -239,10 +238,3 @@ def _prompt(
         "conversation": conversation,
         "traceparent": traceparent,
     }
-
-
-def field_of(data: Any, name: str) -> Any:
-    """Returns a required field of a result's data."""
-    if not isinstance(data, Mapping) or data.get(name) is None:
-        raise ProtocolError(f"the server's result has no {name}")
-    return data[name]

@@ -24,7 +24,7 @@ MAX_PAUSE = 2.0
 #: Commands without side effects, which may be repeated.
 READ_ONLY_COMMANDS = frozenset(
     "PING LIST_NODES GET_NODE GET_RESULT LIST_RESULTS GET_BUFFER GET_HISTORY EXPLAIN_NODE GET_GRAPH LIST_GRAPHS LIST_RUNS GET_RUN "
-    "GET_SESSION LIST_SESSIONS LIST_SNAPSHOTS LIST_BRANCHES SUBSCRIBE AUTHENTICATE LIST_CHANNELS GET_CHANNEL".split()
+    "GET_SESSION LIST_SESSIONS LIST_RECORDINGS LIST_SNAPSHOTS LIST_BRANCHES SUBSCRIBE AUTHENTICATE LIST_CHANNELS GET_CHANNEL".split()
 )
 
 #: Opens an authenticated connection. A muted one ignores events.
@@ -126,7 +126,9 @@ class ReconnectingConnection:
     def events(self) -> EventStream:
         """Returns a stream of this client's events from now on."""
         stream = self._state.hub.open()
-        if self._connection.ended and self._end_reason is None:
+        if not self._connection.ended:
+            self._connection.subscribe_once()
+        elif self._end_reason is None:
             self._start_reconnect()
         return stream
 
@@ -221,6 +223,9 @@ class ReconnectingConnection:
             await connection.close()
             raise
         self._use(connection)
+        # The first event stream may have been created after the subscription was looked up.
+        if self._state.hub.has_readers:
+            connection.subscribe_once()
         return connection
 
     def _use(self, connection: LineConnection) -> None:

@@ -47,6 +47,13 @@ def response_of(data: object) -> Response:
     return dataclasses.replace(response, node_id=str(data.get("node_id") or ""), turn=int(data.get("turn") or 0))
 
 
+def field_of(data: Any, name: str) -> Any:
+    """Returns a required field of a result's data."""
+    if not isinstance(data, Mapping) or data.get(name) is None:
+        raise ProtocolError(f"the server's result has no {name}")
+    return data[name]
+
+
 @functools.lru_cache(maxsize=None)
 def _fields_of(cls: Any) -> List[Tuple[str, Any, bool]]:
     """Returns the name and type of each field, and True if it is required. The type of an `Optional[X]` is `X`."""

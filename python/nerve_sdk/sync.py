@@ -32,6 +32,8 @@ from .types import (
     Lifecycle,
     NodeInfo,
     Pong,
+    RecordingInfo,
+    RecordingsPruned,
     Response,
     Result,
     RunEnded,
@@ -390,7 +392,10 @@ class NerveClient:
         return self._portal.run(lambda: self._inner.request(command, params))
 
     def events(self) -> EventStream:
-        """Returns a stream of all events from now on, until `subscribe` selects some."""
+        """Returns a stream of all events from now on, until `subscribe` selects some.
+
+        The first call on a socket without a subscription sends a SUBSCRIBE for all events, ahead of later requests.
+        """
         return EventStream(self._portal, self._portal.call(lambda: self._inner.events()))
 
     def subscribe(
@@ -661,6 +666,31 @@ class NerveClient:
     def answer_gate(self, run_id: str, choice: str, step_id: Optional[str] = None) -> RunInfo:
         """Answers the gate that a run waits at; returns the run. `step_id` is optional if only one gate waits."""
         return self._portal.run(lambda: self._inner.answer_gate(run_id, choice, step_id))
+
+    def list_recordings(self, last: Optional[int] = None) -> List[RecordingInfo]:
+        """Lists the recordings on the server's machine, newest first; at most `last`."""
+        return self._portal.run(lambda: self._inner.list_recordings(last))
+
+    def prune_recordings(
+        self,
+        *,
+        older_than: Optional[float] = None,
+        max_size: Optional[int] = None,
+        branches: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> RecordingsPruned:
+        """Removes recordings that ended more than `older_than` seconds ago, the oldest beyond `max_size` bytes, and unneeded folders.
+
+        `branches`: also folders of branches without a node; `force`: also those with unsaved changes; `dry_run`: removes nothing.
+        """
+        return self._portal.run(lambda: self._inner.prune_recordings(
+            older_than=older_than,
+            max_size=max_size,
+            branches=branches,
+            force=force,
+            dry_run=dry_run,
+        ))
 
     def list_snapshots(
         self,

@@ -17,7 +17,7 @@ class NodeInfo:
     id: str
     #: Kind of node: `pty`, `bash` …
     type: str
-    #: State of the node.
+    #: State of the node. One of `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
     state: str
     #: True if the node keeps its state between executions.
     persistent: bool = False
@@ -29,11 +29,12 @@ class NodeInfo:
 class Section:
     """A section of an answer."""
 
-    #: Kind of section.
+    #: Kind of section. One of `text`, `thinking`, `tool_call`, `error`, `interrupted`.
     type: str
-    #: Text of the section.
+    #: Text of the section, without common indentation.
     content: str = ""
-    #: Details of the section: `tool`, `args`, `result` …
+    #: Details of the section: `tool`, `args`, `id` (transcript only), `duration`, `label`, `status` (`ok`, `error`, `rejected`,
+    #: `running`, `waiting`, `asking`, `pending`), `folded` (`true`: only a summary was shown).
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -67,16 +68,23 @@ class Response:
     is_complete: bool = False
     #: True if the node is ready for the next prompt.
     is_ready: bool = False
-    #: Source of text and sections.
+    #: Source of text and sections. One of `transcript`, `screen`, `process`, `api`.
     source: str = "unknown"
-    #: Confirmed delivery of the prompt.
+    #: Confirmed delivery of the prompt. One of `typed`, `submitted`, `started`.
     delivery: str = "unknown"
+    #: True if the turn was interrupted: `text` is what the agent answered before.
+    interrupted: bool = False
     #: True if the node did the task. For a one-shot command: exit code 0.
     success: bool = False
     #: Error message.
     error: Optional[str] = None
-    #: Kind of error.
+    #: Kind of error. One of `invalid_request_error`, `not_found_error`, `already_exists_error`, `process_error`, `node_stopped`,
+    #: `blocked`, `busy`, `too_large`, `timeout`, `interrupted`, `delivery_error`, `no_answer`, `incomplete`, `cancelled`,
+    #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
+    #: `internal_error`.
     error_type: Optional[str] = None
+    #: Hint on how to solve the problem.
+    hint: Optional[str] = None
     #: Older name of `text`.
     output: str = ""
     #: Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
@@ -96,7 +104,7 @@ class RunningTurn:
 
     #: Number of the turn on the node, from 1.
     turn: int
-    #: Delivery of the prompt so far.
+    #: Delivery of the prompt so far. One of `typed`, `submitted`, `started`.
     delivery: str
 
 
@@ -106,11 +114,11 @@ class Explanation:
 
     #: Id of the node.
     node_id: str
-    #: State of the node.
+    #: State of the node. One of `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
     state: str
     #: Description of the evidence for the state.
     evidence: str
-    #: Kind of the signal.
+    #: Kind of the signal. One of `exit`, `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `input`.
     source: str
     #: Offset of the signal in the node's output, in bytes.
     offset: int
@@ -152,7 +160,7 @@ class Result:
     node_id: str = ""
     #: Session of the node.
     session_id: str = ""
-    #: Status of the execution.
+    #: Status of the execution. One of `queued`, `running`, `done`, `failed`, `lost`.
     status: str = "unknown"
     #: Beginning of the prompt.
     prompt: str = ""
@@ -168,7 +176,10 @@ class Result:
     response: Optional[Response] = None
     #: Error message, if the execution failed.
     error: Optional[str] = None
-    #: Kind of error.
+    #: Kind of error. One of `invalid_request_error`, `not_found_error`, `already_exists_error`, `process_error`, `node_stopped`,
+    #: `blocked`, `busy`, `too_large`, `timeout`, `interrupted`, `delivery_error`, `no_answer`, `incomplete`, `cancelled`,
+    #: `budget_exceeded`, `api_error`, `authentication_error`, `permission_error`, `rate_limit_error`, `network_error`, `lost`,
+    #: `internal_error`.
     error_type: Optional[str] = None
     #: Hint on how to solve the problem.
     hint: Optional[str] = None
@@ -176,8 +187,10 @@ class Result:
     screen: Optional[str] = None
     #: Choices of the dialog that blocks the node, if there is one.
     choices: List[str] = field(default_factory=list)
-    #: Delivery of the prompt, if the execution failed.
+    #: Delivery of the prompt, if the execution failed. One of `typed`, `submitted`, `started`.
     delivery: Optional[str] = None
+    #: The part of the answer that arrived before the execution failed.
+    text: Optional[str] = None
     #: Delivery of the webhook, if one was requested.
     webhook: Optional[Dict[str, Any]] = None
 
@@ -240,7 +253,7 @@ class RunStep:
 
     #: Path of the step.
     step_id: str
-    #: State of the step.
+    #: State of the step. One of `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed`, `cancelled`.
     state: str
     #: Id of its node; empty if it has none.
     node_id: str = ""
@@ -280,7 +293,7 @@ class RunInfo:
     run_id: str
     #: Id of the graph.
     graph_id: str
-    #: Status of the run.
+    #: Status of the run. One of `running`, `waiting`, `completed`, `failed`, `cancelled`, `interrupted`.
     status: str
     #: Session that provides the nodes not defined by the graph.
     session_id: str = ""
@@ -353,7 +366,7 @@ class Pong:
 
 @dataclass(frozen=True)
 class Event:
-    """An event."""
+    """An event as a client reads it, also of a type that this version does not know."""
 
     #: Type of the event: the name of an `EventType`, or an unknown name from a newer server.
     event_type: str
@@ -372,11 +385,101 @@ class Event:
 
 
 @dataclass(frozen=True)
+class RecordedExit:
+    """Exit status of a recorded program: `code` or `signal`, or neither if the status is not available."""
+
+    #: Exit code.
+    code: Optional[int] = None
+    #: Number of the signal that terminated the program.
+    signal: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class RecordingInfo:
+    """A recording on the server's machine."""
+
+    #: Id: the file name without extension.
+    id: str = ""
+    #: Path of the recording.
+    path: str = ""
+    #: Start time, in seconds since the Unix epoch; null if unknown.
+    started_at: Optional[float] = None
+    #: Start time, in nanoseconds since the Unix epoch; null if unknown.
+    started_ts_ns: Optional[int] = None
+    #: Duration in seconds; null if unknown.
+    duration: Optional[float] = None
+    #: Duration in nanoseconds; null if unknown.
+    duration_ns: Optional[int] = None
+    #: Size on disk in bytes, with the files that belong to the recording.
+    bytes: int = 0
+    #: Columns of the terminal at the start; null if unknown.
+    cols: Optional[int] = None
+    #: Rows of the terminal at the start; null if unknown.
+    rows: Optional[int] = None
+    #: Program and arguments; empty if unknown.
+    command: List[str] = field(default_factory=list)
+    #: Exit status of the program; null while it runs, or if unknown.
+    exit: Optional[RecordedExit] = None
+    #: Number of snapshots.
+    snapshots: int = 0
+    #: True while it is being recorded.
+    live: bool = False
+    #: True if it contains nothing yet: it has just begun, or its recorder died at once.
+    empty: bool = False
+
+
+@dataclass(frozen=True)
+class PrunedRecording:
+    """A recording that was removed."""
+
+    #: Id of the recording.
+    id: str = ""
+    #: Path of the recording.
+    path: str = ""
+    #: Size on disk in bytes.
+    bytes: int = 0
+    #: Rule that selected it. One of `age`, `size`.
+    reason: str = "unknown"
+
+
+@dataclass(frozen=True)
+class PrunedBranch:
+    """The folder of a branch after PRUNE_RECORDINGS."""
+
+    #: Path of the folder.
+    path: str = ""
+    #: True if it was removed, or with `dry_run` would be.
+    removed: bool = False
+    #: Reason why the folder was kept, or a note on its removal.
+    why: Optional[str] = None
+    #: True if the folder was kept because a node or a recording needs it.
+    needed: bool = False
+    #: True if the folder was kept although nothing needs it; `force` removes it.
+    orphaned: bool = False
+
+
+@dataclass(frozen=True)
+class RecordingsPruned:
+    """Reply to PRUNE_RECORDINGS: what was removed, or with `dry_run` what would be."""
+
+    #: Recordings that were removed.
+    removed: List[PrunedRecording] = field(default_factory=list)
+    #: Their total size in bytes.
+    bytes: int = 0
+    #: Folders of branches, also those that were kept.
+    branches: List[PrunedBranch] = field(default_factory=list)
+    #: Number of recordings before.
+    total: int = 0
+    #: True if nothing was removed because the request was a dry run.
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
 class SnapshotFiles:
     """Reference to the files of a snapshot."""
 
     #: Provider: `git`, `copy` or `reflink`.
-    provider: str = ""
+    provider: str = "unknown"
     #: Directory whose files were stored.
     source: str = ""
     #: Reference of the provider: a git reference, or the name of the copy.
@@ -456,7 +559,7 @@ class BranchFiles:
     """The files of a branch."""
 
     #: Provider: `git`, `copy` or `reflink`.
-    provider: str = ""
+    provider: str = "unknown"
     #: Directory whose files were stored.
     source: str = ""
     #: Reference of the provider.
@@ -503,7 +606,7 @@ class BranchCreated:
     files: Optional[BranchFiles] = None
     #: Session of the new node; null for the default session.
     session_id: Optional[str] = None
-    #: `given` for a proxy of the request, or the kind of the inherited one.
+    #: Proxy of the new node: `given` in the request, or the kind of the inherited one.
     proxy: Optional[str] = None
     #: Git branch of the files, if any.
     git_branch: Optional[str] = None

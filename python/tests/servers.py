@@ -62,7 +62,8 @@ class Server:
     def __init__(self, *options: str, ports: Sequence[int] = (0, 0)) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="nerve-py-"))
         (self.home / "home").mkdir()
-        # Inherits no keys, proxies or server name.
+        # Inherits no keys, proxies or server name. The working directory is not the checkout, where the end of an agent
+        # would leave a snapshot of the files.
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home / "home"), "NERVE_HOME": str(self.home)}
         self.env.update(PYTHONDONTWRITEBYTECODE="1", LANG="C.UTF-8", TERM="xterm-256color", SHELL="/bin/bash")
         known = subprocess.run([NERVE, "server", "start", "--help"], env=self.env, capture_output=True, text=True, timeout=RECONNECT_TIMEOUT)
@@ -78,7 +79,9 @@ class Server:
         """Starts the server and waits until it listens."""
         self.log = self.home / "server.log"
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([NERVE, *self._arguments], env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [NERVE, *self._arguments], env=self.env, cwd=self.home / "home", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
         def listening() -> bool:
             assert self.process.poll() is None, self.log.read_text()
@@ -101,7 +104,7 @@ class Server:
 
     def run(self, *arguments: str) -> str:
         """Runs a nerve command and returns its output."""
-        done = subprocess.run([NERVE, *arguments], env=self.env, capture_output=True, text=True, timeout=RECONNECT_TIMEOUT)
+        done = subprocess.run([NERVE, *arguments], env=self.env, cwd=self.home / "home", capture_output=True, text=True, timeout=RECONNECT_TIMEOUT)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

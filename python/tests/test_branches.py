@@ -35,5 +35,9 @@ async def test_snapshot_is_taken_listed_and_restored(server: Server, transport: 
             assert name not in [branch.used_by for branch in await client.list_branches()]
             with pytest.raises(NotFoundError):
                 await client.delete_branch("none")
+            assert (await client.list_recordings(1))[0].live
+            assert (await client.prune_recordings(max_size=0, dry_run=True)).dry_run
+            with pytest.raises(InvalidRequestError, match="older_than"):
+                await client.prune_recordings()
         finally:
             await node.stop()

@@ -214,7 +214,7 @@ async def test_server_warning_is_issued_once(server: Server, transport: str) -> 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
-                assert "nodes" in await client.request("LIST_CHANNELS")
+                assert "channels" in await client.request("LIST_CHANNELS")
         assert [warning.category for warning in caught] == [NerveWarning]
         assert "LIST_NODES" in str(caught[0].message) and caught[0].filename == __file__
 

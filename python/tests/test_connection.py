@@ -310,3 +310,25 @@ async def test_requests_have_the_wire_format() -> None:
     }
     assert execute["params"]["text"] == "grüße" and execute["params"]["timeout"] == 1.5
     assert create["request_id"] != execute["request_id"] and "session_id" not in json.dumps(lines)
+
+
+async def test_first_event_stream_subscribes_to_all_events() -> None:
+    seen: List[Any] = []
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            request = await next_request(reader)
+            seen.append((request["command_type"], request["params"]))
+            writer.write(result(request, {"subscribed": True, "seq": 4, "server": "x"} if request["command_type"] == "SUBSCRIBE" else PONG))
+            writer.write(message_line({"type": "event", "event_type": "NODE_ACTIVITY", "seq": 4 + len(seen)}))
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        events, more = client.events(), client.events()
+        assert (await client.ping()).pong
+        assert (await asyncio.wait_for(events.__anext__(), RECONNECT_TIMEOUT)).event_type == "NODE_ACTIVITY"
+        selected = await client.subscribe(node_id="me")
+        assert client.unmatched_answers == 0
+        for stream in (events, more, selected, client.events()):
+            await stream.aclose()
+        assert (await client.ping()).pong
+    assert seen == [("SUBSCRIBE", {}), ("PING", {}), ("SUBSCRIBE", {"node_id": "me", "aliases": False}), ("PING", {})]

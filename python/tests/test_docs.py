@@ -45,7 +45,7 @@ def test_program_of_the_manual(mortal: Server, tmp_path: Path, number: int) -> N
     mortal.start()
     env = {**mortal.env, "PYTHONPATH": str(ROOT / "python")}
     command = [sys.executable, "-W", "error", "-c", programs()[number]]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=80)
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=80)
     assert done.returncode == 0, done.stderr
     rest = done.stdout
     for text in PRINTS[number]:

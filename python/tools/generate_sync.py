@@ -44,6 +44,8 @@ from .types import (
     Lifecycle,
     NodeInfo,
     Pong,
+    RecordingInfo,
+    RecordingsPruned,
     Response,
     Result,
     RunEnded,

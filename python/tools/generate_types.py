@@ -44,6 +44,11 @@ NAMES = {
     "RunEnded": "RunEnded",
     "Pong": "Pong",
     "EventMessage": "Event",
+    "RecordedExit": "RecordedExit",
+    "RecordingInfo": "RecordingInfo",
+    "PrunedRecording": "PrunedRecording",
+    "PrunedBranch": "PrunedBranch",
+    "RecordingsPruned": "RecordingsPruned",
     "SnapshotFiles": "SnapshotFiles",
     "SnapshotInfo": "SnapshotInfo",
     "SnapshotTaken": "SnapshotTaken",
@@ -94,7 +99,7 @@ def class_of(name: str, schemas: Dict[str, Schema]) -> str:
     order = required + [property for property in properties if property not in required]
     lines = [f"class {NAMES[name]}:", *docstring(schema["description"]), ""]
     for property in order:
-        lines += comment(properties[property]["description"])
+        lines += comment(described(properties[property], schemas))
         lines.append(f"    {property}: {declaration(properties[property], property in required, schemas)}")
     return "\n\n@dataclass(frozen=True)\n" + "\n".join(lines) + "\n" + METHODS.get(name, "")
 
@@ -129,6 +134,23 @@ def type_of(schema: Schema, schemas: Dict[str, Schema]) -> str:
     if kinds == "array" and isinstance(schema["items"], dict):
         return f"List[{type_of(schema['items'], schemas)}]"
     return PLAIN[kinds]
+
+
+def described(schema: Schema, schemas: Dict[str, Schema]) -> str:
+    """Returns the description of a field, with the values of a closed set. A newer server may have further values."""
+    description: str = schema["description"]
+    found = [f"`{value}`" for value in values(schema, schemas)]
+    if not found or any(value in description for value in found):
+        return description
+    return f"{description} One of {', '.join(found)}."
+
+
+def values(schema: Schema, schemas: Dict[str, Schema]) -> List[str]:
+    """Returns the values of a schema that is a closed set, or optionally one."""
+    if "$ref" in schema:
+        return values(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    choices = schema.get("anyOf", [])
+    return schema.get("enum", []) or next((found for found in (values(choice, schemas) for choice in choices) if found), [])
 
 
 def docstring(description: str) -> List[str]:

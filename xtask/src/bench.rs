@@ -97,7 +97,7 @@ fn page(machine: &str, sections: &[String], missed: &[String]) -> String {
     let goals: usize = sections.iter().map(|section| section.matches("| met |").count()).sum();
     let mut page = format!(
         "# Benchmarks\n\n<!-- Written by `cargo xtask bench`; changes by hand are lost. -->\n\n\
-         Made by `cargo xtask bench` in one run, peers beside what they are compared with. {} of {} goals met.\n\n",
+         Made by `cargo xtask bench` in one run, each next to its peer. {} of {} goals met.\n\n",
         goals,
         goals + missed.len()
     );

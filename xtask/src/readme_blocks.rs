@@ -1,4 +1,4 @@
-//! Runs the shell blocks of README.md.
+//! Runs the shell blocks of README.md and of pages in docs/.
 
 use std::fs;
 
@@ -20,28 +20,56 @@ struct Block {
     prints: Vec<String>,
 }
 
-/// Runs all blocks in one shell, one after another, as a reader would type them.
+/// A page whose blocks are run.
+struct Page {
+    /// Path in the checkout.
+    path: &'static str,
+    /// Name of its script.
+    name: &'static str,
+    /// Commands before its blocks.
+    setup: &'static str,
+}
+
+/// Pages in the order in which they are run: the first block of README.md builds the program.
+const PAGES: [Page; 2] = [
+    Page { path: "README.md", name: "readme", setup: "" },
+    // Not in the checkout, where the end of an agent would leave a snapshot of the files.
+    Page { path: "docs/migrating.md", name: "migrating", setup: "cd \"$HOME\"\n" },
+];
+
+/// Runs the blocks of each page in one shell, one after another, as a reader would type them.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
-    let readme = fs::read_to_string(project.root.join("README.md")).context("cannot read README.md")?;
-    let blocks = blocks(&readme)?;
-    let mut script = String::new();
+    let (mut run, mut all) = (0, 0);
+    for page in &PAGES {
+        let text = fs::read_to_string(project.root.join(page.path))
+            .with_context(|| format!("cannot read {}", page.path))?;
+        let blocks = blocks(&text)?;
+        run += run_page(project, page, &blocks)?;
+        all += blocks.len();
+    }
+    Ok(Outcome::Passed(format!("{run} blocks run, {} not run", all - run)))
+}
+
+/// Runs the blocks of a page and returns their number.
+fn run_page(project: &Project, page: &Page, blocks: &[Block]) -> anyhow::Result<usize> {
+    let mut script = page.setup.to_string();
     let mut tried = 0;
     let mut prints = Vec::new();
-    for block in &blocks {
+    for block in blocks {
         match &block.not_run {
-            Some(reason) => println!("README.md:{} not run: {reason}", block.line),
+            Some(reason) => println!("{}:{} not run: {reason}", page.path, block.line),
             None => {
                 tried += 1;
                 prints.extend(block.prints.iter().cloned());
-                script += &format!("echo '-- README.md:{}' >&2\n{}", block.line, block.text);
+                script += &format!("echo '-- {}:{}' >&2\n{}", page.path, block.line, block.text);
             }
         }
     }
     if tried == 0 {
-        bail!("README.md has no block that can be run");
+        bail!("{} has no block that can be run", page.path);
     }
-    shell_scripts::run(project, "readme", &script, &project.target.join("release"), &prints)?;
-    Ok(Outcome::Passed(format!("{tried} blocks run, {} not run", blocks.len() - tried)))
+    shell_scripts::run(project, page.name, &script, &project.target.join("release"), &prints)?;
+    Ok(tried)
 }
 
 /// Returns the `sh` blocks of a Markdown text. A comment applies to the next block.
@@ -111,6 +139,15 @@ mod tests {
         let prints: Vec<Vec<String>> =
             blocks(markdown).unwrap().into_iter().map(|block| block.prints).collect();
         assert_eq!(prints, [vec!["one".to_string(), "two words".to_string()], vec![]]);
+    }
+
+    #[test]
+    fn all_pages_have_blocks_to_run() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for page in &PAGES {
+            let text = fs::read_to_string(root.join(page.path)).unwrap();
+            assert!(blocks(&text).unwrap().iter().any(|block| block.not_run.is_none()), "{}", page.path);
+        }
     }
 
     #[test]

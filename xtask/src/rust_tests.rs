@@ -8,9 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 use crate::programs;
-use crate::project::{Project, cargo_program};
+use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::Outcome;
-use crate::test::FEATURES;
 
 /// Test counts from the runner's summary.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

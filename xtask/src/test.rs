@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-use crate::project::{Project, cargo_program};
+use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::rust_tests::Suite;
 use crate::{
@@ -16,9 +16,6 @@ pub(crate) struct Options {
     quick: bool,
     only: Vec<String>,
 }
-
-/// Features of all builds. Using the same features everywhere avoids building crates twice.
-pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel"];
 
 const STEPS: [&str; 14] = [
     "setup",

@@ -8,8 +8,10 @@
 //! | [`profile`] | descriptions of agent programs |
 //! | [`parse`] | parsers of answers and transcripts |
 //! | [`driver`] | agent states and turns |
+//! | [`terminal_text`] | the rows of saved terminal output |
 #![warn(missing_docs)]
 
 pub mod driver;
 pub mod parse;
 pub mod profile;
+pub mod terminal_text;

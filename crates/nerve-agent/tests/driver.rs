@@ -11,5 +11,9 @@ mod harness;
 mod replay;
 #[path = "driver/scripted.rs"]
 mod scripted;
+#[path = "driver/takeover.rs"]
+mod takeover;
+#[path = "driver/typeahead.rs"]
+mod typeahead;
 #[path = "driver/usage_limits.rs"]
 mod usage_limits;

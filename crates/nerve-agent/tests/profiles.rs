@@ -17,7 +17,7 @@ fn all_built_in_profiles_load() {
 }
 
 #[test]
-fn names_on_the_wire() {
+fn wire_names_are_stable() {
     use {BlockKind as B, Delivery as D, Origin as O, Source as S};
     let sources = [S::Exit, S::Hook, S::Mark, S::Title, S::Foreground, S::Screen, S::Quiet, S::Input];
     assert_eq!(sources.map(S::as_str).join(" "), "exit hook mark title foreground screen quiet input");

@@ -1,81 +1,67 @@
 //! Decodes a request from bytes. An error says what is invalid and where; no input closes the connection.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::error::Category;
 
-use crate::framing::MAX_LINE_BYTES;
-use crate::message::{ErrorMessage, Message, RequestId, RequestMessage, ResultMessage};
+use crate::legacy_names;
+use crate::message::{DecodeError, RequestId};
 use crate::name::RequestName;
-use crate::reply::ErrorDetails;
-use crate::{ErrorKind, legacy};
+use crate::params::{Param, Params};
 
 /// Maximum length of a request id in bytes. Each reply repeats the id.
 pub const MAX_REQUEST_ID_BYTES: usize = 1024;
 
-/// An input that is not a valid request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct DecodeError {
-    /// Description of the error and its place.
-    pub message: String,
-    /// Id of the request, if it could be read.
+/// A request from a client, whose parameters are not read yet.
+#[derive(Debug, Clone)]
+pub struct RawRequest<'a> {
+    /// The requested command.
+    pub command: RequestName,
+    /// Parameters under their current names. [`crate::request::read`] reads them into the type of the request.
+    pub params: Params<'a>,
+    /// Id that the reply repeats. Without one, the client cannot match the reply to its request.
     pub request_id: Option<RequestId>,
-}
-
-impl DecodeError {
-    /// Creates the error for a line that was skipped because it is too long.
-    pub fn too_long(bytes: u64) -> DecodeError {
-        DecodeError::new(format!("line of {bytes} bytes refused: at most {MAX_LINE_BYTES} are read"))
-    }
-
-    fn new(message: impl Into<String>) -> DecodeError {
-        DecodeError { message: message.into(), request_id: None }
-    }
-
-    /// Returns the reply: a failed result if the request id is known, otherwise an error message.
-    pub fn reply(&self) -> Message {
-        match &self.request_id {
-            Some(_) => {
-                let data = ErrorDetails::of(ErrorKind::InvalidRequest);
-                Message::Result(ResultMessage::failed(self.request_id.clone(), self.message.clone(), &data))
-            }
-            None => Message::Error(ErrorMessage { error: self.message.clone(), request_id: None }),
-        }
-    }
+    /// Warnings for older names in the request; they become the reply's `warnings`.
+    pub warnings: Vec<String>,
 }
 
 /// Decodes a request: a line of the protocol, or the body of an HTTP request. `type` and `params` are optional.
 ///
 /// # Errors
 /// [`DecodeError`] for bytes that are not UTF-8 or not JSON, nesting deeper than 127 levels (the limit of serde_json), anything but an
-/// object, an unknown command, and fields of the wrong type. The content of `params` is validated by [`RequestMessage::read`].
-pub fn decode_request(bytes: &[u8]) -> Result<RequestMessage, DecodeError> {
-    let mut object = object(bytes)?;
-    let request_id = request_id(object.get("request_id"))?;
+/// object, an unknown command, and fields of the wrong type. The content of `params` is validated by [`crate::request::read`].
+pub fn decode_request(bytes: &[u8]) -> Result<RawRequest<'_>, DecodeError> {
+    let object = object(bytes)?;
+    let value = |name: &str| object.get(name).cloned().map(Param::into_value);
+    let request_id = request_id(value("request_id").as_ref())?;
     let with_id = |message: String| DecodeError { message, request_id: request_id.clone() };
-    match object.get("type") {
+    match value("type") {
         None | Some(Value::Null) => {}
         Some(Value::String(kind)) if kind == "command" => {}
-        Some(other) => return Err(with_id(format!("type: expected \"command\", got {}", quoted(other)))),
+        Some(other) => return Err(with_id(format!("type: expected \"command\", got {}", quoted(&other)))),
     }
-    let (command, alias) = command(object.get("command_type")).map_err(with_id)?;
-    let mut params = match object.shift_remove("params") {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(params)) => params,
-        Some(other) => return Err(with_id(format!("params: expected an object, got {}", quoted(&other)))),
+    let (command, alias) = command(value("command_type").as_ref()).map_err(with_id)?;
+    let mut params = match object.get("params").filter(|params| !params.is_null()) {
+        None => Params::default(),
+        Some(params) => params.fields().ok_or_else(|| {
+            let other = params.clone().into_value();
+            with_id(format!("params: expected an object, got {}", quoted(&other)))
+        })?,
     };
     let mut warnings: Vec<String> = alias.map(|alias| alias.to_string()).into_iter().collect();
-    warnings.extend(legacy::modernise(command, &mut params));
-    Ok(RequestMessage { command, params, request_id, warnings })
+    warnings.extend(legacy_names::modernise(command, &mut params));
+    Ok(RawRequest { command, params, request_id, warnings })
 }
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, DecodeError> {
+fn object(bytes: &[u8]) -> Result<Params<'_>, DecodeError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| DecodeError::new(format!("not UTF-8: bad byte at {}", error.valid_up_to())))?;
-    match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(other) => Err(DecodeError::new(format!("expected a JSON object, got {}", quoted(&other)))),
-        Err(error) => Err(DecodeError::new(format!("not JSON: {}", describe(&error)))),
-    }
+    Params::parse(bytes).map_err(|error| match error.classify() {
+        Category::Data => {
+            let other = serde_json::from_str(text).unwrap_or_default();
+            DecodeError::new(format!("expected a JSON object, got {}", quoted(&other)))
+        }
+        _ => DecodeError::new(format!("not JSON: {}", describe(&error))),
+    })
 }
 
 /// Formats an error of serde_json. A request is a single line, so the column alone locates the error.
@@ -107,7 +93,9 @@ fn request_id(value: Option<&Value>) -> Result<Option<RequestId>, DecodeError> {
     }
 }
 
-fn command(value: Option<&Value>) -> Result<(RequestName, Option<crate::legacy::DeprecatedAlias>), String> {
+fn command(
+    value: Option<&Value>,
+) -> Result<(RequestName, Option<crate::legacy_names::DeprecatedAlias>), String> {
     let name = match value {
         None | Some(Value::Null) => return Err("command_type is missing: it names the command".to_string()),
         Some(Value::String(name)) => name,

@@ -14,31 +14,36 @@
 //! | [`reply`] | a struct per reply; errors |
 //! | [`message`] | the objects on the wire: request, result, error, event |
 //! | [`value`] | closed sets of values: states, kinds, sources |
-//! | [`event`] | names of events |
+//! | [`event`] | an enum of all events with their details |
 //! | [`name`] | names of requests: parsing and suggestions |
-//! | [`legacy`] | names that the first nerve used |
+//! | [`legacy_names`] | names that the first nerve used |
+//! | [`params`] | parameters of a request, before they are read |
 //! | [`decode`] | bytes to a request, or an error with its cause and place |
 //! | [`framing`] | lines of at most [`framing::MAX_LINE_BYTES`] |
 //!
 //! The crate has no behaviour: the engine handles requests, the server and the clients transport them.
 #![warn(missing_docs)]
 
+mod any_reply;
 pub mod decode;
 pub mod event;
 pub mod framing;
-pub mod legacy;
+pub mod legacy_names;
 pub mod message;
 pub mod name;
+pub mod params;
 pub mod reply;
 pub mod request;
 pub mod value;
 
-pub use decode::{DecodeError, decode_request};
-pub use event::EventType;
+pub use any_reply::{AnyReply, encode_body};
+pub use decode::{RawRequest, decode_request};
+pub use event::{Event, EventKind, EventType, RunIds};
 pub use message::{
-    ErrorMessage, EventMessage, Message, RequestId, RequestMessage, ResultLine, ResultMessage,
+    DecodeError, ErrorMessage, EventMessage, Message, RequestId, RequestLine, ResultLine, ResultMessage,
 };
 pub use nerve_types::ErrorKind;
+pub use params::{Param, Params};
 pub use reply::Reply;
 pub use request::{Request, RequestName};
 

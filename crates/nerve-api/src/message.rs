@@ -2,17 +2,14 @@
 
 use std::fmt;
 
-use serde::de::DeserializeOwned;
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::decode::DecodeError;
-use crate::event::EventType;
-use crate::legacy;
-use crate::name::RequestName;
+use crate::ErrorKind;
+use crate::event::{Event, EventKind, EventType};
+use crate::framing::MAX_LINE_BYTES;
+use crate::legacy_names;
 use crate::reply::ErrorDetails;
-use crate::request::{self, Request};
 
 /// A client's id for its request: a string or an integer. The reply repeats it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,55 +36,48 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A command from a client, decoded by [`crate::decode_request`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct RequestMessage {
-    /// The requested command.
-    pub command: RequestName,
-    /// Parameters under their current names. [`RequestMessage::read`] converts them to a typed value.
-    pub params: Map<String, Value>,
-    /// Id that the reply repeats. Without one, the client cannot match the reply to its request.
+/// An input that is not a valid request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DecodeError {
+    /// Description of the error and its place.
+    pub message: String,
+    /// Id of the request, if it could be read.
     pub request_id: Option<RequestId>,
-    /// Warnings for older names in the request; they become the reply's `warnings`.
-    pub warnings: Vec<String>,
 }
 
-impl RequestMessage {
-    /// Creates a message for a request.
-    ///
-    /// # Errors
-    /// Fails if the request cannot be encoded as a JSON object.
-    pub fn of<R: Request>(request: &R, request_id: RequestId) -> Result<RequestMessage, serde_json::Error> {
-        match serde_json::to_value(request)? {
-            Value::Object(params) => Ok(RequestMessage::new(R::NAME, params, request_id)),
-            other => Err(serde::ser::Error::custom(format!("not an object: {other}"))),
+impl DecodeError {
+    /// Creates the error for a line that was skipped because it is too long.
+    pub fn too_long(bytes: u64) -> DecodeError {
+        DecodeError::new(format!("line of {bytes} bytes refused: at most {MAX_LINE_BYTES} are read"))
+    }
+
+    pub(crate) fn new(message: impl Into<String>) -> DecodeError {
+        DecodeError { message: message.into(), request_id: None }
+    }
+
+    /// Returns the reply: a failed result if the request id is known, otherwise an error message.
+    pub fn reply(&self) -> Message {
+        match &self.request_id {
+            Some(_) => {
+                let data = ErrorDetails::of(ErrorKind::InvalidRequest);
+                Message::Result(ResultMessage::failed(self.request_id.clone(), self.message.clone(), &data))
+            }
+            None => Message::Error(ErrorMessage { error: self.message.clone(), request_id: None }),
         }
     }
-
-    /// Creates a message from parameters.
-    pub fn new(command: RequestName, params: Map<String, Value>, request_id: RequestId) -> RequestMessage {
-        RequestMessage { command, params, request_id: Some(request_id), warnings: Vec::new() }
-    }
-
-    /// Converts the parameters to a typed value: one of [`crate::request`].
-    ///
-    /// # Errors
-    /// [`DecodeError`] names the field that is missing or of the wrong type, and the expected type.
-    pub fn read<P: DeserializeOwned>(&self) -> Result<P, DecodeError> {
-        request::read(self.command, &self.params)
-            .map_err(|message| DecodeError { message, request_id: self.request_id.clone() })
-    }
 }
 
-impl Serialize for RequestMessage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
-        map.serialize_entry("type", "command")?;
-        map.serialize_entry("command_type", self.command.as_str())?;
-        map.serialize_entry("params", &self.params)?;
-        map.serialize_entry("request_id", &self.request_id)?;
-        map.end()
-    }
+/// A command as a client encodes it, with typed parameters.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename = "command")]
+pub struct RequestLine<'a, P> {
+    /// Name of the command.
+    pub command_type: &'a str,
+    /// Parameters: an object.
+    pub params: &'a P,
+    /// Id that the reply repeats.
+    pub request_id: &'a RequestId,
 }
 
 /// A message from a server.
@@ -184,7 +174,7 @@ pub struct ErrorMessage {
     pub request_id: Option<RequestId>,
 }
 
-/// An event.
+/// An event as a client reads it, also of a type that this version does not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventMessage {
@@ -212,6 +202,20 @@ pub struct EventMessage {
 }
 
 impl EventMessage {
+    /// Creates the message of an event.
+    ///
+    /// # Errors
+    /// None in practice: an event contains only strings, numbers, lists and maps with string keys.
+    pub fn of(event: &Event) -> Result<EventMessage, serde_json::Error> {
+        serde_json::from_value(serde_json::to_value(event)?)
+    }
+
+    /// Returns type and details; `None` if this version does not know the event.
+    pub fn details(&self) -> Option<EventKind> {
+        let event_type = self.kind()?.as_str();
+        serde_json::from_value(json!({ "event_type": event_type, "data": self.data })).ok()
+    }
+
     /// Returns the type; `None` if this version does not know the event.
     pub fn kind(&self) -> Option<EventType> {
         EventType::parse(&self.event_type)
@@ -223,7 +227,7 @@ impl EventMessage {
         let mut event =
             EventMessage { event_type: old.to_string(), channel_id: self.node_id.clone(), ..self.clone() };
         if let Value::Object(data) = &mut event.data {
-            for (new, old) in legacy::EVENT_FIELDS {
+            for (new, old) in legacy_names::EVENT_FIELDS {
                 if let Some(value) = data.get(new).cloned() {
                     data.insert(old.to_string(), value);
                 }

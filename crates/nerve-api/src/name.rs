@@ -1,13 +1,14 @@
-//! Finds a request by its name, by an older name, or by a misspelt one.
+//! Finds a request or an event by its name, by an older name, or by a misspelt one.
 
 use std::fmt;
 
-use crate::legacy::{self, DeprecatedAlias};
+use crate::event::EventType;
+use crate::legacy_names::{self, DeprecatedAlias};
 pub use crate::request::RequestName;
 
 impl RequestName {
     /// Older names and the requests they stand for.
-    pub const ALIASES: &'static [(&'static str, RequestName)] = legacy::REQUESTS;
+    pub const ALIASES: &'static [(&'static str, RequestName)] = legacy_names::REQUESTS;
 
     /// Finds a request by its name or an older name. An older name comes with a warning.
     pub fn parse(name: &str) -> Option<(RequestName, Option<DeprecatedAlias>)> {
@@ -49,6 +50,22 @@ impl fmt::Display for RequestName {
     }
 }
 
+impl EventType {
+    /// The events of the first version of the protocol, which a connection receives until it subscribes.
+    pub const ORIGINAL: &'static [EventType] = legacy_names::ORIGINAL_EVENTS;
+
+    /// Finds an event by its current or older name.
+    pub fn parse(name: &str) -> Option<EventType> {
+        let old = || legacy_names::EVENTS.iter().find(|(alias, _)| *alias == name).map(|(_, event)| *event);
+        name.parse().ok().or_else(old)
+    }
+
+    /// Returns the older name of the event, if it has one.
+    pub fn old_name(self) -> Option<&'static str> {
+        legacy_names::EVENTS.iter().find(|(_, event)| *event == self).map(|(alias, _)| *alias)
+    }
+}
+
 /// Counts the insertions, deletions and replacements that turn `a` into `b` (Levenshtein distance).
 fn edit_distance(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -67,6 +84,7 @@ fn edit_distance(a: &[u8], b: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{RequestName, edit_distance};
+    use crate::event::EventType;
 
     #[test]
     fn names_and_aliases_are_unique_and_parse() {
@@ -85,7 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn edit_distances() {
+    fn every_event_is_found_by_both_names() {
+        for &event in EventType::ALL {
+            assert_eq!(EventType::parse(event.as_str()), Some(event));
+            if let Some(old) = event.old_name() {
+                assert_ne!(old, event.as_str());
+                assert_eq!(EventType::parse(old), Some(event));
+            }
+        }
+        assert_eq!(EventType::parse("NODE_EXPLODED"), None);
+        assert_eq!(EventType::NodeStopped.old_name(), Some("CHANNEL_CLOSED"));
+    }
+
+    #[test]
+    fn edit_distance_is_symmetric() {
         for (a, b, distance) in
             [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("PING", "PIN", 1), ("ab", "ba", 2)]
         {

@@ -3,7 +3,7 @@
 //! A value of a reply that this version does not know is read as `Unknown`. An unknown value of a request is an error.
 
 use nerve_types::text_value;
-pub use nerve_types::{BlockKind, Delivery, ParserKind, SectionKind, SignalSource};
+pub use nerve_types::{BlockKind, Delivery, HistoryOp, ParserKind, SectionKind, SignalSource};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantNames};
 
 /// States of a node.
@@ -71,6 +71,104 @@ impl BackendKind {
         matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
     }
 }
+
+/// Protocols of model APIs.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
+pub enum Provider {
+    /// Anthropic's Messages API.
+    #[default]
+    Anthropic,
+    /// OpenAI's Chat Completions API, which most other vendors also support.
+    Openai,
+}
+
+text_value!(closed Provider: "provider");
+
+impl Provider {
+    /// All providers.
+    pub const ALL: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
+}
+
+/// Authors of messages of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum Role {
+    /// The prompter.
+    User,
+    /// The answering agent or model.
+    Assistant,
+}
+
+text_value!(closed Role: "role");
+
+/// Policies for putting earlier messages before a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum UseContext {
+    /// Those that the node's program has not seen; none if the program would run them as commands.
+    #[default]
+    Auto,
+    /// All messages.
+    Always,
+    /// No messages. The turn is stored all the same.
+    Never,
+}
+
+text_value!(closed UseContext: "context");
+
+/// Storages of a snapshot's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum FileProvider {
+    /// A commit of git that is on no branch.
+    Git,
+    /// A copy.
+    Copy,
+    /// A copy that shares all blocks with its source.
+    Reflink,
+    /// A storage that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open FileProvider);
+
+/// Kinds of conversations of a branch's node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum ConversationKind {
+    /// A copy of the recorded conversation that ends at the snapshot.
+    Cut,
+    /// The recorded conversation with its later messages.
+    Whole,
+    /// A new conversation.
+    New,
+    /// A kind that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open ConversationKind);
+
+/// Proxies of a branch's node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum BranchProxy {
+    /// The proxy of the request.
+    Given,
+    /// The recorded node's proxy for Anthropic's Messages API.
+    Anthropic,
+    /// The recorded node's proxy for OpenAI's Chat Completions API.
+    Openai,
+    /// A proxy that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open BranchProxy);
 
 /// Sources of a response's text and sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
@@ -153,6 +251,21 @@ pub enum StepState {
 
 text_value!(open StepState);
 
+/// Sources of the answer to a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum AnswerSource {
+    /// A person, or another client of the server.
+    Person,
+    /// The gate's default answer, after its deadline.
+    Default,
+    /// A source that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open AnswerSource);
+
 /// Status of an asynchronous execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
@@ -174,6 +287,21 @@ pub enum ResultStatus {
 
 text_value!(open ResultStatus);
 
+/// Rules by which recordings are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum PruneReason {
+    /// The recording is too old.
+    Age,
+    /// The total size is exceeded.
+    Size,
+    /// A rule that this version does not know.
+    #[default]
+    Unknown,
+}
+
+text_value!(open PruneReason);
+
 impl ResultStatus {
     /// Returns true if the status is final.
     pub fn is_end(self) -> bool {
@@ -188,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_on_the_wire() {
+    fn wire_names_are_stable() {
         let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<Vec<_>>().join(" ");
         assert_eq!(
             names(&mut BackendKind::names()),
@@ -205,6 +333,16 @@ mod tests {
         );
         assert_eq!(names(&mut ResultStatus::names()), "queued running done failed lost");
         assert_eq!(names(&mut ResponseSource::names()), "transcript screen process api");
+        assert_eq!(names(&mut Provider::names()), "anthropic openai");
+        assert_eq!(names(&mut Role::names()), "user assistant");
+        assert_eq!(names(&mut UseContext::names()), "auto always never");
+        assert_eq!(names(&mut FileProvider::names()), "git copy reflink");
+        assert_eq!(names(&mut ConversationKind::names()), "cut whole new");
+        assert_eq!(names(&mut BranchProxy::names()), "given anthropic openai");
+        assert_eq!(
+            names(&mut HistoryOp::names()),
+            "send send_stream write run interrupt answer cancel unsent read close delete"
+        );
     }
 
     #[test]

@@ -1,16 +1,37 @@
-//! Snapshots and branches of recorded sessions on the server's machine.
+//! Recordings, snapshots and branches on the server's machine.
 
 use nerve_api::reply::{
-    BranchCreated, BranchDeleted, BranchInfo, SnapshotInfo, SnapshotRestored, SnapshotTaken,
+    BranchCreated, BranchDeleted, BranchInfo, RecordingInfo, RecordingsPruned, SnapshotInfo,
+    SnapshotRestored, SnapshotTaken,
 };
 use nerve_api::request::{
-    CreateBranch, DeleteBranch, ListBranches, ListSnapshots, RestoreSnapshot, TakeSnapshot,
+    CreateBranch, DeleteBranch, ListBranches, ListRecordings, ListSnapshots, PruneRecordings,
+    RestoreSnapshot, TakeSnapshot,
 };
+
+use nerve_api::{EventMessage, EventType};
+use serde_json::Value;
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
 
 impl NerveClient {
+    /// Lists the recordings, newest first; at most `last`.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`].
+    pub async fn recordings(&self, last: Option<usize>) -> Result<Vec<RecordingInfo>, ClientError> {
+        Ok(self.request(&ListRecordings { last }).await?.recordings)
+    }
+
+    /// Removes old recordings and unneeded folders of branches.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`]; `invalid_request_error` without a rule.
+    pub async fn prune_recordings(&self, request: &PruneRecordings) -> Result<RecordingsPruned, ClientError> {
+        self.request(request).await
+    }
+
     /// Lists the snapshots of a recorded session.
     ///
     /// # Errors
@@ -51,6 +72,33 @@ impl NerveClient {
         self.request(request).await
     }
 
+    /// Creates a branch like [`create_branch`](NerveClient::create_branch), and passes each step as it begins. The client
+    /// receives the steps unless it [subscribed](NerveClient::subscribe) to other events only. Those of several branches
+    /// that one client creates at the same time are not distinguished.
+    ///
+    /// # Errors
+    /// See [`NerveClient::request`].
+    pub async fn create_branch_with_progress(
+        &self,
+        request: &CreateBranch,
+        mut on_step: impl FnMut(&str),
+    ) -> Result<BranchCreated, ClientError> {
+        let mut events = self.events();
+        let created = self.create_branch(request);
+        tokio::pin!(created);
+        loop {
+            tokio::select! {
+                // The events of a request arrive before its reply.
+                biased;
+                event = events.next() => match event {
+                    Some(event) => branch_step(&event).into_iter().for_each(&mut on_step),
+                    None => return created.await,
+                },
+                reply = &mut created => return reply,
+            }
+        }
+    }
+
     /// Removes the folder of a branch, given by its name or path. `force`: even if its files have changed.
     ///
     /// # Errors
@@ -58,4 +106,12 @@ impl NerveClient {
     pub async fn delete_branch(&self, name: &str, force: bool) -> Result<BranchDeleted, ClientError> {
         self.request(&DeleteBranch { name: name.to_string(), force }).await
     }
+}
+
+/// Returns the step in a BRANCH_PROGRESS event of a request of this client: only the client's own events have the
+/// request's id.
+pub fn branch_step(event: &EventMessage) -> Option<&str> {
+    let text = |name: &str| event.data.get(name).and_then(Value::as_str);
+    let is_own = event.event_type == EventType::BranchProgress.as_str() && text("request_id").is_some();
+    text("step").filter(|_| is_own)
 }

@@ -37,7 +37,7 @@ impl NerveClient {
     /// # Errors
     /// [`ClientError::NotRunning`] if no server listens on the socket, [`ClientError::Io`] if access is denied.
     pub async fn connect(path: &Path) -> Result<NerveClient, ClientError> {
-        NerveClient::by(Endpoint::Unix(path.to_path_buf())).await
+        NerveClient::open(Endpoint::Unix(path.to_path_buf())).await
     }
 
     /// Connects to the server that listens on the TCP address `host:port` (`[…]:port` for IPv6) for the line protocol, and authenticates
@@ -59,7 +59,7 @@ impl NerveClient {
     /// `authentication_error` if the token is wrong; [`ClientError::Protocol`] if the address or the certificates in `tls` are invalid.
     pub async fn connect_tcp(address: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
         let (address, token) = (address.to_string(), Secret(token.to_string()));
-        NerveClient::by(Endpoint::Tcp { address, token, tls: tls.clone() }).await
+        NerveClient::open(Endpoint::Tcp { address, token, tls: tls.clone() }).await
     }
 
     /// Connects to the server with the HTTP interface at `url`, `http://host:port` or `https://host:port`, and authenticates with `token`.
@@ -82,10 +82,10 @@ impl NerveClient {
     /// not from a nerve server, or `url` and `tls` do not match.
     pub async fn connect_http(url: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
         let (url, token) = (url.to_string(), Secret(token.to_string()));
-        NerveClient::by(Endpoint::Http { url, token, tls: tls.clone() }).await
+        NerveClient::open(Endpoint::Http { url, token, tls: tls.clone() }).await
     }
 
-    async fn by(endpoint: Endpoint) -> Result<NerveClient, ClientError> {
+    async fn open(endpoint: Endpoint) -> Result<NerveClient, ClientError> {
         Ok(NerveClient { link: Arc::new(Link::open(endpoint).await?) })
     }
 
@@ -129,7 +129,8 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_json<R: Request>(&self, request: &R) -> Result<Value, ClientError> {
-        self.link.request(R::NAME, object(R::NAME, value(request)?)?).await
+        let line = self.link.encode(R::NAME, request)?;
+        self.link.request(R::NAME, line).await
     }
 
     /// Sends a request by its name. `params` is an object or null.
@@ -137,7 +138,8 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_by_name(&self, name: RequestName, params: Value) -> Result<Value, ClientError> {
-        self.link.request(name, object(name, params)?).await
+        let line = self.link.encode(name, &object(name, params)?)?;
+        self.link.request(name, line).await
     }
 
     /// Sends a request whose options decide the type of its reply.
@@ -148,14 +150,8 @@ impl NerveClient {
         decode_reply(self.request_json(request).await?)
     }
 
-    pub(crate) async fn stream(
-        &self,
-        request: &ExecuteInput,
-        node: &str,
-        session: Option<&str>,
-    ) -> Result<ExecuteStream, ClientError> {
-        let params = object(RequestName::ExecuteInput, value(request)?)?;
-        ExecuteStream::open(Arc::clone(&self.link), self.link.prompt(params, node, session)?).await
+    pub(crate) async fn stream(&self, input: ExecuteInput) -> Result<ExecuteStream, ClientError> {
+        ExecuteStream::open(Arc::clone(&self.link), self.link.prompt(input)?).await
     }
 
     /// Returns the number of requests that wait for their reply.
@@ -173,7 +169,8 @@ impl NerveClient {
         self.link.router().take_warnings()
     }
 
-    /// Returns a stream of new events: all of them, or those selected with [`NerveClient::subscribe`].
+    /// Returns a stream of new events: all of them, or those selected with [`NerveClient::subscribe`]. The first call on a
+    /// connection without a subscription sends a SUBSCRIBE for all events, ahead of later requests.
     pub fn events(&self) -> EventStream {
         EventStream::new(&self.link)
     }
@@ -184,7 +181,7 @@ impl NerveClient {
     /// See [`NerveClient::request`].
     pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
         // Created before the request: events may arrive before its reply.
-        let events = self.events();
+        let events = EventStream::before_subscribe(&self.link);
         self.request(filter).await?;
         Ok(events)
     }
@@ -260,9 +257,4 @@ fn object(command: RequestName, params: Value) -> Result<Map<String, Value>, Cli
         Value::Null => Ok(Map::new()),
         _ => Err(ClientError::Protocol(format!("{command}: params must be an object"))),
     }
-}
-
-fn value<R: Request>(request: &R) -> Result<Value, ClientError> {
-    serde_json::to_value(request)
-        .map_err(|error| ClientError::Protocol(format!("parameters cannot be encoded as JSON: {error}")))
 }

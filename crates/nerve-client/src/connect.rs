@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use nerve_api::RequestName;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::connection::Connection;
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
-use crate::event_router::EventRouter;
-use crate::pending::{CloseReason, ReplyHooks};
+use crate::event_router::{EventRouter, Subscription};
+use crate::pending_requests::{CloseReason, ReplyHooks};
 use crate::reconnect::{Backoff, Reconnect, jitter};
 
 /// Makes connections. Shared by a link and its reconnect task.
@@ -208,10 +209,9 @@ impl Connector {
             let restart = subscription.clone().restarted();
             for subscription in [subscription, restart] {
                 let params = subscription.params();
+                let line = endpoint::encode_request(&self.router, RequestName::Subscribe, &params)?;
                 let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
-                let request =
-                    endpoint::send_request(&connection, &self.router, RequestName::Subscribe, params, hooks);
-                request.await?.wait().await.outcome?;
+                connection.send(line, hooks).await?.wait().await.outcome?;
                 if !connection.shared().is_muted() {
                     break;
                 }
@@ -224,8 +224,23 @@ impl Connector {
             return Err(CloseReason::ByClient.error(false, None));
         }
         state.connection = Some(Arc::clone(&connection));
+        drop(state);
         self.reconnected.store(true, Ordering::Relaxed);
+        // The first event stream may have been created after the subscription was looked up.
+        if self.router.has_listeners() {
+            self.subscribe_once(&connection, &Handle::current());
+        }
         Ok(connection)
+    }
+
+    /// Subscribes to all events, unless the connection has subscribed: until then a server sends only the events that the
+    /// first version of the protocol had.
+    pub(crate) fn subscribe_once(&self, connection: &Connection, runtime: &Handle) {
+        let subscription = Subscription::all();
+        match endpoint::encode_request(&self.router, RequestName::Subscribe, &subscription.params()) {
+            Ok(line) => connection.subscribe_once(line, subscription, runtime),
+            Err(error) => tracing::warn!(%error, "cannot subscribe to events"),
+        }
     }
 
     fn give_up(&self, why: ClientError) -> ClientError {

@@ -6,12 +6,14 @@ use std::{fmt, io};
 
 use nerve_api::framing::{Frame, LineReader};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::AbortHandle;
 
 use crate::error::ClientError;
-use crate::event_router::EventRouter;
-use crate::pending::{CloseReason, PendingReply, ReplyHooks, Shared};
+use crate::event_router::{EventRouter, Subscription};
+use crate::pending_requests::{CloseReason, PendingReply, ReplyHooks, Shared};
 
 /// Capacity of the queue of unsent requests.
 const WRITE_QUEUE: usize = 64;
@@ -96,6 +98,19 @@ impl Connection {
             return Err(self.shared.why_closed(false, Some(id)));
         }
         Ok(pending)
+    }
+
+    /// Queues a SUBSCRIBE whose answer nothing waits for, unless the connection has subscribed. Requests that are queued
+    /// later are sent after it.
+    pub(crate) fn subscribe_once(&self, line: Line, subscription: Subscription, runtime: &Handle) {
+        if !self.shared.register_own_subscribe(line.id, subscription) {
+            return;
+        }
+        if let Err(TrySendError::Full(line)) = self.lines.try_send(line) {
+            let lines = self.lines.clone();
+            // Fails only when the connection has ended.
+            runtime.spawn(async move { lines.send(line).await.is_ok() });
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared {

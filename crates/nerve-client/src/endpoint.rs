@@ -5,17 +5,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nerve_api::RequestName;
 use nerve_api::framing::encode;
-use nerve_api::{RequestId, RequestMessage};
-use serde_json::{Map, Value, json};
+use nerve_api::request::Authenticate;
+use nerve_api::{RequestId, RequestLine, RequestName};
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
 use crate::connection::{Connection, Line};
 use crate::error::ClientError;
 use crate::event_router::EventRouter;
-use crate::pending::{PendingReply, ReplyHooks};
+use crate::pending_requests::ReplyHooks;
 use crate::tcp;
 use crate::tls::{Tls, split_host_port};
 use crate::websocket;
@@ -81,17 +81,9 @@ impl Endpoint {
                     }
                     tls => wrap_stream(tls.connect(stream, host).await?, router, muted),
                 };
-                let params = json!({ "token": token.0 });
-                let params = params.as_object().cloned().unwrap_or_default();
-                let mut reply = send_request(
-                    &connection,
-                    router,
-                    RequestName::Authenticate,
-                    params,
-                    ReplyHooks::default(),
-                )
-                .await?;
-                reply.wait().await.outcome?;
+                let request = Authenticate { token: Some(token.0.clone()) };
+                let line = encode_request(router, RequestName::Authenticate, &request)?;
+                connection.send(line, ReplyHooks::default()).await?.wait().await.outcome?;
                 Ok(connection)
             }
             Endpoint::Http { url, token, tls } => websocket::open(url, &token.0, tls, router, muted).await,
@@ -109,25 +101,15 @@ pub(crate) fn wrap_stream(
     Connection::over(reading, writing, router, muted)
 }
 
-/// Sends a request over this connection only.
-pub(crate) async fn send_request(
-    connection: &Connection,
-    router: &EventRouter,
-    command: RequestName,
-    params: Map<String, Value>,
-    hooks: ReplyHooks,
-) -> Result<PendingReply, ClientError> {
-    connection.send(encode_request(router, command, params)?, hooks).await
-}
-
 /// Encodes a request with a new id.
-pub(crate) fn encode_request(
+pub(crate) fn encode_request<P: Serialize>(
     router: &EventRouter,
     command: RequestName,
-    params: Map<String, Value>,
+    params: &P,
 ) -> Result<Line, ClientError> {
     let id = router.new_id();
-    let bytes = encode(&RequestMessage::new(command, params, RequestId::Text(id.to_string())))
+    let request_id = RequestId::Text(id.to_string());
+    let bytes = encode(&RequestLine { command_type: command.as_str(), params, request_id: &request_id })
         .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
     Ok(Line { id, bytes: bytes.into() })
 }

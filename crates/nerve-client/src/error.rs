@@ -142,6 +142,8 @@ pub struct ServerError {
     pub choices: Vec<String>,
     /// Delivery of the prompt.
     pub delivery: Option<Delivery>,
+    /// The part of the answer that arrived before the turn failed.
+    pub text: Option<String>,
     /// The budget that stopped a run.
     pub exceeded: Option<BudgetExceeded>,
     /// The graph run that failed or was cancelled, with its partial results.
@@ -152,10 +154,10 @@ pub struct ServerError {
 
 impl ServerError {
     pub(crate) fn new(message: Option<String>, data: ErrorDetails) -> ServerError {
-        let ErrorDetails { error_type, hint, screen, choices, delivery, exceeded, run } = data;
+        let ErrorDetails { error_type, hint, screen, choices, delivery, text, exceeded, run } = data;
         let message = message.unwrap_or_else(|| "the server gave no reason".to_string());
         let request_id = None;
-        ServerError { message, error_type, hint, screen, choices, delivery, exceeded, run, request_id }
+        ServerError { message, error_type, hint, screen, choices, delivery, text, exceeded, run, request_id }
     }
 }
 

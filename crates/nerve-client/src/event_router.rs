@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use nerve_api::reply::Subscribed;
 use nerve_api::{EventMessage, EventType};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, broadcast};
 
@@ -69,7 +70,7 @@ pub(crate) struct Subscription {
 /// Reason for a SUBSCRIBE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The user requested it.
+    /// The user requested it, or created an event stream.
     Requested,
     /// A new connection resumes after the last event.
     Resume,
@@ -78,11 +79,20 @@ pub(crate) enum Purpose {
 }
 
 impl Subscription {
-    /// Creates a subscription from the user's parameters.
-    pub(crate) fn requested(params: &Map<String, Value>) -> Subscription {
-        let mut filter = params.clone();
+    /// Returns the subscription that the user's SUBSCRIBE line requests.
+    pub(crate) fn requested(line: &[u8]) -> Option<Subscription> {
+        #[derive(Deserialize)]
+        struct SubscribeLine {
+            params: Map<String, Value>,
+        }
+        let SubscribeLine { params: mut filter } = serde_json::from_slice(line).ok()?;
         let since = filter.remove("since").and_then(|since| since.as_u64());
-        Subscription { filter: Some(filter), since, purpose: Purpose::Requested }
+        Some(Subscription { filter: Some(filter), since, purpose: Purpose::Requested })
+    }
+
+    /// Returns the subscription to all new events.
+    pub(crate) fn all() -> Subscription {
+        Subscription { filter: Some(Map::new()), since: None, purpose: Purpose::Requested }
     }
 
     /// Returns the same subscription from the beginning of the server's events.
@@ -152,6 +162,11 @@ impl EventRouter {
         self.state.lock().events.as_ref().is_some_and(|events| events.receiver_count() > 0)
     }
 
+    /// Returns true if the server has accepted a SUBSCRIBE.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.state.lock().filter.is_some()
+    }
+
     pub(crate) fn publish(&self, event: EventMessage) {
         let mut state = self.state.lock();
         if event.seq > 0 && event.event_type != EventType::EventsDropped.as_str() {
@@ -214,7 +229,7 @@ impl EventRouter {
 
     /// Handles the reply to a SUBSCRIBE: the following events belong to it. Returns false if the reply comes
     /// from a different server; the subscription must then be restarted.
-    pub(crate) fn subscribed(&self, requested: &Subscription, reply: Subscribed) -> bool {
+    pub(crate) fn apply_subscription(&self, requested: &Subscription, reply: Subscribed) -> bool {
         let mut state = self.state.lock();
         match requested.purpose {
             Purpose::Requested => state.filter.clone_from(&requested.filter),
@@ -296,13 +311,13 @@ mod tests {
         let resume = router.resume_subscription().unwrap();
         assert_eq!((resume.params(), resume.purpose), (resume.clone().params(), Purpose::Resume));
         assert_eq!(Value::Object(resume.params()), serde_json::json!({ "since": 5 }));
-        assert!(router.subscribed(&resume, reply(8, "a")));
+        assert!(router.apply_subscription(&resume, reply(8, "a")));
         router.publish(event(6));
         let resume = router.resume_subscription().unwrap();
         assert_eq!(resume.since, Some(6));
         // The server was restarted: its events count only after a subscription from the beginning.
-        assert!(!router.subscribed(&resume, reply(90, "b")));
-        assert!(router.subscribed(&resume.restarted(), reply(90, "b")));
+        assert!(!router.apply_subscription(&resume, reply(90, "b")));
+        assert!(router.apply_subscription(&resume.restarted(), reply(90, "b")));
         let seen: Vec<u64> = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.seq).collect();
         assert_eq!(seen, [5, 6, 0]);
         assert_eq!(router.resume_subscription().unwrap().since, Some(0));
@@ -311,9 +326,9 @@ mod tests {
     #[test]
     fn filter_is_restored_without_listeners() {
         let router = EventRouter::default();
-        let params = serde_json::json!({ "node_id": "a", "since": 3 });
-        let requested = Subscription::requested(params.as_object().unwrap());
-        assert!(router.subscribed(&requested, reply(8, "a")));
+        let line = br#"{"type":"command","params":{"node_id":"a","since":3},"request_id":"1"}"#;
+        let requested = Subscription::requested(line).unwrap();
+        assert!(router.apply_subscription(&requested, reply(8, "a")));
         let resume = router.resume_subscription().unwrap();
         assert_eq!(Value::Object(resume.params()), serde_json::json!({ "node_id": "a" }));
         let _events = router.listen();

@@ -21,6 +21,11 @@ impl EventStream {
         EventStream { events: link.events(), _link: Arc::clone(link) }
     }
 
+    /// Creates the stream of a subscription that is still to be requested.
+    pub(crate) fn before_subscribe(link: &Arc<Link>) -> EventStream {
+        EventStream { events: link.listen(), _link: Arc::clone(link) }
+    }
+
     /// Returns the next event. A reader that is too slow loses events and gets an EVENTS_DROPPED instead.
     ///
     /// After a reconnect the stream resumes after the last event. If the server was restarted, an

@@ -1,36 +1,14 @@
 //! Executes a prompt and streams its answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nerve_api::reply::Turn;
-use nerve_api::request::ConversationOptions;
-use nerve_api::value::ParserKind;
 use tokio::sync::mpsc;
 
 use crate::chunks::Chunk;
 use crate::error::ClientError;
 use crate::link::{Link, Prompt, decode_reply};
-use crate::pending::{PendingReply, Reply};
-
-/// Options of a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ExecuteOptions {
-    /// Parser: `claude`, `codex`, `gemini` or `none`. Default: the node's.
-    pub parser: Option<ParserKind>,
-    /// Time limit of the whole turn, including the time in the queue. Default: the node's.
-    pub timeout: Option<Duration>,
-    /// Fails at once if another turn is running, instead of queueing.
-    pub fail_if_busy: bool,
-    /// Lets the turn continue after `timeout`, instead of interrupting it.
-    pub detach_on_timeout: bool,
-    /// Earlier messages, and where the turn is stored. Default: the node's conversation.
-    pub conversation: Option<ConversationOptions>,
-    /// Parent span of the turn, in the format of the `traceparent` header (W3C Trace Context).
-    pub traceparent: Option<String>,
-    /// Vendor-specific trace data, in the format of the `tracestate` header.
-    pub tracestate: Option<String>,
-}
+use crate::pending_requests::{PendingReply, Reply};
 
 /// An item of an [`ExecuteStream`].
 #[derive(Debug, Clone, PartialEq)]

@@ -195,18 +195,7 @@ impl NerveClient {
 }
 
 fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraph {
-    let RunOptions { session, input, run_id, trace, keep_nodes, traceparent, tracestate } = options.clone();
-    ExecuteGraph {
-        definition,
-        session_id: session,
-        input,
-        run_id,
-        trace,
-        detach,
-        keep_nodes,
-        traceparent,
-        tracestate,
-    }
+    named("", options, detach).with_definition(definition)
 }
 
 fn named(graph_id: &str, options: &RunOptions, detach: bool) -> RunGraph {

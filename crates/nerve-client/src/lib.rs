@@ -2,12 +2,12 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
-//! use nerve_client::{ExecuteOptions, NerveClient};
+//! use nerve_client::NerveClient;
 //! use nerve_api::request::CreateNode;
 //!
 //! let client = NerveClient::connect("/run/user/1000/nerve/default.sock".as_ref()).await?;
 //! let node = client.create_node(&CreateNode::new("shell")).await?;
-//! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
+//! let answer = node.execute("echo hello").await?;
 //! println!("{}", answer.response.text);
 //! node.stop().await?;
 //! # Ok(())
@@ -44,6 +44,7 @@ mod chunks;
 mod client;
 mod connect;
 mod connection;
+mod deprecated_aliases;
 mod endpoint;
 mod error;
 mod event_router;
@@ -52,21 +53,21 @@ mod execute;
 mod graph;
 mod link;
 mod node;
-mod older;
-mod pending;
+mod pending_requests;
 mod reconnect;
 mod result;
 mod tcp;
 mod tls;
 mod websocket;
 
+pub use branch::branch_step;
 pub use client::NerveClient;
+#[expect(deprecated, reason = "the older name is re-exported")]
+pub use deprecated_aliases::RemoteChannel;
 pub use error::{ClientError, ServerError, UnansweredRequest};
 pub use events::EventStream;
-pub use execute::{ExecuteOptions, ExecuteStream, StreamItem};
+pub use execute::{ExecuteStream, StreamItem};
 pub use graph::RunOptions;
 pub use node::RemoteNode;
-#[expect(deprecated, reason = "the older name is re-exported")]
-pub use older::RemoteChannel;
 pub use reconnect::Reconnect;
 pub use tls::Tls;

@@ -1,12 +1,14 @@
 //! A client's link to its server, over one connection at a time.
 
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use nerve_api::RequestName;
+use nerve_api::request::ExecuteInput;
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -20,7 +22,7 @@ use crate::connection::{Connection, Line};
 use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
 use crate::event_router::{EventRouter, Events, Subscription};
-use crate::pending::{Outcome, PendingReply, ReplyHooks};
+use crate::pending_requests::{Outcome, PendingReply, ReplyHooks};
 use crate::reconnect::Reconnect;
 
 /// Shared by clients, nodes and streams. Dropping the last reference closes the connection.
@@ -32,7 +34,7 @@ pub(crate) struct Link {
     maintainer: Mutex<Option<AbortHandle>>,
 }
 
-/// A prompt that can be sent over any connection.
+/// The line of a prompt, to be sent over any connection, and the node whose chunks belong to its answer.
 #[derive(Debug)]
 pub(crate) struct Prompt {
     line: Line,
@@ -80,11 +82,18 @@ impl Link {
         self.connector.set_reconnect(reconnect);
     }
 
+    /// Encodes a request with a new id.
+    pub(crate) fn encode<P: Serialize>(&self, command: RequestName, params: &P) -> Result<Line, ClientError> {
+        endpoint::encode_request(self.connector.router(), command, params)
+    }
+
     /// Sends a command and waits for its answer. Boxed, so that callers' crates do not compile it again.
-    pub(crate) fn request(&self, command: RequestName, params: Map<String, Value>) -> BoxFuture<'_, Outcome> {
+    pub(crate) fn request(&self, command: RequestName, line: Line) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let subscription = (command == RequestName::Subscribe).then(|| Subscription::requested(&params));
-            let line = endpoint::encode_request(self.connector.router(), command, params)?;
+            let subscription = match command {
+                RequestName::Subscribe => Subscription::requested(&line.bytes),
+                _ => None,
+            };
             let span = tracing::debug_span!("request", %command, request_id = line.id);
             self.send(command, line, subscription).instrument(span).await
         })
@@ -125,19 +134,10 @@ impl Link {
     }
 
     /// Creates a prompt whose output is streamed.
-    pub(crate) fn prompt(
-        &self,
-        params: Map<String, Value>,
-        node: &str,
-        session: Option<&str>,
-    ) -> Result<Prompt, ClientError> {
-        let line = endpoint::encode_request(self.connector.router(), RequestName::ExecuteInput, params)?;
-        Ok(Prompt {
-            line,
-            deadline: self.connector.deadline(),
-            node: node.to_string(),
-            session: session.map(str::to_string),
-        })
+    pub(crate) fn prompt(&self, input: ExecuteInput) -> Result<Prompt, ClientError> {
+        let line = self.encode(RequestName::ExecuteInput, &input)?;
+        let deadline = self.connector.deadline();
+        Ok(Prompt { line, deadline, node: input.node_id, session: input.session_id })
     }
 
     /// Sends a prompt. Dropping the reply cancels only the wait. Nothing is sent if this future is dropped
@@ -163,8 +163,18 @@ impl Link {
         }
     }
 
-    /// Returns a stream of new events, for which the link reconnects in the background.
+    /// Returns a stream of new events: all, unless the client has subscribed to some.
     pub(crate) fn events(&self) -> Events {
+        let events = self.listen();
+        // A new connection subscribes by itself.
+        if let Some(connection) = self.connector.open() {
+            self.connector.subscribe_once(&connection, &self.runtime);
+        }
+        events
+    }
+
+    /// Returns a stream of the events that the server sends, for which the link reconnects in the background.
+    pub(crate) fn listen(&self) -> Events {
         let events = self.connector.router().listen();
         if self.connector.can_reconnect() {
             let mut maintainer = self.maintainer.lock();

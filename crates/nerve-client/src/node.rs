@@ -6,13 +6,13 @@ use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Turn
 use nerve_api::request::{
     AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode,
     ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, States, StopNode,
-    WaitNode, WebhookTarget, WriteData,
+    WaitNode, WriteData,
 };
 use nerve_api::value::NodeState;
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
-use crate::execute::{ExecuteOptions, ExecuteStream};
+use crate::execute::ExecuteStream;
 
 /// Number of lines returned by [`RemoteNode::read_tail`].
 const TAIL_LINES: usize = 50;
@@ -53,39 +53,42 @@ impl RemoteNode {
         self.client.node_info(&GetNode::new(&*self.node_id, self.session_id.clone())).await
     }
 
-    /// Sends a prompt and waits for the finished turn.
+    /// Sends a prompt and waits for the finished turn. `input` is the text of the prompt, or an [`ExecuteInput`] with options, whose node
+    /// and session are ignored.
+    ///
+    /// ```no_run
+    /// # async fn example(node: nerve_client::RemoteNode) -> Result<(), nerve_client::ClientError> {
+    /// use std::time::Duration;
+    /// use nerve_api::request::ExecuteInput;
+    ///
+    /// node.execute("Run the tests").await?;
+    /// let timeout = Some(Duration::from_secs(300).into());
+    /// node.execute(ExecuteInput { timeout, ..ExecuteInput::from("Fix the failing test") }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Any [`ClientError`]; typical server errors are `timeout`, `blocked`, `busy` and `delivery_error`.
-    pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
-        self.client.request_as(&self.prompt(text, options, false)).await
+    pub async fn execute(&self, input: impl Into<ExecuteInput>) -> Result<Turn, ClientError> {
+        self.client.request_as(&self.addressed(input.into())).await
     }
 
-    /// Sends a prompt and streams its answer, then the finished turn.
+    /// Sends a prompt like [`RemoteNode::execute`] and streams its answer, then the finished turn.
     ///
     /// # Errors
     /// Any [`ClientError`]; errors of the turn are items of the stream.
-    pub async fn execute_stream(
-        &self,
-        text: &str,
-        options: &ExecuteOptions,
-    ) -> Result<ExecuteStream, ClientError> {
-        self.client.stream(&self.prompt(text, options, true), &self.node_id, self.session()).await
+    pub async fn execute_stream(&self, input: impl Into<ExecuteInput>) -> Result<ExecuteStream, ClientError> {
+        self.client.stream(ExecuteInput { stream: true, ..self.addressed(input.into()) }).await
     }
 
-    /// Sends a prompt and returns at once, with an id for [`NerveClient::wait_for_result`]. `webhook` is called after the end of the
-    /// execution.
+    /// Sends a prompt like [`RemoteNode::execute`] and returns at once, with an id for [`NerveClient::wait_for_result`].
     ///
     /// # Errors
     /// Any [`ClientError`]; errors of the turn are in its result.
-    pub async fn execute_async(
-        &self,
-        text: &str,
-        options: &ExecuteOptions,
-        webhook: Option<WebhookTarget>,
-    ) -> Result<String, ClientError> {
-        let request = ExecuteInput { is_async: true, webhook, ..self.prompt(text, options, false) };
-        Ok(self.client.request_as::<_, TurnAccepted>(&request).await?.result_id)
+    pub async fn execute_async(&self, input: impl Into<ExecuteInput>) -> Result<String, ClientError> {
+        let input = ExecuteInput { is_async: true, ..self.addressed(input.into()) };
+        Ok(self.client.request_as::<_, TurnAccepted>(&input).await?.result_id)
     }
 
     /// Writes raw data and returns the number of bytes written.
@@ -282,19 +285,10 @@ impl RemoteNode {
         (self.node_id.clone(), self.session_id.clone())
     }
 
-    fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInput {
-        ExecuteInput {
-            session_id: self.session_id.clone(),
-            parser: options.parser,
-            stream,
-            timeout: options.timeout.map(Seconds::from),
-            fail_if_busy: options.fail_if_busy,
-            detach_on_timeout: options.detach_on_timeout,
-            conversation: options.conversation.clone(),
-            traceparent: options.traceparent.clone(),
-            tracestate: options.tracestate.clone(),
-            ..ExecuteInput::new(self.node_id.as_str(), text)
-        }
+    /// Addresses a prompt to this node.
+    fn addressed(&self, input: ExecuteInput) -> ExecuteInput {
+        let (node_id, session_id) = self.ids();
+        ExecuteInput { node_id, session_id, is_async: false, ..input }
     }
 }
 

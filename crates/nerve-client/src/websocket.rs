@@ -22,7 +22,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use crate::connection::{Connection, LineSink, LineSource};
 use crate::error::{ClientError, ServerError};
 use crate::event_router::EventRouter;
-use crate::pending::CloseReason;
+use crate::pending_requests::CloseReason;
 use crate::tcp;
 use crate::tls::Tls;
 

@@ -11,7 +11,7 @@
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! use nerve_client::{ExecuteOptions, NerveClient};
+//! use nerve_client::NerveClient;
 //! use nerve_compose::{create_standalone, engine_config};
 //! # use nerve_api::request::{CommandLine, CreateNode};
 //! # use nerve_api::value::BackendKind;
@@ -22,7 +22,7 @@
 //! let nerve = create_standalone(engine_config("mine", &paths, None))?;
 //! let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
 //! let node = nerve.client().create_node(&params).await?;
-//! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
+//! let answer = node.execute("echo hello").await?;
 //! assert_eq!(answer.response.text, "hello");
 //! nerve.stop().await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,7 +32,7 @@
 
 mod mcp;
 mod running_server;
-mod standalone;
+mod standalone_engine;
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};
 
 pub use crate::mcp::{create_mcp, create_mcp_of};
 pub use crate::running_server::{RunningServer, create_http_server, create_socket_server};
-pub use crate::standalone::{Standalone, StandaloneClient, create_standalone};
+pub use crate::standalone_engine::{Standalone, StandaloneClient, create_standalone};
 
 /// Runs the examples of the manual as doctests.
 #[cfg(doctest)]

@@ -4,8 +4,8 @@ use nerve_mcp::Config;
 use nerve_mcp::http::{HttpService, PATH};
 use nerve_mcp::link::Link;
 use nerve_record::store::Store;
+use nerve_server::config::ServerConfig;
 use nerve_server::error::ServerError;
-use nerve_server::server::ServerConfig;
 use nerve_server::{Mount, ShutdownSignal};
 
 /// Returns a mount for MCP at the path `/mcp`. `make` creates the configuration, once per server.

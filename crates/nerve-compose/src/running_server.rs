@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use nerve_engine::{Engine, EngineConfig};
 use nerve_server::access::token::TokenFile;
+use nerve_server::config::ServerConfig;
 use nerve_server::error::ServerError;
-use nerve_server::server::{Server, ServerConfig};
+use nerve_server::server::Server;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

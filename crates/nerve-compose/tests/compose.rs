@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nerve_api::request::CreateNode;
 use nerve_api::value::BackendKind;
-use nerve_client::{ClientError, ExecuteOptions, NerveClient};
+use nerve_client::{ClientError, NerveClient};
 use nerve_compose::{create_http_server, create_socket_server, create_standalone, engine_config};
+use nerve_server::config::ServerConfig;
 use nerve_server::error::ServerError;
 use nerve_server::paths::ServerPaths;
-use nerve_server::server::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 async fn hello(client: &NerveClient) -> Result<String, ClientError> {
     let params = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
     let node = client.create_node(&params).await?;
-    Ok(node.execute("echo hello", &ExecuteOptions::default()).await?.response.text)
+    Ok(node.execute("echo hello").await?.response.text)
 }
 
 #[tokio::test]

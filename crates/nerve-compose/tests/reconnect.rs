@@ -7,10 +7,10 @@ use std::time::Duration;
 use nerve_api::EventType;
 use nerve_api::request::{CommandLine, CreateNode, Subscribe};
 use nerve_api::value::BackendKind;
-use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode, Tls};
+use nerve_client::{ClientError, EventStream, NerveClient, RemoteNode, Tls};
 use nerve_compose::{RunningServer, StandaloneClient, create_socket_server, engine_config};
+use nerve_server::config::ServerConfig;
 use nerve_server::paths::ServerPaths;
-use nerve_server::server::ServerConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tempfile::TempDir;
@@ -83,7 +83,7 @@ async fn shell(client: &NerveClient, name: &str) -> RemoteNode {
 }
 
 async fn echo(node: &RemoteNode, text: &str) -> Result<String, ClientError> {
-    Ok(node.execute(&format!("echo {text}"), &ExecuteOptions::default()).await?.response.text)
+    Ok(node.execute(format!("echo {text}")).await?.response.text)
 }
 
 async fn event(events: &mut EventStream) -> nerve_api::EventMessage {

@@ -4,11 +4,13 @@ pub mod branches;
 pub mod compat;
 pub mod conversation;
 pub mod data_dirs;
+pub mod dispatch;
+pub mod library;
 pub mod recordings;
-pub mod results;
+mod results;
 pub mod snapshots;
-pub mod webhook;
+mod webhook;
 
 mod engine;
 
-pub use self::engine::{Engine, EngineConfig, RequestContext, Warnings, runs};
+pub use self::engine::{Engine, EngineConfig, RequestContext, Warnings};

@@ -11,7 +11,7 @@ use nerve_record::store::{Store, StoreError, id_of, suggest_ids};
 use nerve_node::error::{EngineError, ErrorKind};
 
 /// Hint for an unknown recording.
-const LIST_HINT: &str = "list the recordings: nerve recordings list";
+const LIST_HINT: &str = "list the recordings: `LIST_RECORDINGS`";
 
 /// Returns the newest recording below `root`.
 ///

@@ -13,9 +13,9 @@ use nerve_api::reply::WebhookAttempt;
 use ring::hmac;
 
 use nerve_host::clock::Clock;
+use nerve_llm::http_client::{client, error_chain};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::TraceContext;
-use nerve_proxy::http_client::{client, error_chain};
 
 /// Number of retries.
 const MAX_RETRIES: u32 = 5;
@@ -32,7 +32,7 @@ const MAX_SECRET: usize = 4096;
 
 /// A URL and the secret for signatures. `Debug` prints neither path nor secret.
 #[derive(Clone)]
-pub struct Webhook {
+pub(crate) struct Webhook {
     url: Uri,
     secret: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Webhook {
     ///
     /// # Errors
     /// InvalidRequest: the URL is invalid, not `http` or `https`, or contains a user; the secret is empty or too long.
-    pub fn new(url: &str, secret: Option<String>) -> Result<Webhook, EngineError> {
+    pub(crate) fn new(url: &str, secret: Option<String>) -> Result<Webhook, EngineError> {
         let invalid = |problem: &str| {
             EngineError::new(ErrorKind::InvalidRequest, format!("the webhook's {problem}"))
                 .hint("give a URL such as https://example.com/done")
@@ -90,13 +90,13 @@ impl Webhook {
     }
 
     /// Returns scheme, host and port, the part of the URL that may be shown.
-    pub fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         let authority = self.url.authority().map(|authority| authority.as_str()).unwrap_or_default();
         format!("{}://{authority}", self.url.scheme_str().unwrap_or_default())
     }
 
     /// Returns true if requests are signed.
-    pub fn is_signed(&self) -> bool {
+    pub(crate) fn is_signed(&self) -> bool {
         self.secret.is_some()
     }
 

@@ -5,36 +5,26 @@
 mod forks;
 mod talks;
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-use nerve_api::reply::{AnswerReply, TurnResponse};
-use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice, States, WaitNode};
+use nerve_api::reply::TurnResponse;
 use nerve_api::value::Delivery;
-use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{
-    BackendKind, Choice, CommandLine, EngineEvent, EventKind, NodeRef, NodeSpec, PanePlace, Response,
-    StateName,
-};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, PanePlace, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::factory::FactoryConfig;
 use nerve_record::activity::{Activity, Status};
-use nerve_testkit::harness::RealAgent;
+use nerve_testkit::harness::{EngineHarness, RealAgent};
 use nerve_testkit::mock_model::{MockModel, Script};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, skip, wait_until_async};
-use nerve_types::Size;
-use tokio::sync::broadcast;
 
 const TURN: Duration = Duration::from_secs(60);
+/// The agent's node.
+const NODE: &str = "claude";
 
 /// A real agent in its own engine.
 struct Harness {
-    engine: Engine,
-    events: broadcast::Receiver<EngineEvent>,
+    nodes: EngineHarness,
     model: MockModel,
     home: Hermetic,
-    node: NodeRef,
 }
 
 impl Harness {
@@ -54,101 +44,53 @@ impl Harness {
     ) -> Option<Harness> {
         let agent = RealAgent::claude("real_agent_claude", renderer, Script::default()).await?;
         let RealAgent { home, mut recipe, model } = agent;
-        let cwd = home.work();
         prepare(&home, &mut recipe);
-        let engine = Engine::new(EngineConfig {
-            nodes: FactoryConfig {
-                server: "test".into(),
-                history_dir: Some(home.root().join("history")),
-                ..FactoryConfig::default()
-            },
-            conversations: Some(home.root().join("conversations")),
-            ..EngineConfig::default()
-        });
-        let events = engine.subscribe();
-        let node = NodeRef { session: None, node: "claude".into() };
-        let env = home.env().into_iter().chain(recipe.env).collect();
+        let nodes = EngineHarness::new(EngineHarness::config(home.root()), TURN);
         let place =
             PanePlace { socket: Some(Harness::socket(&home).display().to_string()), ..PanePlace::default() };
-        let spec = NodeSpec { backend, place, ..spec(&node, recipe.argv, env, &cwd) };
-        engine.create(spec).await.unwrap();
-        Some(Harness { engine, events, model, home, node })
+        nodes.create(NodeSpec { backend, place, ..nodes.agent_spec(NODE, &home, &recipe) }).await;
+        Some(Harness { nodes, model, home })
     }
 
     async fn wait(&self, state: StateName) {
-        let request = WaitNode {
-            node_id: self.node.node.clone(),
-            until: States(vec![state]),
-            timeout: Some(TURN.into()),
-            ..WaitNode::default()
-        };
-        let reached = self.engine.wait_node(request, Default::default()).await;
+        let reached = self.nodes.wait(NODE, state).await;
         assert!(reached.is_ok(), "{reached:?}\n{}", self.screen().await);
     }
 
     async fn screen(&self) -> String {
-        match self.engine.explain_node(self.node.clone().into(), Default::default()).await {
-            Ok(explained) => {
-                format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
-            }
-            other => format!("{other:?}"),
-        }
+        self.nodes.screen(NODE).await
     }
 
     async fn send(&self, text: &str) -> Result<Response, EngineError> {
-        let request =
-            ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(&*self.node.node, text) };
-        self.engine.run_turn(request, Default::default()).await
+        self.nodes.send(NODE, text).await
     }
 
     async fn ask(&self, text: &str) -> Response {
-        match self.send(text).await {
-            Ok(response) => response,
-            Err(error) => panic!("{text:?}: {error}\n{}", self.screen().await),
-        }
+        self.nodes.ask(NODE, text).await
     }
 
     async fn answer(&self, choice: Choice) -> Result<Option<TurnResponse>, EngineError> {
-        let (choice, cancel) = match choice {
-            Choice::Number(number) => (Some(NodeChoice::Number(number)), false),
-            Choice::Label(label) => (Some(NodeChoice::Label(label)), false),
-            Choice::Cancel => (None, true),
-        };
-        let request = AnswerNode {
-            node_id: self.node.node.clone(),
-            choice,
-            cancel,
-            wait: true,
-            timeout: Some(TURN.into()),
-            ..AnswerNode::default()
-        };
-        match self.engine.answer_node(request, Default::default()).await? {
-            AnswerReply::Turn(turn) => Ok(Some(turn.response)),
-            AnswerReply::Done(_) => Ok(None),
-        }
+        self.nodes.answer(NODE, choice).await
     }
 
     /// Returns the states published since the last call.
     fn states(&mut self) -> Vec<&'static str> {
-        let mut states = Vec::new();
-        while let Ok(event) = self.events.try_recv() {
-            states.extend(match event.kind {
-                EventKind::NodeReady { .. } => Some("ready"),
-                EventKind::NodeBusy { .. } => Some("busy"),
-                EventKind::NodeBlocked { kind, .. } => Some(kind.as_str()),
-                EventKind::NodeStopped { .. } => Some("stopped"),
-                _ => None,
-            });
-        }
-        states
+        let state = |event| match event {
+            EventKind::NodeReady { .. } => Some("ready"),
+            EventKind::NodeBusy { .. } => Some("busy"),
+            EventKind::NodeBlocked { kind, .. } => Some(kind.as_str()),
+            EventKind::NodeStopped { .. } => Some("stopped"),
+            _ => None,
+        };
+        self.nodes.take_events().into_iter().filter_map(state).collect()
     }
 
     /// Returns the activities published since the last call.
     fn activities(&mut self) -> Vec<Activity> {
         let mut activities = Vec::new();
-        while let Ok(event) = self.events.try_recv() {
-            match event.kind {
-                EventKind::Activity(activity) => activities.push(*activity),
+        for event in self.nodes.take_events() {
+            match event {
+                EventKind::NodeActivity(activity) => activities.push(*activity),
                 EventKind::NodeStopped { .. } => break,
                 _ => {}
             }
@@ -156,21 +98,21 @@ impl Harness {
         activities
     }
 
+    /// Returns the activities published since the last call once one of this kind is among them: the agent's transcript may be
+    /// read after the turn has ended.
+    async fn activities_with(&mut self, kind: &str) -> Vec<Activity> {
+        let mut activities = Vec::new();
+        let has_kind = async || {
+            activities.extend(self.activities());
+            activities.iter().any(|activity: &Activity| activity.kind() == kind)
+        };
+        assert!(wait_until_async(TURN, has_kind).await, "no {kind}: {activities:?}");
+        activities
+    }
+
     /// Returns the bodies of all requests at the model.
     fn request_texts(&self) -> String {
         self.model.requests().iter().map(|request| request.body.to_string()).collect()
-    }
-}
-
-fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &Path) -> NodeSpec {
-    NodeSpec {
-        cwd: Some(cwd.to_path_buf()),
-        env,
-        size: Size::new(120, 40),
-        record: false,
-        ready_timeout: TURN,
-        response_timeout: TURN,
-        ..NodeSpec::new(node.clone(), BackendKind::Pty, CommandLine::Argv(argv))
     }
 }
 
@@ -228,17 +170,14 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
     let denied = harness.answer(Choice::Cancel).await.unwrap().unwrap();
     assert!(denied.is_ready, "{denied:?}");
 
-    let slow = ExecuteInput {
-        timeout: Some(TURN.into()),
-        ..ExecuteInput::new(&*harness.node.node, "SLOW to be interrupted")
-    };
-    let engine = harness.engine.clone();
+    let slow = harness.nodes.execute(NODE, "SLOW to be interrupted");
+    let engine = harness.nodes.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
     harness.wait(StateName::Busy).await;
     // Escape before the first words would only withdraw the prompt.
     let answers = async || harness.screen().await.contains("Slow words");
     assert!(wait_until_async(TURN, answers).await, "{}", harness.screen().await);
-    harness.engine.send_interrupt(harness.node.clone().into(), Default::default()).await.unwrap();
+    harness.nodes.interrupt(NODE).await.unwrap();
     let interrupted = turn.await.unwrap().unwrap();
     assert_eq!(interrupted.attributes.get("interrupted").map(String::as_str), Some("true"));
     assert!(!interrupted.text.contains("END-OF-SLOW"));
@@ -249,7 +188,7 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
     let last = harness.ask("one more after all that").await;
     assert!(last.text.contains("one more after all that"), "{}", last.text);
 
-    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    harness.nodes.stop(NODE).await;
     assert_eq!(harness.states().last(), Some(&"stopped"));
 }
 
@@ -284,7 +223,7 @@ async fn claude_trust_dialog_is_answered() {
     assert_eq!(harness.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
     harness.wait(StateName::Ready).await;
     assert_eq!(harness.ask("hello there").await.text, "You said: hello there");
-    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    harness.nodes.stop(NODE).await;
 }
 
 fn statuses(activities: &[Activity]) -> Vec<Status> {
@@ -299,7 +238,7 @@ fn statuses(activities: &[Activity]) -> Vec<Status> {
 fn only_activity(activities: &[Activity], kind: &str) -> serde_json::Value {
     let found: Vec<&Activity> = activities.iter().filter(|activity| activity.kind() == kind).collect();
     assert_eq!(found.len(), 1, "{kind}: {activities:?}");
-    found[0].to_json()
+    serde_json::to_value(found[0]).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -314,7 +253,7 @@ async fn claude_activities_are_reported_once() {
     );
 
     harness.ask("THINK about it").await;
-    let activities = harness.activities();
+    let activities = harness.activities_with("thought").await;
     let [Status::Running, .., Status::Paused] = statuses(&activities)[..] else { panic!("{activities:?}") };
     assert!(
         only_activity(&activities, "thought")["content"]
@@ -343,7 +282,7 @@ async fn claude_activities_are_reported_once() {
     assert_eq!(log["level"], "warn");
     assert!(log["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{log}");
 
-    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    harness.nodes.stop(NODE).await;
     let activities = harness.activities();
     assert_eq!(statuses(&activities), [Status::Stopping, Status::Cancelled], "{activities:?}");
 }

@@ -7,6 +7,7 @@ mod trial;
 use std::time::Duration;
 
 use nerve_testkit::{find_agent, skip};
+
 use trial::{Behaviour, VARIANTS, Verdict, run_scenario, table};
 
 /// Timeout of each step. A loaded machine makes agents ten times slower.

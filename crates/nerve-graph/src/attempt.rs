@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use nerve_host::clock::MAX_TIMEOUT;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::execution::{reported_tokens, run_until_cancelled};
 use serde_json::Value;
 use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use super::context::RunContext;
 use super::executable::Executable;
-use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::execution::{reported_tokens, run_until_cancelled};
 
 /// Grace period for a node that enforces the limit itself, before the attempt is aborted from outside.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ pub(crate) async fn attempt(
     let value = match limit {
         None => execute(target, context).await?,
         Some(limit) => {
-            let stop = context.turn.cancellation().child();
+            let stop = context.turn.cancellation().child_token();
             let context = context.clone().with_cancellation(stop.clone()).with_timeout(limit);
             // A node that enforces the limit itself reports a better error, with a screen.
             let enforces_limit = !target.cancel_grace().is_zero();
@@ -76,6 +76,8 @@ fn reported_failure(value: &Value) -> Option<EngineError> {
     let mut error = EngineError::new(kind, text("error").unwrap_or("the node reported a failure"));
     let stderr =
         object.get("attributes").and_then(|attributes| attributes.get("stderr")).and_then(Value::as_str);
+    error.hint = text("hint").map(str::to_string);
+    error.text = text("text").map(Box::from);
     error.screen = stderr.or(text("raw")).filter(|shown| !shown.trim().is_empty()).map(str::to_string);
     Some(error)
 }

@@ -1,23 +1,28 @@
 //! The stack of running graphs, from the innermost to the outermost.
 
+use std::any::Any;
+use std::ptr::addr_eq;
 use std::sync::Arc;
-
-use super::step::Step;
 
 /// A running graph and the graph it runs in.
 #[derive(Debug)]
 pub(crate) struct GraphStack {
-    /// Identifies the graph; ids are not unique.
-    steps: Arc<Vec<Step>>,
+    /// Identifies the graph by its address; ids are not unique.
+    graph: Arc<dyn Any + Send + Sync>,
     id: String,
     depth: usize,
     outer: Option<Arc<GraphStack>>,
 }
 
 impl GraphStack {
-    pub(crate) fn new(id: &str, steps: &Arc<Vec<Step>>, outer: Option<Arc<GraphStack>>) -> GraphStack {
+    /// Creates the stack of a graph that runs in `outer`. `graph` is any part that belongs to this graph alone.
+    pub(crate) fn new(
+        id: &str,
+        graph: Arc<dyn Any + Send + Sync>,
+        outer: Option<Arc<GraphStack>>,
+    ) -> GraphStack {
         let depth = outer.as_ref().map_or(0, |outer| outer.depth + 1);
-        GraphStack { steps: Arc::clone(steps), id: id.to_string(), depth, outer }
+        GraphStack { graph, id: id.to_string(), depth, outer }
     }
 
     /// Returns the number of enclosing graphs.
@@ -31,7 +36,7 @@ impl GraphStack {
         let mut outer = self.outer.as_deref();
         while let Some(at) = outer {
             ids.push(&at.id);
-            if Arc::ptr_eq(&at.steps, &self.steps) {
+            if addr_eq(Arc::as_ptr(&at.graph), Arc::as_ptr(&self.graph)) {
                 ids.reverse();
                 return Some(ids.join(" → "));
             }

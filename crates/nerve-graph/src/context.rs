@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_host::clock::Clock;
-use serde_json::Value;
-
-use super::call_stack::GraphStack;
-use super::event::Observer;
-use super::gate::Gates;
-use super::journal::{Journal, ReplayState};
-use crate::session::Session;
 use nerve_node::budget::Budget;
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::context::{ChunkSink, TurnContext};
 use nerve_node::telemetry::{Telemetry, TraceContext};
 use nerve_node::trace::{StepTrace, Tracer};
 use nerve_node::upstream::Upstream;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::call_stack::GraphStack;
+use super::event::Observer;
+use super::gate_handler::GateHandler;
+use super::journal::{Journal, ReplayState};
+use crate::session::Session;
 
 /// Everything a graph or one of its steps needs to run. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub(crate) struct SharedContext {
     pub(crate) observer: Option<Observer>,
     /// The journal, and the earlier records of a resumed run.
     pub(crate) journal: Option<(Journal, Option<Arc<ReplayState>>)>,
-    pub(crate) gates: Option<Gates>,
+    pub(crate) gates: Option<GateHandler>,
     /// The graphs that enclose the current one.
     pub(crate) stack: Option<Arc<GraphStack>>,
     /// True if the observer also receives the pieces of unfinished answers.
@@ -125,7 +125,7 @@ impl RunContext {
 
     /// Sets the handler of the questions of gates.
     #[must_use]
-    pub fn with_gates(mut self, gates: Gates) -> RunContext {
+    pub fn with_gates(mut self, gates: GateHandler) -> RunContext {
         self.shared_mut().gates = Some(gates);
         self
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use nerve_api::value::StepState;
+use nerve_api::value::{AnswerSource, StepState};
 use nerve_types::TsNs;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::error::ErrorKind;
 
 /// An event of a step.
@@ -40,7 +40,7 @@ pub enum StepEventKind {
     /// A gate asks its question.
     Asked,
     /// A gate was answered: by a `person`, or with its `default`.
-    Answered { by: &'static str },
+    Answered { by: AnswerSource },
     /// An attempt failed; the next one starts in `delay_ms`. `attempt` is the number of the next one, from 2.
     Retry { attempt: u32, delay_ms: u64, error_type: ErrorKind },
 }
@@ -133,7 +133,7 @@ impl StepEventStream {
             biased;
             event = self.events.recv() => event,
             // A node may have kept its context, and with it a sender.
-            () = self.over.wait() => self.events.try_recv().ok(),
+            () = self.over.cancelled() => self.events.try_recv().ok(),
         }
     }
 

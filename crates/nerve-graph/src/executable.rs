@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_node::command::{NodeInfo, StateName};
+use nerve_node::{Node, NodeFuture, NodeHandle, stateless_info};
 use serde_json::Value;
 
 use super::Graph;
 use super::context::RunContext;
 use super::gate::Gate;
 use super::run_function::RunFunction;
-use nerve_node::command::{NodeInfo, StateName};
-use nerve_node::{Node, NodeFuture, NodeHandle, stateless_info};
 
 /// A unit of work that a step can execute and a session can register under a name. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -23,6 +23,15 @@ pub enum Executable {
     Gate(Arc<Gate>),
     /// A Rust function that can run graphs and write to the trace.
     Function(Arc<RunFunction>),
+}
+
+/// The target of a step.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A node, a graph or a gate that the step holds.
+    Executable(Executable),
+    /// A name, looked up in the session when the step starts.
+    Name(Arc<str>),
 }
 
 impl Executable {

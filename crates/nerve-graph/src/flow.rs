@@ -1,21 +1,23 @@
 //! Control flow of a step: its condition, the items of a list, the rounds of a loop, and its own budget.
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use nerve_node::budget::Checkpoint;
+use nerve_node::cancellation::cancelled;
+use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
-use super::step_run::{StepRun, metadata_entry};
-use nerve_node::cancellation::cancelled;
-use nerve_node::error::{EngineError, ErrorKind};
+use super::step_report::metadata_entry;
+use super::step_run::StepRun;
 
 impl StepRun<'_> {
     /// Runs a step with its own budget. An exhausted budget prevents the start, or stops the step.
     pub(super) async fn run_within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
         let pool = self.context.turn.pool();
-        pool.check_own(true).map_err(|error| self.report_error(&self.context, error))?;
+        pool.check_own(Checkpoint::BeforeStep).map_err(|error| self.report_error(&self.context, error))?;
         let work = async {
             match flow {
                 None => self.run_once(self.scope(), &self.context).await,
@@ -32,11 +34,11 @@ impl StepRun<'_> {
                     self.context.turn.cancellation().cancel();
                     // The step may still wind down, but its result comes too late.
                     let late = work.await.err().unwrap_or_else(cancelled);
-                    return Err(pool.check_own(false).err().unwrap_or(late));
+                    return Err(pool.check_own(Checkpoint::WithinStep).err().unwrap_or(late));
                 }
             },
         };
-        pool.check_own(false).map_err(|error| self.report_error(&self.context, error))?;
+        pool.check_own(Checkpoint::WithinStep).map_err(|error| self.report_error(&self.context, error))?;
         Ok(value)
     }
 
@@ -96,7 +98,7 @@ impl StepRun<'_> {
     ) -> Result<Value, EngineError> {
         let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
         // A failed item cancels the others.
-        let stop = self.context.turn.cancellation().child();
+        let stop = self.context.turn.cancellation().child_token();
         let all = self.context.clone().with_cancellation(stop.clone());
         let mut results: Vec<Value> = vec![Value::Null; items.len()];
         let mut failure: Option<EngineError> = None;
@@ -109,7 +111,7 @@ impl StepRun<'_> {
                 if index > 0 {
                     if let Err(error) = all.turn.check_cancelled().and_then(|()| all.turn.check_budget()) {
                         // Running items may finish if only the step limit is used up.
-                        if all.turn.pool().check(false).is_err() {
+                        if all.turn.pool().check(Checkpoint::WithinStep).is_err() {
                             stop.cancel();
                         }
                         failure = Some(error);

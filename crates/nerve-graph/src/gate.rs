@@ -1,17 +1,19 @@
 //! A gate: a step that ends when a person has answered.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::value::AnswerSource;
+use nerve_node::cancellation::cancelled;
+use nerve_node::command::GateInfo;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::context::RunContext;
 use super::event::{StepEvent, StepEventKind};
 use super::journal::JournalRecord;
-use nerve_node::command::GateInfo;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// A step that asks a person a question: the input, or its own if the input is null.
 ///
@@ -23,24 +25,6 @@ pub struct Gate {
     choices: Vec<String>,
     default: Option<String>,
     timeout: Option<Duration>,
-}
-
-/// The open gates of a run. Cheap to clone; clones share their state.
-#[derive(Debug, Clone)]
-pub struct Gates {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    open: Mutex<Vec<OpenGate>>,
-    changed: watch::Sender<u64>,
-}
-
-#[derive(Debug)]
-struct OpenGate {
-    info: GateInfo,
-    reply: oneshot::Sender<String>,
 }
 
 impl Gate {
@@ -92,13 +76,13 @@ impl Gate {
     pub(super) async fn ask(&self, context: &RunContext) -> Result<Value, EngineError> {
         let step = context.step.as_deref().unwrap_or(&self.id).to_string();
         let (key, clock) = (context.journal_key, context.shared().clock);
-        let past = context.shared().journal.as_ref().and_then(|(_, past)| past.as_deref());
+        let replay = context.shared().journal.as_ref().and_then(|(_, replay)| replay.as_deref());
         // The gate was answered before the run was interrupted.
-        if let Some(choice) = past.and_then(|past| past.answer(&step, key)) {
-            let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
+        if let Some(choice) = replay.and_then(|replay| replay.answer(&step, key)) {
+            let by = replay.and_then(|replay| replay.answered_by(&step, key)).unwrap_or("person");
             return Ok(json!({ "choice": choice, "by": by }));
         }
-        let recorded_deadline = past.and_then(|past| past.question_deadline(&step, key));
+        let recorded_deadline = replay.and_then(|replay| replay.question_deadline(&step, key));
         let deadline = recorded_deadline.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
         let info = GateInfo {
             step_id: step,
@@ -113,27 +97,27 @@ impl Gate {
     }
 }
 
-/// Opens a gate and waits for the answer or the deadline.
+/// Opens a gate and waits for the answer or the deadline. `is_recorded`: the journal of the resumed run has the question.
 pub(crate) async fn ask(
     context: &RunContext,
     node: &str,
     info: GateInfo,
     deadline: Option<TsNs>,
     key: u64,
-    asked_before: bool,
-) -> Result<(String, &'static str), EngineError> {
+    is_recorded: bool,
+) -> Result<(String, AnswerSource), EngineError> {
     let run = context.shared();
     let (step, default) = (info.step_id.clone(), info.default.clone());
     let Some(gates) = &run.gates else {
-        return default.map(|choice| (choice, "default")).ok_or_else(|| {
+        return default.map(|choice| (choice, AnswerSource::Default)).ok_or_else(|| {
             EngineError::new(
                 ErrorKind::Blocked,
                 format!("step '{step}' needs an answer, and gates are not available here"),
             )
-            .hint("give the gate a default, or the context gates")
+            .hint("give the gate a default, or run the graph with gates")
         });
     };
-    if let Some((journal, _)) = run.journal.as_ref().filter(|_| !asked_before) {
+    if let Some((journal, _)) = run.journal.as_ref().filter(|_| !is_recorded) {
         let GateInfo { question, choices, .. } = &info;
         let (at, step, default) = (run.clock.now(), &step, default.as_deref());
         journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
@@ -147,23 +131,11 @@ pub(crate) async fn ask(
     };
     let answer = gates.open(info);
     notify(StepEventKind::Asked, question);
-    let wait = async {
-        match deadline {
-            Some(deadline) => tokio::time::timeout_at(run.clock.instant(deadline), answer.choice).await.ok(),
-            None => Some(answer.choice.await),
-        }
-    };
-    // An answer wins over a cancellation that happens at the same time.
-    let waited = tokio::select! {
-        biased;
-        waited = wait => waited,
-        () = context.turn.cancellation().wait() => return Err(nerve_node::cancellation::cancelled()),
-    };
+    let answered = wait_for_choice(answer.choice, deadline, context).await;
     drop(answer.guard);
-    let (choice, by) = match (waited, default) {
-        (Some(Ok(choice)), _) => (choice, "person"),
-        (Some(Err(_)), _) => return Err(nerve_node::cancellation::cancelled()),
-        (None, Some(choice)) => (choice, "default"),
+    let (choice, by) = match (answered?, default) {
+        (Some(choice), _) => (choice, AnswerSource::Person),
+        (None, Some(choice)) => (choice, AnswerSource::Default),
         (None, None) => {
             let message = format!("step '{step}': no answer in time");
             return Err(
@@ -178,7 +150,7 @@ pub(crate) async fn ask(
             step: &step,
             key,
             choice: &choice,
-            by,
+            by: by.as_str(),
         });
         // The answer must be durable: a person is not asked twice.
         journal.flush().await.ok();
@@ -186,112 +158,24 @@ pub(crate) async fn ask(
     Ok((choice, by))
 }
 
-struct PendingAnswer {
+/// Waits for a person's choice. Returns `None` at the deadline.
+async fn wait_for_choice(
     choice: oneshot::Receiver<String>,
-    guard: CloseOnDrop,
-}
-
-/// Closes the gate when the wait ends, however it ends.
-struct CloseOnDrop {
-    gates: Gates,
-    step: String,
-}
-
-impl Drop for CloseOnDrop {
-    fn drop(&mut self) {
-        self.gates.close(&self.step);
-    }
-}
-
-impl Gates {
-    /// Creates a set without open gates.
-    pub fn new() -> Gates {
-        Gates { shared: Arc::new(Shared { open: Mutex::default(), changed: watch::Sender::new(0) }) }
-    }
-
-    /// Returns the open gates, oldest first.
-    pub fn waiting(&self) -> Vec<GateInfo> {
-        self.lock().iter().map(|open| open.info.clone()).collect()
-    }
-
-    /// Returns a counter that changes whenever a gate opens or closes.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.shared.changed.subscribe()
-    }
-
-    /// Answers the gate of a step, or the only open gate if `step` is `None`. Returns the step.
-    ///
-    /// # Errors
-    /// NotFound: no such gate is open. InvalidRequest: several are open and `step` is `None`, or `choice` is not one of the
-    /// choices.
-    pub fn answer(&self, step: Option<&str>, choice: &str) -> Result<String, EngineError> {
-        let mut open = self.lock();
-        let names = || open.iter().map(|open| open.info.step_id.as_str()).collect::<Vec<_>>().join(", ");
-        let at = match step {
-            Some(step) => open.iter().position(|open| open.info.step_id == step),
-            None if open.len() > 1 => {
-                let message = format!("{} gates are open: {}", open.len(), names());
-                return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("name the step"));
-            }
-            None => (!open.is_empty()).then_some(0),
-        };
-        let Some(at) = at else {
-            let what = step
-                .map_or("no gate is open".to_string(), |step| format!("no gate is open at step '{step}'"));
-            let hint = if open.is_empty() {
-                "the run waits for no answer".into()
-            } else {
-                format!("open gates: {}", names())
-            };
-            return Err(EngineError::new(ErrorKind::NotFound, what).hint(hint));
-        };
-        let choices = &open[at].info.choices;
-        let meant = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
-        if meant.is_none() && !choices.is_empty() {
-            let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step_id);
-            let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
-            error.choices = choices.clone().into();
-            return Err(error);
+    deadline: Option<TsNs>,
+    context: &RunContext,
+) -> Result<Option<String>, EngineError> {
+    let clock = context.shared().clock;
+    let wait = async {
+        match deadline {
+            Some(deadline) => tokio::time::timeout_at(clock.instant(deadline), choice).await.ok(),
+            None => Some(choice.await),
         }
-        let choice = meant.cloned().unwrap_or_else(|| choice.to_string());
-        let OpenGate { info, reply } = open.remove(at);
-        drop(open);
-        // A send error means that the run was cancelled just now.
-        let _ = reply.send(choice);
-        self.notify_change();
-        Ok(info.step_id)
-    }
-
-    fn open(&self, info: GateInfo) -> PendingAnswer {
-        let (reply, choice) = oneshot::channel();
-        let step = info.step_id.clone();
-        self.lock().push(OpenGate { info, reply });
-        self.notify_change();
-        PendingAnswer { choice, guard: CloseOnDrop { gates: self.clone(), step } }
-    }
-
-    fn close(&self, step: &str) {
-        let mut open = self.lock();
-        let before = open.len();
-        open.retain(|open| open.info.step_id != step);
-        let closed = open.len() < before;
-        drop(open);
-        if closed {
-            self.notify_change();
-        }
-    }
-
-    fn notify_change(&self) {
-        self.shared.changed.send_modify(|count| *count += 1);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<OpenGate>> {
-        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Default for Gates {
-    fn default() -> Gates {
-        Gates::new()
-    }
+    };
+    // An answer wins over a cancellation that happens at the same time.
+    let choice = tokio::select! {
+        biased;
+        choice = wait => choice,
+        () = context.turn.cancellation().cancelled() => return Err(cancelled()),
+    };
+    choice.transpose().map_err(|_| cancelled())
 }

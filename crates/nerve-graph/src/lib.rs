@@ -9,6 +9,7 @@ pub mod event;
 pub mod executable;
 pub mod file;
 pub mod gate;
+pub mod gate_handler;
 pub mod journal;
 pub mod patterns;
 pub mod policy;
@@ -22,26 +23,27 @@ mod call_stack;
 mod flow;
 mod plan;
 mod run;
+mod step_report;
 mod step_run;
 mod validation;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use tokio::sync::mpsc;
-
-use self::context::RunContext;
-use self::event::StepEventStream;
-use self::executable::Executable;
-use self::step::{Step, Target};
-use crate::session::Session;
 use nerve_node::NodeHandle;
 use nerve_node::budget::{Budget, ResourceUsage};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::execution::panic_message;
 use nerve_node::trace::TraceStatus;
 use nerve_node::upstream::StepIndex;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use self::context::RunContext;
+use self::event::StepEventStream;
+use self::executable::{Executable, Target};
+use self::step::{Scope, Step, Until};
+use crate::session::Session;
 
 /// Policy for independent steps when one step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +82,7 @@ pub struct Graph {
     on_failure: OnFailure,
     budget: Option<Budget>,
     input: Option<InputFn>,
+    until: Option<Until>,
     /// The graph file, as JSON.
     definition: Option<Arc<Value>>,
 }
@@ -128,6 +131,7 @@ impl Graph {
             on_failure: OnFailure::default(),
             budget: None,
             input: None,
+            until: None,
             definition: None,
         }
     }
@@ -213,6 +217,17 @@ impl Graph {
         complete: impl Fn(Value) -> Result<Value, EngineError> + Send + Sync + 'static,
     ) -> &mut Graph {
         self.input = Some(InputFn(Arc::new(complete)));
+        self
+    }
+
+    /// Repeats all steps until the condition holds for their results, which become the results of the run. In round N a step's path
+    /// is `id#N`. The run fails after `max_rounds` rounds.
+    pub fn set_until(
+        &mut self,
+        condition: impl Fn(&Scope<'_>) -> Result<bool, EngineError> + Send + Sync + 'static,
+        max_rounds: u32,
+    ) -> &mut Graph {
+        self.until = Some(Until { condition: Arc::new(condition), max_rounds });
         self
     }
 
@@ -324,17 +339,16 @@ impl Graph {
             let _ = sender.send(event);
         }));
         context.shared_mut().observes_chunks = true;
-        let stop = context.turn.cancellation().child();
+        let stop = context.turn.cancellation().child_token();
         let (graph, context) = (self.clone(), context.with_cancellation(stop.clone()));
         StepEventStream::new(events, stop, async move { graph.run(&context).await })
     }
 
     /// Interrupts the stateful nodes of the graph.
     pub async fn interrupt(&self) {
-        for node in self.collect_persistent_nodes() {
-            // Fails if the node has stopped: then there is nothing to interrupt.
-            let _ = node.interrupt().await;
-        }
+        // An interrupt fails if the node has stopped: then there is nothing to interrupt.
+        let nodes = self.collect_persistent_nodes();
+        futures_util::future::join_all(nodes.iter().map(|node| node.interrupt())).await;
     }
 
     fn invalid(&self, problems: &[String]) -> EngineError {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::step::Target;
+use crate::executable::Target;
 
 /// Action when all attempts of a step have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

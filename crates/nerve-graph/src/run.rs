@@ -8,6 +8,13 @@ use std::task::Poll;
 
 use futures_util::poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use nerve_host::clock::MAX_TIMEOUT;
+use nerve_node::budget::Checkpoint;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::pool::Pool;
+use nerve_node::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
+use nerve_node::trace::TraceStatus;
+use nerve_node::upstream::{Results, Upstream};
 use nerve_types::TsNs;
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
@@ -17,14 +24,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::call_stack::GraphStack;
 use super::context::RunContext;
 use super::plan::Plan;
-use super::step_run::{StepOutcome, run_step};
+use super::step::{Round, Scope};
+use super::step_run::{StepOutcome, catch_panic, run_step};
 use super::{Graph, GraphRun, OnFailure};
-use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::budget::Pool;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::telemetry::{ActiveSpan, RunAttributes, begin_run, end_run};
-use nerve_node::trace::TraceStatus;
-use nerve_node::upstream::{Results, Upstream};
 
 /// Nested graphs that share one task's stack; each further group gets its own task.
 const GRAPHS_PER_TASK: usize = 8;
@@ -33,7 +35,7 @@ type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 
 
 /// Runs a graph to its end.
 pub(super) async fn run(graph: &Graph, context: &RunContext) -> GraphRun {
-    let stack = Arc::new(GraphStack::new(&graph.id, &graph.steps, context.shared().stack.clone()));
+    let stack = Arc::new(GraphStack::new(&graph.id, graph.steps.clone(), context.shared().stack.clone()));
     let depth = stack.depth();
     let mut context = inner_context(graph, context, stack);
     let span = match depth == 0 && context.shared().has_span {
@@ -69,7 +71,7 @@ async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> Graph
 fn inner_context(graph: &Graph, context: &RunContext, stack: Arc<GraphStack>) -> RunContext {
     let pool = Pool::new(graph.budget.clone(), Some(context.turn.pool().clone()));
     // A failure cancels the steps of this graph, not those of outer graphs.
-    let stop = context.turn.cancellation().child();
+    let stop = context.turn.cancellation().child_token();
     let mut inner = context.clone().map_turn(|turn| turn.with_pool(pool).with_cancellation(stop));
     inner.shared_mut().stack = Some(stack);
     inner
@@ -90,13 +92,14 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
         Some(input) => input.complete(std::mem::take(&mut context.turn.input)),
         None => Ok(std::mem::take(&mut context.turn.input)),
     };
-    let run = match completed.and_then(|input| {
-        context.turn.input = input;
-        Dispatcher::new(graph, &context)
-    }) {
-        Ok(dispatcher) => dispatcher.run().await,
-        Err(error) => invalid(error),
+    let outcome = match completed {
+        Ok(input) => {
+            context.turn.input = input;
+            run_rounds(graph, &context).await
+        }
+        Err(error) => Err(error),
     };
+    let run = outcome.unwrap_or_else(invalid);
     if context.shared().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
         && let Some(tracer) = context.trace()
     {
@@ -106,9 +109,59 @@ async fn run_inline(graph: &Graph, mut context: RunContext) -> GraphRun {
     run
 }
 
+/// Runs the steps once, or until the condition of the graph holds.
+///
+/// # Errors
+/// The graph cannot run.
+async fn run_rounds(graph: &Graph, context: &RunContext) -> Result<GraphRun, EngineError> {
+    let deadline = deadline(context);
+    let (mut number, mut result) = (1, None);
+    loop {
+        let round = graph.until.as_ref().map(|_| Round { number, result: result.as_ref() });
+        let mut run = Dispatcher::new(graph, context, round, deadline)?.run().await;
+        let Some(until) = graph.until.as_ref().filter(|_| run.error.is_none()) else { return Ok(run) };
+        let results = Value::Object(run.results.clone());
+        let scope = Scope {
+            input: &context.turn.input,
+            upstream: &Upstream::default(),
+            direct: &[],
+            item: None,
+            index: 0,
+            round: number,
+            result: Some(&results),
+        };
+        run.error = match catch_panic(|| (until.condition)(&scope)) {
+            Ok(true) => return Ok(run),
+            Ok(false) if number < until.max_rounds => {
+                (number, result) = (number + 1, Some(results));
+                continue;
+            }
+            Ok(false) => {
+                let message = format!("graph '{}': condition still false after {number} rounds", graph.id);
+                Some(EngineError::new(ErrorKind::Process, message))
+            }
+            Err(mut error) => {
+                error.message = format!("graph '{}': until: {}", graph.id, error.message);
+                Some(error)
+            }
+        };
+        run.status = TraceStatus::Failed;
+        return Ok(run);
+    }
+}
+
+/// Returns the end of a run's time, the earlier one of its timeout and its budget's.
+fn deadline(context: &RunContext) -> Option<(Instant, Limit)> {
+    let timeout = context.turn.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
+    let budget = context.turn.pool().deadline().map(|at| (at, Limit::Budget));
+    [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at)
+}
+
 struct Dispatcher<'a> {
     graph: &'a Graph,
     context: &'a RunContext,
+    /// Round of a graph that repeats its steps.
+    round: Option<Round<'a>>,
     plan: Plan,
     /// Number of unfinished dependencies of each step.
     pending: Vec<u32>,
@@ -130,7 +183,12 @@ enum Limit {
 }
 
 impl<'a> Dispatcher<'a> {
-    fn new(graph: &'a Graph, context: &'a RunContext) -> Result<Dispatcher<'a>, EngineError> {
+    fn new(
+        graph: &'a Graph,
+        context: &'a RunContext,
+        round: Option<Round<'a>>,
+        deadline: Option<(Instant, Limit)>,
+    ) -> Result<Dispatcher<'a>, EngineError> {
         if let Some(path) = context.shared().stack.as_ref().and_then(|stack| stack.recursion_path()) {
             return Err(EngineError::new(
                 ErrorKind::InvalidRequest,
@@ -141,13 +199,10 @@ impl<'a> Dispatcher<'a> {
         let plan = graph.check(Some(context.session())).map_err(|problems| graph.invalid(&problems))?;
         let pending = plan.in_degrees.clone();
         let ready = (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
-        let timeout =
-            context.turn.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
-        let budget = context.turn.pool().deadline().map(|at| (at, Limit::Budget));
-        let deadline = [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at);
         Ok(Dispatcher {
             graph,
             context,
+            round,
             plan,
             pending,
             ready,
@@ -160,7 +215,7 @@ impl<'a> Dispatcher<'a> {
     }
 
     async fn run(mut self) -> GraphRun {
-        let (graph, context) = (self.graph, self.context);
+        let (graph, context, round) = (self.graph, self.context, self.round);
         let upstream = Upstream::new(&self.results);
         let mut running: FuturesUnordered<RunningStep<'a>> = FuturesUnordered::new();
         loop {
@@ -172,7 +227,7 @@ impl<'a> Dispatcher<'a> {
                 let (upstream, started_at) = (upstream.clone(), self.last_end);
                 let mut step: RunningStep<'a> = Box::pin(async move {
                     let step = &graph.steps[index as usize];
-                    (index, run_step(context, step, upstream, started_at).await)
+                    (index, run_step(context, step, upstream, round, started_at).await)
                 });
                 match poll!(step.as_mut()) {
                     Poll::Ready((index, end)) => self.on_step_end(index, end),
@@ -186,7 +241,7 @@ impl<'a> Dispatcher<'a> {
             tokio::select! {
                 biased;
                 Some((index, end)) = running.next() => self.on_step_end(index, end),
-                () = context.turn.cancellation().wait(), if !self.stopping => self.stopping = true,
+                () = context.turn.cancellation().cancelled(), if !self.stopping => self.stopping = true,
                 limit = wait_for_deadline(self.deadline), if !context.turn.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
         }
@@ -210,7 +265,7 @@ impl<'a> Dispatcher<'a> {
             return None;
         }
         if let Err(error) = self.context.turn.check_budget() {
-            if self.context.turn.pool().check(false).is_err() {
+            if self.context.turn.pool().check(Checkpoint::WithinStep).is_err() {
                 self.stop(error);
             } else {
                 // No further steps may start, but the running ones may finish.
@@ -235,7 +290,7 @@ impl<'a> Dispatcher<'a> {
                         self.ready.push_back(*dependant);
                     }
                 }
-                if let Err(error) = self.context.turn.pool().check(false) {
+                if let Err(error) = self.context.turn.pool().check(Checkpoint::WithinStep) {
                     self.stop(error);
                 }
             }
@@ -250,7 +305,7 @@ impl<'a> Dispatcher<'a> {
                 self.keep_partial(index, error.partial());
                 // A step's own budget concerns only that step.
                 let ends_all = self.graph.on_failure == OnFailure::Stop
-                    || self.context.turn.pool().check(false).is_err();
+                    || self.context.turn.pool().check(Checkpoint::WithinStep).is_err();
                 if ends_all {
                     self.stop(error);
                 } else {
@@ -274,7 +329,7 @@ impl<'a> Dispatcher<'a> {
 
     fn stop_at_limit(&mut self, limit: Limit) {
         let error = match limit {
-            Limit::Budget => self.context.turn.pool().check(false).err(),
+            Limit::Budget => self.context.turn.pool().check(Checkpoint::WithinStep).err(),
             Limit::Timeout => None,
         };
         self.stop(error.unwrap_or_else(|| {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::future::Future;
 
+use nerve_node::NodeFuture;
+use nerve_node::error::EngineError;
 use serde_json::Value;
 
 use super::context::RunContext;
-use nerve_node::NodeFuture;
-use nerve_node::error::EngineError;
 
 type Function = dyn Fn(RunContext) -> NodeFuture<'static> + Send + Sync;
 

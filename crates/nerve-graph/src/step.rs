@@ -4,22 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
-use serde_json::Value;
-
-use super::executable::Executable;
-use crate::policy::ErrorPolicy;
 use nerve_node::budget::Budget;
 use nerve_node::error::EngineError;
 use nerve_node::upstream::Upstream;
+use serde_json::Value;
 
-/// The target of a step.
-#[derive(Debug, Clone)]
-pub enum Target {
-    /// A node, a graph or a gate that the step holds.
-    Executable(Executable),
-    /// A name, looked up in the session when the step starts.
-    Name(Arc<str>),
-}
+use super::executable::Target;
+use crate::policy::ErrorPolicy;
 
 /// The values that functions of a step can read.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +25,9 @@ pub struct Scope<'a> {
     pub item: Option<&'a Value>,
     /// Index of the item, from 0.
     pub index: usize,
-    /// Number of the loop's round, from 1.
+    /// Number of the round of the step's loop, otherwise of the graph's loop, from 1; 0 without a loop.
     pub round: u32,
-    /// Result of the previous round; in a loop's condition, of the current one.
+    /// Result of the previous round; in a loop's condition, of the current one. Of a graph's loop: its results by step id.
     pub result: Option<&'a Value>,
 }
 
@@ -87,11 +78,26 @@ pub(crate) struct ForEach {
     pub(crate) parallel: usize,
 }
 
-/// Repeats a step until a condition holds.
+/// Repeats a step, or all steps of a graph, until a condition holds.
 #[derive(Clone)]
 pub(crate) struct Until {
     pub(crate) condition: ScopeFn<bool>,
     pub(crate) max_rounds: u32,
+}
+
+impl fmt::Debug for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Until").field("max_rounds", &self.max_rounds).finish_non_exhaustive()
+    }
+}
+
+/// A round of a graph that repeats its steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Round<'a> {
+    /// From 1.
+    pub(crate) number: u32,
+    /// Results of the previous round.
+    pub(crate) result: Option<&'a Value>,
 }
 
 impl Step {

@@ -1,30 +1,30 @@
-//! Runs one step: resolves its input, reuses journaled results, makes the attempts, and notifies journal, observer and trace.
+//! Runs one step: resolves its input, reuses journaled results and makes the attempts.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nerve_types::TsNs;
-use opentelemetry::KeyValue;
-use serde_json::{Map, Value};
-
-use super::attempt::attempt;
-use super::context::RunContext;
-use super::event::{Completion, StepEvent, StepEventKind};
-use super::executable::Executable;
-use super::gate;
-use super::journal::{self, Journal, JournalRecord, ReplayState};
-use super::step::{OnResume, Scope, Step, Target};
-use crate::policy::{ErrorPolicy, OnError};
-use nerve_node::budget::Budget;
+use nerve_api::reply::ModelUsage;
+use nerve_node::budget::{Budget, Checkpoint};
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{GateInfo, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::execution::{panic_message, reported_tokens};
-use nerve_node::proxy::TurnUsage;
 use nerve_node::telemetry::{ActiveSpan, begin_step, count, end_with};
-use nerve_node::trace::StepTrace;
 use nerve_node::upstream::Upstream;
+use nerve_types::TsNs;
+use opentelemetry::KeyValue;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::attempt::attempt;
+use super::context::RunContext;
+use super::event::{Completion, StepEventKind};
+use super::executable::{Executable, Target};
+use super::gate;
+use super::journal::{self, Journal, JournalRecord, ReplayState};
+use super::step::{OnResume, Round, Scope, Step};
+use crate::policy::{ErrorPolicy, OnError};
 
 /// The outcome of a step.
 pub(super) enum StepOutcome {
@@ -41,6 +41,7 @@ pub(super) async fn run_step(
     graph: &RunContext,
     step: &Step,
     upstream: Upstream,
+    round: Option<Round<'_>>,
     started_at: Option<TsNs>,
 ) -> StepOutcome {
     let run = graph.shared();
@@ -48,7 +49,7 @@ pub(super) async fn run_step(
     let mut context = graph.for_step(upstream);
     context.turn.parser = step.parser;
     if let Some(budget) = &step.sub_budget {
-        let stop = graph.turn.cancellation().child();
+        let stop = graph.turn.cancellation().child_token();
         context =
             context.map_turn(|turn| turn.with_sub_budget(Budget::clone(budget)).with_cancellation(stop));
     } else if watched {
@@ -56,7 +57,7 @@ pub(super) async fn run_step(
     }
     let has_span = graph.turn.trace_context().is_some_and(|span| span.is_recorded());
     if watched || run.gates.is_some() || has_span {
-        context.step = Some(path(graph.step.as_ref(), &step.id));
+        context.step = Some(path(graph.step.as_ref(), &step.id, round));
     }
     let is_timed = run.tracer.is_some() || run.observer.is_some();
     // Items and rounds get spans inside this one. A step that runs once has only its own span.
@@ -68,7 +69,8 @@ pub(super) async fn run_step(
     if let Some(span_context) = span.context() {
         context.turn.span = Some(Arc::clone(span_context));
     }
-    let execution = StepRun { step, graph, context, started_at, is_timed, ended_at: AtomicU64::new(0) };
+    let execution =
+        StepRun { step, graph, context, round, started_at, is_timed, ended_at: AtomicU64::new(0) };
     let outcome = match (&step.sub_budget, &step.flow) {
         (None, None) => execution.run_once(execution.scope(), &execution.context).await,
         // Boxed because it is rare and large: otherwise every step would reserve space for it.
@@ -79,11 +81,13 @@ pub(super) async fn run_step(
     execution.end(outcome)
 }
 
-/// Returns the path of a step inside its outer step, if any.
-fn path(outer: Option<&Arc<str>>, id: &Arc<str>) -> Arc<str> {
-    match outer {
-        Some(outer) => format!("{outer}/{id}").into(),
-        None => Arc::clone(id),
+/// Returns the path of a step inside its outer step and its round, if any.
+fn path(outer: Option<&Arc<str>>, id: &Arc<str>, round: Option<Round<'_>>) -> Arc<str> {
+    match (outer, round) {
+        (None, None) => Arc::clone(id),
+        (Some(outer), None) => format!("{outer}/{id}").into(),
+        (None, Some(round)) => format!("{id}#{}", round.number).into(),
+        (Some(outer), Some(round)) => format!("{outer}/{id}#{}", round.number).into(),
     }
 }
 
@@ -94,6 +98,8 @@ pub(super) struct StepRun<'a> {
     pub(super) graph: &'a RunContext,
     /// Context of the step, without its input.
     pub(super) context: RunContext,
+    /// Round of the graph, if it repeats its steps.
+    pub(super) round: Option<Round<'a>>,
     pub(super) started_at: Option<TsNs>,
     /// True if start and end times are needed.
     pub(super) is_timed: bool,
@@ -109,8 +115,8 @@ impl StepRun<'_> {
             direct: &self.step.depends_on,
             item: None,
             index: 0,
-            round: 0,
-            result: None,
+            round: self.round.map_or(0, |round| round.number),
+            result: self.round.and_then(|round| round.result),
         }
     }
 
@@ -161,14 +167,17 @@ impl StepRun<'_> {
         };
         let node = self.resolve(&self.step.target).map_err(report)?;
         // The first run counts as a step, too. A nested graph counts its own steps.
-        if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && !node.is_graph() {
+        let repeats = self.step.flow.as_ref().is_some_and(|flow| flow.until.is_some());
+        let is_first = scope.index == 0 && !(repeats && scope.round > 1);
+        if self.step.sub_budget.is_some() && is_first && !node.is_graph() {
             self.context.turn.pool().add_own_step();
         }
         let preparation = self.prepare(&node, &mut context).await.map_err(report)?;
         let started_at = match preparation {
             Preparation::Reused(value) => {
                 // Usage before the interruption counts, too.
-                match TurnUsage::from_response(&value).filter(|_| node.has_live_metering()) {
+                let used = value.get("usage").and_then(|usage| ModelUsage::deserialize(usage).ok());
+                match used.filter(|_| node.has_live_metering()) {
                     Some(used) => context.turn.pool().add_usage(&used),
                     None => context.turn.add_tokens(reported_tokens(&value).unwrap_or(0)),
                 }
@@ -190,7 +199,7 @@ impl StepRun<'_> {
             span.set("nerve.attempts", count(attempts));
             span.set_some("nerve.step.how", result.as_ref().ok().map(|(_, how)| how.as_str()));
         });
-        self.finish(&node, &context, started_at, attempts, result).await
+        self.record_end(&node, &context, started_at, attempts, result).await
     }
 
     /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
@@ -211,22 +220,8 @@ impl StepRun<'_> {
         if self.graph.shared().observer.is_some() {
             let queued = node.is_persistent() && node.state() == StateName::Busy;
             self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
-            if let Some(observer) =
-                self.graph.shared().observer.as_ref().filter(|_| self.graph.shared().observes_chunks)
-            {
-                let (observer, step, node) = (observer.clone(), context.step.clone(), self.step.node.clone());
-                let clock = self.graph.shared().clock;
-                *context = context.clone().with_chunks(Arc::new(move |chunk: &str| {
-                    let step = step.clone().unwrap_or_default();
-                    let data = Value::from(chunk);
-                    observer(StepEvent {
-                        kind: StepEventKind::Chunk,
-                        step,
-                        node: node.clone(),
-                        data,
-                        at: clock.now(),
-                    });
-                }));
+            if let Some(sink) = self.chunk_sink(context) {
+                *context = context.clone().with_chunks(sink);
             }
         }
         Ok(Preparation::Started(started_at))
@@ -371,11 +366,11 @@ impl StepRun<'_> {
             });
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                () = context.turn.cancellation().wait() => return Err(cancelled()),
+                () = context.turn.cancellation().cancelled() => return Err(cancelled()),
             }
             context.turn.check_cancelled()?;
             // A retry is not another step.
-            context.turn.pool().check(false)?;
+            context.turn.pool().check(Checkpoint::WithinStep)?;
         };
         if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
             return Err(error);
@@ -399,59 +394,7 @@ impl StepRun<'_> {
         context.turn.cancellation().is_cancelled() || sealed()
     }
 
-    /// Records the end of the step in journal, observer and trace.
-    async fn finish(
-        &self,
-        node: &Executable,
-        context: &RunContext,
-        started_at: Option<TsNs>,
-        attempts: u32,
-        result: Result<(Value, Completion), EngineError>,
-    ) -> Result<Value, EngineError> {
-        let run = self.graph.shared();
-        let tokens = if context.step.is_some() { context.turn.pool().usage().tokens_used() } else { 0 };
-        let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
-        self.ended_at.store(at.0, Ordering::Relaxed);
-        let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
-        if let Some((journal, _)) = run.journal.as_ref().filter(|_| !node.is_graph()) {
-            let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.journal_key);
-            match &result {
-                Ok((value, Completion::Skipped)) => {
-                    let reason = "it failed, and its error policy is skip";
-                    journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
-                }
-                Ok((value, _)) => {
-                    let tokens = (tokens > 0).then_some(tokens);
-                    journal.record(&JournalRecord::Finished { at, step, key, value, ms, tokens });
-                }
-                // A cancelled step leaves no end record: after a resume it runs again.
-                Err(error) if error.kind == ErrorKind::Cancelled => {}
-                Err(error) => {
-                    let (error, error_type) = (error.to_string(), error.kind.as_str());
-                    journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
-                }
-            }
-            if node.is_persistent()
-                && let Err(error) = journal.flush().await
-            {
-                tracing::warn!(%error, "the run continues without its journal");
-            }
-        }
-        if run.observer.is_some() {
-            let (kind, data) = match &result {
-                Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
-                Err(error) => {
-                    (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string()))
-                }
-            };
-            self.notify(context.step.as_ref(), kind, data);
-        }
-        let outcome = result.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
-        self.trace_at(node, context, started_at, at, outcome, attempts);
-        result.map(|(value, _)| value)
-    }
-
-    fn resolve(&self, target: &Target) -> Result<Executable, EngineError> {
+    pub(super) fn resolve(&self, target: &Target) -> Result<Executable, EngineError> {
         match target {
             Target::Executable(executable) => Ok(executable.clone()),
             Target::Name(name) => self.graph.session().find(name).map_err(|mut error| {
@@ -467,114 +410,25 @@ impl StepRun<'_> {
         part: &str,
         make: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let result = std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
-            let message = format!("panicked: {}", panic_message(&*panic));
-            Err(EngineError::new(ErrorKind::Internal, message))
-        });
-        result.map_err(|mut error| {
+        catch_panic(make).map_err(|mut error| {
             error.message = format!("step '{}': {part}: {}", self.step.id, error.message);
             error
         })
     }
-
-    pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
-        let run = self.graph.shared();
-        let Some(observer) = &run.observer else { return };
-        let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
-        observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
-    }
-
-    /// Adds a trace entry for a step that was not executed.
-    pub(super) fn trace_unexecuted(
-        &self,
-        context: &RunContext,
-        error: Option<String>,
-        metadata: Map<String, Value>,
-    ) {
-        let Some(tracer) = self.graph.trace() else { return };
-        let now = self.graph.shared().clock.now();
-        tracer.record(StepTrace {
-            step_id: context.step.clone().unwrap_or_default(),
-            node_id: Arc::clone(&self.step.node),
-            // The name may be unknown; that may be the error.
-            node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
-            input: Value::Null,
-            output: Value::Null,
-            error,
-            start_time: now,
-            end_time: now,
-            tokens_used: 0,
-            metadata,
-        });
-    }
-
-    fn trace(
-        &self,
-        node: &Executable,
-        context: &RunContext,
-        started_at: Option<TsNs>,
-        outcome: Result<(&Value, Completion), String>,
-        attempts: u32,
-    ) {
-        if self.graph.trace().is_some() {
-            self.trace_at(node, context, started_at, self.graph.shared().clock.now(), outcome, attempts);
-        }
-    }
-
-    fn trace_at(
-        &self,
-        node: &Executable,
-        context: &RunContext,
-        started_at: Option<TsNs>,
-        at: TsNs,
-        outcome: Result<(&Value, Completion), String>,
-        attempts: u32,
-    ) {
-        let Some(tracer) = self.graph.trace() else { return };
-        let mut metadata = match &outcome {
-            Ok((_, Completion::Skipped)) => metadata_entry("skipped", Value::Bool(true)),
-            Ok((_, Completion::Reused)) => metadata_entry("reused", Value::Bool(true)),
-            _ => Map::new(),
-        };
-        if attempts > 1 {
-            metadata.insert("attempts".to_string(), Value::from(attempts));
-        }
-        // The node's turn number identifies the entry in its audit log.
-        if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
-            metadata.insert("turn".to_string(), turn.clone());
-        }
-        let cost = context.turn.pool().usage().cost_dollars();
-        if cost > 0.0 {
-            metadata.insert("cost_dollars".to_string(), Value::from(cost));
-        }
-        let (output, error) = match outcome {
-            // A graph's results appear in the traces of its steps.
-            Ok((value, _)) if !node.is_graph() => (value.clone(), None),
-            Ok(_) => (Value::Null, None),
-            Err(error) => (Value::Null, Some(error)),
-        };
-        tracer.record(StepTrace {
-            step_id: context.step.clone().unwrap_or_default(),
-            node_id: Arc::clone(&self.step.node),
-            node_type: node.kind(),
-            input: context.turn.input.clone(),
-            output,
-            error,
-            start_time: started_at.unwrap_or(at),
-            end_time: at,
-            tokens_used: context.turn.pool().usage().tokens_used(),
-            metadata,
-        });
-    }
 }
 
-pub(super) fn metadata_entry(key: &str, value: Value) -> Map<String, Value> {
-    Map::from_iter([(key.to_string(), value)])
+/// Calls a function of a graph. A panic becomes an error.
+pub(super) fn catch_panic<T>(make: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+        let message = format!("panicked: {}", panic_message(&*panic));
+        Err(EngineError::new(ErrorKind::Internal, message))
+    })
 }
 
+/// Whether a step has to run.
 enum Preparation {
     /// A journaled result exists.
     Reused(Value),
-    /// The step starts, at this time if is_timed are measured.
+    /// The step starts, at this time if times are measured.
     Started(Option<TsNs>),
 }

@@ -1,12 +1,12 @@
 //! A node that renders a template.
 
+use nerve_node::context::TurnContext;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::{Node, NodeFuture};
 use serde_json::Value;
 
 use super::file::templates::Template;
 use super::step::Scope;
-use nerve_node::context::TurnContext;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::{Node, NodeFuture};
 
 /// A template over `input`; the result is the rendered text.
 ///

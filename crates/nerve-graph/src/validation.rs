@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Graph;
-use super::executable::Executable;
-use super::plan::{Dependencies, Plan};
-use super::step::{Step, Target};
-use crate::session::Session;
 use nerve_node::NodeHandle;
+
+use super::Graph;
+use super::executable::{Executable, Target};
+use super::plan::{Dependencies, Plan};
+use super::step::Step;
+use crate::session::Session;
 
 /// Maximum length of a step id, in bytes.
 const MAX_ID_BYTES: usize = 200;
@@ -57,6 +58,9 @@ impl Graph {
             let policy = step.error_policy.iter().flat_map(|policy| policy.problems());
             let budget = step.sub_budget.iter().flat_map(|budget| budget.problems());
             problems.extend(policy.chain(budget).map(|problem| format!("Step '{id}': {problem}")));
+        }
+        if self.until.as_ref().is_some_and(|until| until.max_rounds == 0) {
+            problems.push("until needs max_rounds of at least 1".to_string());
         }
         problems.extend(self.budget.iter().flat_map(|budget| budget.problems()));
         let plan = Plan::from_dependencies(&deps);

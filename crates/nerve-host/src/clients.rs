@@ -9,8 +9,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
-use crate::protocol::{CHUNK, HostEvent, HostRequest};
-use crate::reader::{ClientReader, ViewerPermit, read_requests};
+use crate::protocol::{CHUNK, HostEvent};
+use crate::reader::{ClientEvent, ClientReader, ViewerPermit, read_requests};
 use crate::writer::{Backpressure, MAX_QUEUED, MAX_QUEUED_VIEWER, Writer};
 
 /// A client that reads nothing for this long while others wait for it is disconnected.
@@ -41,17 +41,6 @@ pub(super) struct Clients {
     queued_input: Arc<AtomicUsize>,
     /// Clients disconnected since the last [`Clients::take_disconnected`].
     disconnected: Vec<u64>,
-}
-
-/// An event from a client's connection.
-#[derive(Debug)]
-pub(super) enum ClientEvent {
-    Request(HostRequest),
-    /// The client needs its greeting; output bytes in the recording's file.
-    Greet(Option<u64>),
-    /// The client asked for output that is no longer in memory; output bytes in the recording's file.
-    Behind(Option<u64>),
-    Disconnected,
 }
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub mod rlimit;
 pub mod tap;
 
 mod backlog;
-mod blocking;
+mod blocking_task;
 mod clients;
 mod exit_ack;
 mod lifecycle;

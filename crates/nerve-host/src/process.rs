@@ -20,7 +20,7 @@ use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::registry::{Entry, make_unrecorded};
 use crate::session::{Inbox, Parts, Session};
-use crate::snapshots::{listen_tcp, listen_unix};
+use crate::snapshots::{SnapshotRequest, listen_tcp, listen_unix};
 use crate::sockets::{accept, private_socket};
 use crate::tap::Tap;
 use crate::{CONTROL, HostSpec, OF, SNAPSHOT, UNRECORDED};
@@ -78,28 +78,15 @@ impl Host {
     ) -> Result<Host, SpawnError> {
         let clock = Clock::start();
         let (requests, snapshot_requests) = mpsc::channel(16);
-        let snapshot_socket = match spec.snapshots_at {
-            Some(addr) => listen_tcp(addr, requests).await,
-            None => listen_unix(&spec.runtime.join(SNAPSHOT), requests),
-        };
-        let snapshot_socket = snapshot_socket.map_err(SpawnError::system("listen for snapshots"))?;
+        let snapshot_socket = listen_for_snapshots(&spec, requests).await?;
         let control = private_socket(&spec.runtime.join(CONTROL))
             .map_err(SpawnError::system("listen on the control socket"))?;
         let mut faults = Vec::new();
         let existed = spec.recording.as_deref().is_some_and(Path::exists);
-        let recorder = match spec.recording.as_deref().map(|path| create_recorder(path, spec.quality)) {
-            Some(Ok(recorder)) => Some(recorder),
-            Some(Err(error)) if spec.must_record => return Err(SpawnError::Host(error)),
-            Some(Err(error)) => {
-                faults.push(format!("nothing is recorded: {error}"));
-                spec.recording = None;
-                None
-            }
-            None => None,
-        };
+        let recorder = start_recorder(&mut spec, &mut faults)?;
         // Data of an agent's tool belongs to the agent's session.
-        let keeps_apart = spec.recording.is_none() && spec.label.get(OF).is_none();
-        let unrecorded = keeps_apart.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
+        let has_own_files = spec.recording.is_none() && spec.label.get(OF).is_none();
+        let unrecorded = has_own_files.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
         let unrecorded = unrecorded.unwrap_or_else(|error| {
             faults.push(format!("executions are not listed: {error}"));
             None
@@ -178,6 +165,18 @@ impl Host {
     }
 }
 
+/// Listens for requests for snapshots. Returns the address.
+async fn listen_for_snapshots(
+    spec: &HostSpec,
+    requests: mpsc::Sender<SnapshotRequest>,
+) -> Result<String, SpawnError> {
+    let socket = match spec.snapshots_at {
+        Some(addr) => listen_tcp(addr, requests).await,
+        None => listen_unix(&spec.runtime.join(SNAPSHOT), requests),
+    };
+    socket.map_err(SpawnError::system("listen for snapshots"))
+}
+
 /// Sets the variables through which the program finds its recorder.
 fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
     // A tool's snapshots belong to the agent's session.
@@ -192,6 +191,20 @@ fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_sock
             Some(path) => drop(spec.env.insert(name.into(), path.display().to_string())),
             // It may be inherited from an enclosing session.
             None => spec.env_remove.push(name.into()),
+        }
+    }
+}
+
+/// Starts the recorder, if the spec has a recording. A failure is a fault unless the recording is required.
+fn start_recorder(spec: &mut HostSpec, faults: &mut Vec<String>) -> Result<Option<Recorder>, SpawnError> {
+    let Some(path) = spec.recording.as_deref() else { return Ok(None) };
+    match create_recorder(path, spec.quality) {
+        Ok(recorder) => Ok(Some(recorder)),
+        Err(error) if spec.must_record => Err(SpawnError::Host(error)),
+        Err(error) => {
+            faults.push(format!("nothing is recorded: {error}"));
+            spec.recording = None;
+            Ok(None)
         }
     }
 }

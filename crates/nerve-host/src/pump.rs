@@ -80,9 +80,11 @@ impl Pump {
         self.tap(at, EventKind::Exit(status));
     }
 
-    /// Returns messages of taps that failed since the last call.
+    /// Returns the messages of taps, and of taps that failed, since the last call.
     pub fn take_failures(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.failed)
+        let mut messages = std::mem::take(&mut self.failed);
+        messages.extend(self.taps.iter_mut().flat_map(|tap| tap.take_notices()));
+        messages
     }
 
     fn tap(&mut self, at: TsNs, kind: EventKind<'_>) {

@@ -9,7 +9,6 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use crate::backend::pty::WRITE_LIMIT;
-use crate::clients::ClientEvent;
 use crate::protocol::{Frames, HostRequest};
 
 /// Bytes of input queued over all clients, above which clients with queued input are no longer read. Exceeds what a single
@@ -22,6 +21,17 @@ pub(super) struct ClientReader {
     pub(super) _permit: Option<OwnedSemaphorePermit>,
     /// Set once the client is a viewer.
     pub(super) _viewer_permit: ViewerPermit,
+}
+
+/// An event from a client's connection.
+#[derive(Debug)]
+pub(super) enum ClientEvent {
+    Request(HostRequest),
+    /// The client needs its greeting; output bytes in the recording's file.
+    Greet(Option<u64>),
+    /// The client asked for output that is no longer in memory; output bytes in the recording's file.
+    Behind(Option<u64>),
+    Disconnected,
 }
 
 /// The permit of a viewer, held until the peer closes the connection.

@@ -1,8 +1,9 @@
 //! Writes a terminal's recording. Events are collected under a lock; a separate thread compresses and writes them.
 //!
 //! The byte path costs one copy and never waits. Events are on disk within [`ROTATE_AFTER`]. If the disk is slower than the
-//! child, the reader of the child waits for [room](Flusher::room). A disk that takes nothing for 10 s ends the recording, not
-//! the session.
+//! child, the reader of the child waits for [room](Flusher::room). A disk that hangs for 10 s ends the recording, not
+//! the session. A disk that refuses blocks, because it is full, interrupts it: up to 4 MiB of output are kept in memory and
+//! written when the disk takes blocks again. Further output is dropped, with a gap mark.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Segment, Writer};
-use nerve_types::{Event, EventKind};
+use nerve_types::{Event, EventKind, Size, TsNs};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
@@ -29,6 +30,10 @@ const FAST_FROM: usize = 2;
 const FAST_QUALITY: u8 = 2;
 /// Reason of a gap: output was missed while no server was attached.
 const REATTACHED: u32 = 1;
+/// Reason of a gap: the disk was full.
+const DISK_FULL: u32 = 3;
+/// Time between attempts to write to a disk that refused a block.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of a full queue.
 const DISK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -61,6 +66,8 @@ struct Shared {
     room: Notify,
     /// Signals the end of the thread.
     over: Condvar,
+    /// Signals notices.
+    notice: Notify,
 }
 
 #[derive(Debug)]
@@ -78,6 +85,23 @@ struct State {
     over: bool,
     written: u64,
     failed: Option<String>,
+    outage: Outage,
+    notices: Vec<String>,
+    /// Time and size of the last events.
+    last: (TsNs, Option<Size>),
+}
+
+/// A time in which the disk refuses blocks.
+#[derive(Debug, Default)]
+struct Outage {
+    /// The error; `None` while there is no outage.
+    reason: Option<String>,
+    /// The disk takes blocks again, but not everything that waited is written.
+    is_draining: bool,
+    /// Events are dropped until everything that waits is written.
+    is_dropping: bool,
+    /// Dropped bytes of output.
+    dropped: u64,
 }
 
 #[derive(Debug)]
@@ -116,6 +140,9 @@ impl Recorder {
             over: false,
             written: off,
             failed: None,
+            outage: Outage::default(),
+            notices: Vec::new(),
+            last: (TsNs::default(), None),
         };
         let shared = Arc::new(Shared {
             path: path.to_path_buf(),
@@ -123,8 +150,9 @@ impl Recorder {
             work: Condvar::new(),
             room: Notify::new(),
             over: Condvar::new(),
+            notice: Notify::new(),
         });
-        let worker = Worker { shared: shared.clone(), writer, quality };
+        let worker = Worker { shared: shared.clone(), writer, quality, retry_at: None };
         std::thread::Builder::new()
             .name("recorder".into())
             .spawn(move || worker.run())
@@ -142,6 +170,9 @@ impl Recorder {
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
+        if state.drops(record) {
+            return Ok(());
+        }
         state.segment.push(record).map_err(|error| error.to_string())?;
         if state.segment.is_full() {
             let next = Segment::new(state.segment.end());
@@ -149,7 +180,7 @@ impl Recorder {
             state.since = None;
             state.full.push_back(full);
             self.shared.work.notify_one();
-            if state.full.len() >= MAX_QUEUED {
+            if state.full.len() >= MAX_QUEUED && state.outage.reason.is_none() {
                 return Err(self.shared.fail_disk(&mut state));
             }
         } else if state.since.is_none() {
@@ -181,6 +212,10 @@ impl Tap for Recorder {
             EventKind::Exit(exit) => Body::Mark(Mark::Exit(exit)),
         };
         self.push(&Record { at, body })
+    }
+
+    fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.shared.state.lock().notices)
     }
 }
 
@@ -219,7 +254,8 @@ impl Flusher {
     /// Returns true if the disk keeps up. Otherwise the child should not be read, see [`Flusher::room`].
     pub fn has_room(&self) -> bool {
         let mut state = self.shared.state.lock();
-        let has_room = state.full.len() < MAX_WAITING || state.failed.is_some();
+        let is_waiting = state.failed.is_none() && !state.outage.is_refused();
+        let has_room = state.full.len() < MAX_WAITING || !is_waiting;
         match has_room {
             true => state.full_since = None,
             false => drop(state.full_since.get_or_insert_with(tokio::time::Instant::now)),
@@ -233,6 +269,16 @@ impl Flusher {
         if tokio::time::timeout_at(since + DISK_TIMEOUT, self.shared.room.notified()).await.is_err() {
             self.shared.fail_disk(&mut self.shared.state.lock());
         }
+    }
+
+    /// Waits for notices of the recorder: see [`Tap::take_notices`]. Cancel-safe.
+    pub async fn noticed(&self) {
+        self.shared.notice.notified().await;
+    }
+
+    /// Returns the error of the disk while it refuses blocks; after the end of the recording, what was not written is lost.
+    pub fn outage(&self) -> Option<String> {
+        self.shared.state.lock().outage.reason.clone()
     }
 
     /// Returns the recording's path.
@@ -250,45 +296,138 @@ impl Shared {
     }
 }
 
+impl Outage {
+    /// Returns true while the disk refuses blocks.
+    fn is_refused(&self) -> bool {
+        self.reason.is_some() && !self.is_draining
+    }
+}
+
+impl State {
+    /// Returns true if a record is dropped, because the disk refuses blocks and too much waits for it.
+    fn drops(&mut self, record: &Record<'_>) -> bool {
+        self.last.0 = record.at;
+        if let Body::Resize { cols, rows } = record.body {
+            self.last.1 = Some(Size::new(cols, rows));
+        }
+        let most = if self.outage.is_refused() { MAX_WAITING } else { MAX_QUEUED };
+        self.outage.is_dropping |= self.outage.reason.is_some() && self.full.len() >= most;
+        if let (true, Body::Data { bytes, .. }) = (self.outage.is_dropping, record.body) {
+            self.outage.dropped += bytes.len() as u64;
+        }
+        self.outage.is_dropping
+    }
+
+    /// Keeps the segments that the disk refused.
+    fn begin_outage(&mut self, reason: String, refused: VecDeque<Segment>) {
+        if self.failed.is_none() {
+            refused.into_iter().rev().for_each(|segment| self.full.push_front(segment));
+        }
+        if self.outage.reason.is_none() {
+            self.notices.push(format!("the recording is interrupted: {reason}"));
+        }
+        (self.outage.reason, self.outage.is_draining) = (Some(reason), false);
+    }
+
+    /// Continues after an outage, once everything that waited is written.
+    fn end_outage(&mut self) {
+        if self.outage.reason.is_none() {
+            return;
+        }
+        if !self.full.is_empty() {
+            self.outage.is_draining = true;
+            return;
+        }
+        let missing = match self.outage.dropped {
+            0 => "nothing is missing".to_string(),
+            dropped => format!("{dropped} bytes of output are missing"),
+        };
+        self.notices.push(format!("the recording continues: {missing}"));
+        self.mark_gap();
+        self.outage = Outage::default();
+    }
+
+    /// Records that events were dropped.
+    fn mark_gap(&mut self) {
+        if !std::mem::take(&mut self.outage.is_dropping) {
+            return;
+        }
+        let (at, size) = self.last;
+        let resize = size.map(|size| Body::Resize { cols: size.cols, rows: size.rows });
+        for body in [Some(Body::Mark(Mark::Gap(DISK_FULL))), resize].into_iter().flatten() {
+            // Both always fit into a segment.
+            let _ = self.segment.push(&Record { at, body });
+        }
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Moves the segment being filled to those to write.
+    fn rotate(&mut self) {
+        if self.closing {
+            self.mark_gap();
+        }
+        let next = Segment::new(self.segment.end());
+        let segment = std::mem::replace(&mut self.segment, next);
+        self.since = None;
+        self.full.push_back(segment);
+    }
+}
+
 /// The writing thread.
 struct Worker {
     shared: Arc<Shared>,
     writer: Writer,
     quality: u8,
+    /// Time of the next attempt, while the disk refuses blocks.
+    retry_at: Option<Instant>,
 }
 
 /// Work taken from the shared state at once.
 struct Batch {
+    /// Segments not written yet.
     segments: VecDeque<Segment>,
     waiters: Vec<Waiter>,
     closing: bool,
     behind: bool,
+    /// Output bytes in the file after the last written segment.
+    written: Option<u64>,
 }
 
 impl Worker {
     fn run(mut self) {
         loop {
-            let batch = self.next_batch();
-            let written = self.write(&batch);
+            let mut batch = self.next_batch();
+            let result = self.write(&mut batch);
             let mut state = self.shared.state.lock();
-            match &written {
-                Ok(Some(off)) => {
-                    state.written = *off;
-                    state.full_since = None;
-                }
-                Ok(None) => {}
-                Err(error) => state.failed = Some(format!("{}: {error}", self.shared.path.display())),
+            if let Some(off) = batch.written {
+                state.written = off;
+                state.full_since = None;
             }
-            let outcome = match &state.failed {
-                Some(failed) => Err(failed.clone()),
-                None => Ok(Written { off: state.written }),
-            };
+            let mut outcome = Ok(Written { off: state.written });
+            match result {
+                Ok(()) => {
+                    self.retry_at = None;
+                    state.end_outage();
+                }
+                Err(error) => {
+                    self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+                    let reason = format!("{}: {error}", self.shared.path.display());
+                    state.begin_outage(reason.clone(), batch.segments);
+                    outcome = Err(reason);
+                }
+            }
+            if let Some(failed) = &state.failed {
+                outcome = Err(failed.clone());
+            }
+            if !state.notices.is_empty() {
+                self.shared.notice.notify_one();
+            }
             drop(state);
             self.shared.room.notify_one();
             for waiter in batch.waiters {
                 let _ = waiter.reply.send(outcome.clone());
             }
-            if batch.closing || written.is_err() {
+            if batch.closing {
                 break;
             }
         }
@@ -307,50 +446,58 @@ impl Worker {
         loop {
             let requested = state.closing || !state.waiters.is_empty();
             let due = state.since.map(|since| (ROTATE_AFTER - WRITE_MARGIN).saturating_sub(since.elapsed()));
-            if requested || due == Some(Duration::ZERO) {
-                let next = Segment::new(state.segment.end());
-                let segment = std::mem::replace(&mut state.segment, next);
-                state.since = None;
-                state.full.push_back(segment);
+            let retry = self.retry_at.map(|at| at.saturating_duration_since(Instant::now()));
+            // While the disk refuses blocks, short segments do not pile up.
+            let may_rotate = retry.is_none() || state.full.is_empty();
+            if requested || due == Some(Duration::ZERO) && may_rotate {
+                state.rotate();
             }
-            if requested || !state.full.is_empty() {
-                let behind = state.full.len() > FAST_FROM;
-                // One segment at a time frees room early; all of them if a flush is requested.
-                let take = if requested { state.full.len() } else { 1 };
-                let segments = state.full.drain(..take).collect();
-                let waiters = std::mem::take(&mut state.waiters);
-                return Batch { segments, waiters, closing: state.closing, behind };
+            let is_retry_due = retry.is_none_or(|retry| retry.is_zero());
+            if requested || !state.full.is_empty() && is_retry_due {
+                return take_batch(&mut state, requested);
             }
-            match due {
-                Some(due) => {
-                    self.shared.work.wait_for(&mut state, due);
+            let wait = if state.full.is_empty() { due.filter(|_| state.since.is_some()) } else { retry };
+            match wait {
+                Some(wait) => {
+                    self.shared.work.wait_for(&mut state, wait);
                 }
                 None => self.shared.work.wait(&mut state),
             }
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> io::Result<Option<u64>> {
+    /// Writes the segments and removes those written from the batch.
+    fn write(&mut self, batch: &mut Batch) -> io::Result<()> {
         let quality = if batch.behind { self.quality.min(FAST_QUALITY) } else { self.quality };
-        let mut written = None;
-        let last = batch.segments.len().saturating_sub(1);
-        for (at, segment) in batch.segments.iter().enumerate() {
-            let ends = batch.closing && at == last;
+        while let Some(segment) = batch.segments.front() {
+            let ends = batch.closing && batch.segments.len() == 1;
             if !segment.is_empty() || ends {
                 self.writer.append(&segment.seal(quality, ends))?;
-                written = Some(segment.end());
+                batch.written = Some(segment.end());
             }
+            batch.segments.pop_front();
         }
         if batch.closing || batch.waiters.iter().any(|waiter| waiter.sync) {
             self.writer.sync()?;
         }
-        Ok(written)
+        Ok(())
     }
+}
+
+fn take_batch(state: &mut State, requested: bool) -> Batch {
+    let behind = state.full.len() > FAST_FROM;
+    // One segment at a time frees room early; all of them if a flush is requested.
+    let take = if requested { state.full.len() } else { 1 };
+    let segments = state.full.drain(..take).collect();
+    let waiters = std::mem::take(&mut state.waiters);
+    Batch { segments, waiters, closing: state.closing, behind, written: None }
 }
 
 #[cfg(test)]
 mod tests {
     use nerve_record::ahr::{Part, Reader};
+    use nerve_testkit::harness::SmallDisk;
+    use nerve_testkit::{DEADLINE, wait_until};
     use nerve_types::TsNs;
 
     use super::*;
@@ -381,11 +528,7 @@ mod tests {
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
         data(&mut recorder, 0, b"hello");
-        let start = Instant::now();
-        while output_of(&path).0 != b"hello" {
-            assert!(start.elapsed() < Duration::from_secs(5), "not written");
-            std::thread::yield_now();
-        }
+        assert!(wait_until(DEADLINE, || output_of(&path).0 == b"hello"), "not written");
         assert!(!output_of(&path).1);
         drop(recorder);
         assert_eq!(output_of(&path), (b"hello".to_vec(), true));
@@ -427,6 +570,70 @@ mod tests {
             assert!(std::fs::read(&path).unwrap().starts_with(&whole));
         }
         assert!(Recorder::resume(&dir.path().join("none.ahr"), 4).is_err());
+    }
+
+    /// Fills a disk of 64 KiB, so that no further block fits.
+    fn fill(folder: &Path) {
+        let filled = std::fs::write(folder.join("filler"), vec![1; 1 << 20]);
+        assert!(filled.is_err(), "the disk is not full");
+    }
+
+    #[tokio::test]
+    async fn recording_continues_when_full_disk_has_room_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let test = "recording_continues_when_full_disk_has_room_again";
+        let Some(_disk) = SmallDisk::mount(test, dir.path(), "64k") else { return };
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        fill(dir.path());
+        data(&mut recorder, 0, &[b'x'; 5000]);
+        let flusher = recorder.flusher();
+        assert!(flusher.flush(false).await.unwrap_err().contains("No space left"));
+        assert!(flusher.outage().is_some());
+        let notices = recorder.take_notices();
+        assert!(notices.len() == 1 && notices[0].contains("No space left"), "{notices:?}");
+        std::fs::remove_file(dir.path().join("filler")).unwrap();
+        data(&mut recorder, 5000, b"y");
+        assert!(wait_until(DEADLINE, || flusher.outage().is_none()), "it is not retried");
+        assert!(recorder.take_notices()[0].contains("nothing is missing"));
+        drop(recorder);
+        assert_eq!(output_of(&path), ([&[b'x'; 5000][..], b"y"].concat(), true));
+    }
+
+    #[tokio::test]
+    async fn output_that_a_full_disk_cannot_take_is_a_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let test = "output_that_a_full_disk_cannot_take_is_a_gap";
+        let Some(disk) = SmallDisk::mount(test, dir.path(), "64k") else { return };
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        let (flusher, piece) = (recorder.flusher(), vec![b'x'; 256 << 10]);
+        let size = EventKind::Resize(Size::new(90, 20));
+        fill(dir.path());
+        recorder.event(&Event { at: TsNs(1), off: 0, kind: size }).unwrap();
+        assert!(flusher.flush(false).await.is_err());
+        for at in 0..40 {
+            assert!(flusher.has_room(), "the child waits for a full disk");
+            data(&mut recorder, at * piece.len() as u64, &piece);
+        }
+        disk.resize("16m");
+        std::fs::remove_file(dir.path().join("filler")).unwrap();
+        assert!(wait_until(DEADLINE, || flusher.outage().is_none()), "it is not retried");
+        data(&mut recorder, 40 * piece.len() as u64, b"end");
+        drop(recorder);
+        let mut reader = Reader::open(&path).unwrap();
+        let mut kinds = Vec::new();
+        while let Some(part) = reader.next().unwrap() {
+            let Part::Block(block) = part else { panic!("something is lost") };
+            kinds.extend(block.records().filter_map(|record| match record.body {
+                Body::Data { off, bytes } if off == 40 * piece.len() as u64 => Some(bytes.to_vec()),
+                Body::Mark(Mark::Gap(DISK_FULL)) => Some(b"gap".to_vec()),
+                Body::Resize { cols: 90, rows: 20 } => Some(b"size".to_vec()),
+                _ => None,
+            }));
+        }
+        assert_eq!(kinds, [b"size".to_vec(), b"gap".to_vec(), b"size".to_vec(), b"end".to_vec()]);
+        assert_eq!(reader.contradictions().count(), 0);
     }
 
     #[test]

@@ -4,11 +4,6 @@ use nerve_types::Size;
 
 use crate::protocol::Window;
 
-/// Smallest size of a terminal; a window can be smaller.
-const MIN_SIZE: Size = Size { cols: 2, rows: 1 };
-/// Largest size of a terminal.
-const MAX_SIZE: Size = Size { cols: 4096, rows: 4096 };
-
 /// The windows of all viewers, in the order in which they chose their mode.
 #[derive(Debug, Default)]
 pub(super) struct SizePolicy(Vec<(u64, Window)>);
@@ -43,11 +38,7 @@ impl SizePolicy {
         });
         let smallest = |a: Size, b: Size| Size::new(a.cols.min(b.cols), a.rows.min(b.rows));
         let size = sole.or_else(|| shared.reduce(smallest))?;
-        let within = |wanted: u16, least: u16, most: u16| wanted.clamp(least, most);
-        Some(Size::new(
-            within(size.cols, MIN_SIZE.cols, MAX_SIZE.cols),
-            within(size.rows, MIN_SIZE.rows, MAX_SIZE.rows),
-        ))
+        Some(Size::new(size.cols, size.rows))
     }
 }
 
@@ -96,8 +87,8 @@ mod tests {
     fn size_is_clamped() {
         let mut size_policy = SizePolicy::default();
         size_policy.set(1, Window::Shares(size(0, 0)));
-        assert_eq!(size_policy.size(), Some(MIN_SIZE));
+        assert_eq!(size_policy.size(), Some(Size::MIN));
         size_policy.set(1, Window::Sets(size(u16::MAX, u16::MAX)));
-        assert_eq!(size_policy.size(), Some(MAX_SIZE));
+        assert_eq!(size_policy.size(), Some(Size::MAX));
     }
 }

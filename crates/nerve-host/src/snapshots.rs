@@ -150,7 +150,7 @@ impl SnapshotStore {
 }
 
 fn append(session: &Path, line: &SnapshotLine, limit: u64) -> io::Result<()> {
-    let length = std::fs::metadata(snapshots::path_of(session)).map_or(0, |meta| meta.len());
+    let length = std::fs::metadata(snapshots::list_path(session)).map_or(0, |meta| meta.len());
     if length >= limit {
         let why = format!(
             "the list of a session without a recording is limited to {limit} bytes: record it with --out-file"
@@ -172,10 +172,10 @@ mod tests {
         confirm(1).await.unwrap();
         let kept = snapshots::read(&file).unwrap();
         assert_eq!((kept.len(), kept[0].id, kept[0].anchor_byte, kept[0].ts_ns), (1, 1, 7, 9));
-        let list = std::fs::File::options().write(true).open(snapshots::path_of(&file)).unwrap();
+        let list = std::fs::File::options().write(true).open(snapshots::list_path(&file)).unwrap();
         list.set_len(MAX_UNRECORDED_LIST).unwrap();
         assert!(confirm(2).await.unwrap_err().contains("--out-file"));
-        std::fs::remove_file(snapshots::path_of(&file)).unwrap();
+        std::fs::remove_file(snapshots::list_path(&file)).unwrap();
         confirm(2).await.unwrap();
         SnapshotStore::None.confirm(3, String::new(), 0, TsNs(0)).await.unwrap();
         assert_eq!(snapshots::read(&file).unwrap().len(), 1);

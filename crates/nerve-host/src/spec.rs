@@ -115,7 +115,7 @@ impl HostSpec {
             session: text("session"),
             node: text("node"),
             profile: text("profile"),
-            asked: requested.filter(|argv| *argv != self.argv).unwrap_or_default(),
+            requested_cmd: requested.filter(|argv| *argv != self.argv).unwrap_or_default(),
             home: text("env_home").map(PathBuf::from),
             env: list("env").unwrap_or_default(),
             proxy: text("proxy_kind"),

@@ -12,4 +12,8 @@ pub trait Tap: Send {
     /// # Errors
     /// The message. The tap is dropped and the failure reported once; the node continues.
     fn event(&mut self, event: &Event<'_>) -> Result<(), String>;
+    /// Returns messages for the user since the last call, for example about an interruption.
+    fn take_notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }

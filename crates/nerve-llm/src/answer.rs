@@ -116,7 +116,7 @@ impl PartialAnswer {
     }
 
     /// Returns the index of the last call, for APIs that send no indices.
-    pub fn last_call(&self) -> Option<u64> {
+    pub(crate) fn last_call(&self) -> Option<u64> {
         self.calls.last().map(|call| call.index)
     }
 

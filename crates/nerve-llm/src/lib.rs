@@ -1,10 +1,12 @@
-//! The formats of model APIs: requests, answers as they arrive, errors, and the retry policy. Nothing here sends a request or knows a
-//! node.
+//! The HTTP client, server-sent events, and the formats of model APIs: requests, answers as they arrive, errors, and the retry policy.
+//! Nothing here knows a node or a proxy.
 
 pub mod answer;
 pub mod anthropic;
 pub mod error;
+pub mod http_client;
 pub mod message;
 pub mod openai;
 pub mod request;
 pub mod retry;
+pub mod sse;

@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_api::EventMessage;
+use nerve_api::reply::GateInfo;
+use nerve_api::{EventKind, EventMessage};
 use nerve_client::{ClientError, EventStream};
+use nerve_types::activity::Activity;
 use rmcp::model::{JsonObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +75,7 @@ impl Call {
 
     /// Parses the arguments.
     pub(crate) fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_value(Value::Object(self.arguments.clone())).map_err(|error| {
+        T::deserialize(&self.arguments).map_err(|error: serde_json::Error| {
             Failure::new("invalid_arguments", format!("invalid arguments: {error}"))
                 .hint("see the tool's input schema")
         })
@@ -142,45 +143,39 @@ async fn next_message(progress: &mut Option<Progress<'_>>) -> Option<Option<Stri
 
 /// Describes the progress in a node's event.
 pub(crate) fn describe_node_event(event: &EventMessage) -> Option<String> {
-    let text =
-        |name: &str| event.data.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let last_line = |text: &str| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
-    match event.event_type.as_str() {
-        "OUTPUT_CHUNK" => last_line(text("chunk")?),
-        "NODE_BLOCKED" => Some(format!("waits for an answer: {}", text("evidence").unwrap_or("something"))),
-        "NODE_ACTIVITY" => match text("type")? {
-            "thought" => text("content").map(str::to_string),
-            "tool_start" => {
-                let args = event.data.get("args").filter(|args| !args.is_null());
-                Some(format!("tool {} {}", text("name")?, args.map(Value::to_string).unwrap_or_default()))
-            }
-            "tool_output" => Some(format!("tool {}: {}", text("name")?, text("status").unwrap_or("done"))),
-            "file_edit" => Some(format!("edits {}", text("path")?)),
-            "error" => text("message").map(str::to_string),
-            _ => None,
+    let text = match event.details()? {
+        EventKind::OutputChunk { chunk, .. } => last_line(&chunk)?,
+        EventKind::NodeBlocked { evidence, .. } => format!("waits for an answer: {evidence}"),
+        EventKind::NodeActivity(activity) => match *activity {
+            Activity::Thought { text, .. } => text,
+            Activity::ToolStart { name, args, .. } => format!("tool {name} {args}"),
+            Activity::ToolOutput { name, status, .. } => format!("tool {name}: {status}"),
+            Activity::FileEdit { path, .. } => format!("edits {path}"),
+            Activity::Error { message, .. } => message,
+            Activity::Status { .. } | Activity::Log { .. } => return None,
         },
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
 }
 
 /// Describes the progress in a run's event.
 pub(crate) fn describe_run_event(event: &EventMessage) -> Option<String> {
-    let text = |name: &str| event.data.get(name).and_then(Value::as_str);
-    let step = text("step_id")?;
-    match event.event_type.as_str() {
-        "STEP_STARTED" => Some(format!("step {step} started")),
-        "STEP_COMPLETED" => Some(format!("step {step} {}", text("state").unwrap_or("completed"))),
-        "STEP_FAILED" => Some(format!("step {step} failed: {}", text("error").unwrap_or_default())),
-        "GATE_ASKED" => {
-            Some(format!("step {step} waits for approval: {}", text("question").unwrap_or_default()))
+    Some(match event.details()? {
+        EventKind::StepStarted { step_id, .. } => format!("step {step_id} started"),
+        EventKind::StepCompleted { step_id, state, .. } => format!("step {step_id} {state}"),
+        EventKind::StepFailed { step_id, error, .. } => format!("step {step_id} failed: {error}"),
+        EventKind::GateAsked { gate: GateInfo { step_id, question, .. }, .. } => {
+            format!("step {step_id} waits for approval: {question}")
         }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -201,9 +196,13 @@ mod tests {
         let message = |kind, data| describe_node_event(&event(kind, data));
         assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "one\ntwo\n\n"})), Some("two".to_string()));
         assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "\n"})), None);
-        let start = json!({"type": "tool_start", "name": "Bash", "args": {"command": "ls"}});
+        let ts = "2025-11-30T10:53:20.100Z";
+        let start = json!({
+            "type": "tool_start", "name": "Bash", "args": {"command": "ls"}, "tool_execution_id": "t",
+            "status": "running", "ts": ts,
+        });
         assert_eq!(message("NODE_ACTIVITY", start), Some(r#"tool Bash {"command":"ls"}"#.to_string()));
-        assert_eq!(message("NODE_ACTIVITY", json!({"type": "status", "status": "running"})), None);
+        assert_eq!(message("NODE_ACTIVITY", json!({"type": "status", "status": "running", "ts": ts})), None);
         assert_eq!(message("NODE_READY", json!({})), None);
     }
 

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`link`] | the connection to the nerve server |
+//! | `context` | the state shared by all clients |
 //! | `server` | the request handlers |
 //! | `tools` | the tools and their arguments |
 //! | `tool_result` | results and errors of tools |
@@ -25,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod call;
+mod context;
 mod disconnect;
 pub mod http;
 pub mod link;
@@ -39,29 +41,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use nerve_record::store::Store;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+pub use crate::context::Config;
+use crate::context::ServerContext;
 use crate::disconnect::DisconnectDetector;
-use crate::link::Link;
-use crate::server::{McpServer, ServerContext};
+use crate::server::McpServer;
 
 /// Time that running calls may take to finish at shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Configuration of an MCP server.
-#[derive(Debug)]
-pub struct Config {
-    /// The nerve server with the nodes.
-    pub link: Link,
-    /// The recordings to offer as resources, if any.
-    pub recordings: Option<Store>,
-    /// Offers the deprecated tools too.
-    pub legacy_tools: bool,
-}
 
 /// Serves one client until it closes `reading` or `stop` completes. Running calls then get a few seconds to finish. Nodes are
 /// not affected.

@@ -61,7 +61,7 @@ pub(crate) struct Subscription {
 
 impl Link {
     /// Creates a link to a server that may start later: `connect` is called for each tool call.
-    pub fn by<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Link
+    pub fn connecting<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Link
     where
         F: Future<Output = Result<NerveClient, ConnectError>> + Send + 'static,
     {
@@ -71,7 +71,7 @@ impl Link {
     /// Creates a link to the server on the socket `path`, which may start later.
     pub fn to_socket(path: impl Into<PathBuf>) -> Link {
         let path = path.into();
-        Link::by(move || {
+        Link::connecting(move || {
             let path = path.clone();
             async move {
                 let client = NerveClient::connect(&path).await;

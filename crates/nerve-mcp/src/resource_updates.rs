@@ -69,15 +69,15 @@ impl ResourceUpdates {
                 link.subscribe(&EVENT_TYPES, None, None).await
             {
                 if was_unreachable || link.connect_count() > own_connection {
-                    self.bump();
+                    self.increment_version();
                 }
                 while let Some(event) = events.next().await {
                     let counts = EVENT_TYPES.iter().chain([&EventType::EventsDropped]);
                     if counts.into_iter().any(|kind| kind.as_str() == event.event_type) {
-                        self.bump();
+                        self.increment_version();
                     }
                 }
-                self.bump();
+                self.increment_version();
             }
             was_unreachable = true;
             // Always pause: connections to a server that is shutting down end at once.
@@ -88,7 +88,7 @@ impl ResourceUpdates {
         }
     }
 
-    fn bump(&self) {
+    fn increment_version(&self) {
         self.version.send_modify(|version| *version += 1);
     }
 

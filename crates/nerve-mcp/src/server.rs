@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_api::ErrorKind;
-use nerve_record::store::Store;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Extensions, Implementation,
@@ -18,20 +17,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::Config;
 use crate::call::Call;
-use crate::link::Link;
-use crate::resource_updates::ResourceUpdates;
+use crate::context::{MAX_ALL_CALLS, ServerContext};
 use crate::tool_result::Failure;
 use crate::{resources, tools};
 
 /// Maximum number of concurrent tool calls per client; further ones are rejected.
 const MAX_CALLS: usize = 128;
-/// Maximum number of concurrent tool calls of all clients: each one needs a connection to the nerve server.
-const MAX_ALL_CALLS: usize = 512;
-/// Maximum number of recordings read concurrently: each uses a core and tens of megabytes. Further ones wait.
-const MAX_CONCURRENT_READS: usize = 2;
-
 /// Instructions for the model.
 const INSTRUCTIONS: &str = "\
 nerve drives programs in terminals: AI agents (Claude Code, Codex, Gemini CLI, opencode), shells and REPLs. Each is a node. Start one \
@@ -53,32 +45,9 @@ pub(crate) struct McpServer {
     _tracker_token: Option<TaskTrackerToken>,
 }
 
-/// State shared by all clients of a process.
-#[derive(Debug)]
-pub(crate) struct ServerContext {
-    pub(crate) link: Arc<Link>,
-    pub(crate) recordings: Option<Store>,
-    legacy_tools: bool,
-    /// Limits concurrent reads of recordings.
-    pub(crate) read_permits: Semaphore,
-    pub(crate) updates: ResourceUpdates,
-    calls: Semaphore,
-}
-
 /// Cancelled when the client of a request disconnects, if that differs between the requests of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct DisconnectToken(pub(crate) CancellationToken);
-
-impl ServerContext {
-    /// Creates the state. `disconnected`: cancelled when no client is served any more.
-    pub(crate) fn new(config: Config, disconnected: CancellationToken) -> ServerContext {
-        let Config { link, recordings, legacy_tools } = config;
-        let link = Arc::new(link);
-        let updates = ResourceUpdates::new(Arc::clone(&link), disconnected);
-        let (read_permits, calls) = (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ALL_CALLS));
-        ServerContext { link, recordings, legacy_tools, read_permits, updates, calls }
-    }
-}
 
 impl McpServer {
     pub(crate) fn new(context: Arc<ServerContext>, disconnected: CancellationToken) -> McpServer {

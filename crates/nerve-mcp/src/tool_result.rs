@@ -152,6 +152,9 @@ impl From<ClientError> for Failure {
         if let Some(delivery) = &error.delivery {
             extra.insert("delivery".to_string(), json!(delivery));
         }
+        if let Some(text) = &error.text {
+            extra.insert("text".to_string(), json!(truncate(text, MAX_TEXT).0));
+        }
         if let Some(run) = &error.run {
             extra.insert("run_id".to_string(), json!(run.run_id));
             extra.insert("status".to_string(), json!(run.status));

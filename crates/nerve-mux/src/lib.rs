@@ -7,19 +7,19 @@ pub mod pane;
 #[cfg(feature = "tmux")]
 pub mod tmux;
 #[cfg(not(feature = "tmux"))]
-#[path = "unsupported/tmux.rs"]
+#[path = "stubs/tmux.rs"]
 pub mod tmux;
 #[cfg(feature = "wezterm")]
 pub mod wezterm;
 #[cfg(not(feature = "wezterm"))]
-#[path = "unsupported/wezterm.rs"]
+#[path = "stubs/wezterm.rs"]
 pub mod wezterm;
 
+#[cfg(not(all(feature = "tmux", feature = "wezterm")))]
+mod stubs;
 #[cfg(any(feature = "tmux", feature = "wezterm"))]
 #[cfg_attr(
     not(all(feature = "tmux", feature = "wezterm")),
     expect(dead_code, reason = "each multiplexer uses only a part of it")
 )]
 mod tty;
-#[cfg(not(all(feature = "tmux", feature = "wezterm")))]
-mod unsupported;

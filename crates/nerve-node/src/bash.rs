@@ -9,39 +9,40 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
 use nerve_agent::profile::ContextKind;
 use nerve_api::reply::NodeMetadata;
 use nerve_api::value::{Delivery, ResponseSource};
+use nerve_host::backend::os::kill_with_parent;
+use nerve_host::clock::{Clock, MAX_TIMEOUT};
+use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
 use nerve_types::TsNs;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
-
-use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
+use tokio_util::sync::CancellationToken;
 
 use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
 use super::terminal::Prompt;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
-use crate::cancellation::{CancellationToken, cancelled};
+use crate::cancellation::{cancelled, wait_for_interrupt, wait_timeout_error};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::telemetry::TurnAttributes;
 use crate::terminal::Journal;
-use nerve_host::backend::os::kill_with_parent;
-use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
 /// Timeout of a command that sets none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time to read output after the command's exit: another process may hold the pipes open.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
@@ -85,7 +86,7 @@ impl Node for BashNode {
     fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
             // Chunks of a command are published only for prompts.
-            let prompt = Prompt { stream: false, ..Prompt::of(context) };
+            let prompt = Prompt { stream: false, ..Prompt::from_context(context) };
             Ok(self.run_turn(prompt, context, TurnLock::Shared).await?.into_value())
         })
     }
@@ -120,8 +121,7 @@ impl Node for BashNode {
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        BashNode::interrupt(self);
-        Box::pin(async { Ok(()) })
+        Box::pin(BashNode::interrupt(self))
     }
 }
 
@@ -224,11 +224,13 @@ impl BashNode {
         let deadline = self.deadline(&prompt);
         let _turn = match inner.turn.try_write() {
             Ok(turn) => turn,
-            Err(_) if prompt.fail_if_busy => return Err(self.error(ErrorKind::Busy, "runs another command")),
+            Err(_) if prompt.fail_if_busy => {
+                return Err(self.error(ErrorKind::Busy, "another command is running"));
+            }
             Err(_) => {
                 let turn = tokio::select! {
                     turn = tokio::time::timeout_at(deadline, inner.turn.write()) => turn,
-                    () = cancellation.wait() => return Err(cancelled()),
+                    () = cancellation.cancelled() => return Err(cancelled()),
                 };
                 turn.map_err(|_| self.start_timeout_error())?
             }
@@ -245,7 +247,7 @@ impl BashNode {
         let deadline = self.deadline(&prompt);
         let turn = tokio::select! {
             turn = tokio::time::timeout_at(deadline, self.inner.turn.read()) => turn,
-            () = cancellation.wait() => return Err(cancelled()),
+            () = cancellation.cancelled() => return Err(cancelled()),
         };
         let _turn = turn.map_err(|_| self.start_timeout_error())?;
         self.run_metered(prompt, deadline, cancellation).await
@@ -296,9 +298,14 @@ impl BashNode {
         answer
     }
 
-    /// Kills the running command, if there is one.
-    pub fn interrupt(&self) {
+    /// Kills the running command, if there is one. Returns when it is gone.
+    ///
+    /// # Errors
+    /// Timeout: it did not end in time.
+    pub async fn interrupt(&self) -> Result<(), EngineError> {
+        let state = self.inner.state.subscribe();
         self.inner.interrupt.notify_waiters();
+        wait_for_interrupt(&self.inner.node.node, state).await
     }
 
     /// Waits until the node is in one of `states`. Returns at once if it is.
@@ -339,7 +346,7 @@ impl BashNode {
         if self.state() == StateName::Stopped {
             return;
         }
-        self.journal().close(inner.clock.now(), Some(reason), String::new);
+        self.inner.journal.lock().close(inner.clock.now(), Some(reason), String::new);
         inner.state.send_replace(StateName::Stopped);
         inner.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
     }
@@ -415,7 +422,7 @@ impl BashNode {
                     status = child.wait() => break (EndReason::Exited, Some(status)),
                     () = sleep_until(deadline) => break (EndReason::TimedOut, None),
                     () = &mut interrupted => break (EndReason::Interrupted, None),
-                    () = cancellation.wait() => break (EndReason::Interrupted, None),
+                    () = cancellation.cancelled() => break (EndReason::Interrupted, None),
                     _ = stopping.wait_for(|state| *state != StateName::Busy) => break (EndReason::Interrupted, None),
                 }
             };
@@ -441,7 +448,11 @@ impl BashNode {
     /// Returns a sink that publishes the chunks of a turn.
     fn chunk_sink(&self, turn: u64, prompt: &Prompt) -> impl FnMut(String) + use<> {
         let (inner, tag) = (Arc::clone(&self.inner), prompt.tag);
-        move |chunk| inner.events.publish(Some(&inner.node), EventKind::OutputChunk { turn, tag, chunk })
+        move |chunk| {
+            inner
+                .events
+                .publish(Some(&inner.node), EventKind::OutputChunk { turn, chunk, request_id: None, tag })
+        }
     }
 
     fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
@@ -458,6 +469,7 @@ impl BashNode {
         command.spawn()
     }
 
+    /// Logs a command and converts its result to a response, or to an error if it was killed.
     fn respond(
         &self,
         turn: u64,
@@ -475,40 +487,17 @@ impl BashNode {
             attributes.insert("truncated".into(), truncated);
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
-        let complete = ran.ended == EndReason::Exited;
-        let data = ResponseData {
-            sections: sections.clone(),
-            tokens: None::<Tokens>,
-            is_complete: complete,
-            is_ready: true,
-        };
         self.inner.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
-        let ((ts_start, ts_end), input, preceding_buffer_seq) = (time, prompt.text.as_str(), None);
-        if prompt.stream && complete {
-            let lines: Vec<&str> = stdout.lines().collect();
-            let final_buffer = &lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
-            let parser = ParserKind::None;
-            self.journal().log_stream(SendStreamEntry {
-                ts_start,
-                ts_end,
-                input,
-                preceding_buffer_seq,
-                final_buffer,
-                parser,
-            });
-        } else {
-            let response = data;
-            self.journal().log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
+        self.log(prompt, &stdout, sections.clone(), ran.ended == EndReason::Exited, time);
+        let failure = match ran.ended {
+            EndReason::TimedOut => Some((ErrorKind::Timeout, "the command timed out and was killed")),
+            EndReason::Interrupted => Some((ErrorKind::Interrupted, "the command was interrupted")),
+            EndReason::Exited => None,
+        };
+        if let Some((kind, why)) = failure {
+            return Err(self.error(kind, why).with_text(stdout.trim_end()));
         }
-        match ran.ended {
-            EndReason::TimedOut => {
-                return Err(self.error(ErrorKind::Timeout, "the command timed out and was killed"));
-            }
-            EndReason::Interrupted => {
-                return Err(self.error(ErrorKind::Interrupted, "the command was interrupted"));
-            }
-            EndReason::Exited => {}
-        }
+        let missing = ran.stdout.omitted();
         Ok(Response {
             node: self.inner.node.node.clone(),
             turn,
@@ -519,6 +508,8 @@ impl BashNode {
             usage: None,
             is_complete: true,
             is_ready: true,
+            is_agent: false,
+            incomplete: (missing > 0).then(|| format!("its first {missing} bytes are left out")),
             source: ResponseSource::Process,
             delivery: Delivery::Started,
             ended_by: READY_EVIDENCE.into(),
@@ -528,26 +519,47 @@ impl BashNode {
         })
     }
 
-    fn journal(&self) -> std::sync::MutexGuard<'_, Journal> {
-        self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Writes the turn to the audit log. A completed stream is logged by the end of its output.
+    fn log(
+        &self,
+        prompt: &Prompt,
+        stdout: &str,
+        sections: Vec<Section>,
+        is_complete: bool,
+        (ts_start, ts_end): (TsNs, TsNs),
+    ) {
+        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
+        let mut journal = self.inner.journal.lock();
+        if prompt.stream && is_complete {
+            let lines: Vec<&str> = stdout.lines().collect();
+            let final_buffer = &lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
+            let parser = ParserKind::None;
+            journal.log_stream(SendStreamEntry {
+                ts_start,
+                ts_end,
+                input,
+                preceding_buffer_seq,
+                final_buffer,
+                parser,
+            });
+        } else {
+            let response = ResponseData { sections, tokens: None::<Tokens>, is_complete, is_ready: true };
+            journal.log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
+        }
     }
 
     fn stopped_error(&self) -> EngineError {
-        self.error(ErrorKind::NodeStopped, "is stopped")
+        self.error(ErrorKind::NodeStopped, "the node is stopped")
     }
 
     fn spawn_error(&self, error: &std::io::Error) -> EngineError {
         self.error(ErrorKind::Process, &format!("cannot run bash: {error}"))
     }
 
-    /// Builds the timeout error with the same wording as terminal nodes.
     fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
-        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let (id, now) = (&self.inner.node.node, self.state());
-        let message =
-            format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
-        let why = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
-        EngineError::new(ErrorKind::Timeout, message).hint(why)
+        let now = self.state();
+        let evidence = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
+        wait_timeout_error(&self.inner.node.node, now, states, (limit, evidence.to_string()))
     }
 
     fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
@@ -558,12 +570,14 @@ impl BashNode {
 impl CommandResult {
     /// Describes the output that the response omits.
     fn truncated(&self) -> Option<String> {
-        let of = |name: &str, tail: &OutputTail| {
+        let describe = |name: &str, tail: &OutputTail| {
             let bytes = tail.omitted();
             (bytes > 0).then(|| format!("the first {bytes} bytes of {name}"))
         };
-        let parts: Vec<String> =
-            [of("stdout", &self.stdout), of("stderr", &self.stderr)].into_iter().flatten().collect();
+        let parts: Vec<String> = [describe("stdout", &self.stdout), describe("stderr", &self.stderr)]
+            .into_iter()
+            .flatten()
+            .collect();
         (!parts.is_empty()).then(|| format!("{} are left out", parts.join(" and ")))
     }
 }

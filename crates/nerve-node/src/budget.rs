@@ -7,8 +7,6 @@ use std::time::Duration;
 use nerve_types::TsNs;
 use tokio::time::Instant;
 
-use crate::error::{EngineError, ErrorKind};
-use crate::proxy::TurnUsage;
 use nerve_host::clock::Clock;
 
 /// Resource limits of a run; `None` means unlimited. A limit is exceeded when the usage reaches it.
@@ -24,6 +22,15 @@ pub struct Budget {
     pub max_api_calls: Option<u64>,
     /// Cost in dollars.
     pub max_cost_dollars: Option<f64>,
+}
+
+/// The point of a run at which its budgets are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// Before a step: the step limit counts, so that exactly as many steps run as it allows.
+    BeforeStep,
+    /// While a step runs: the step limit does not count.
+    WithinStep,
 }
 
 /// Counters of used resources. Cheap to clone: clones share the counters.
@@ -43,24 +50,9 @@ struct Counters {
     started: Instant,
 }
 
-/// A budget with its usage. Usage also counts toward the parent pools.
-#[derive(Debug, Clone)]
-pub struct Pool {
-    inner: Arc<PoolInner>,
-}
-
-#[derive(Debug)]
-struct PoolInner {
-    budget: Option<Budget>,
-    usage: ResourceUsage,
-    parent: Option<Pool>,
-    /// A pool without a budget, which only counts separately.
-    is_subtotal: bool,
-}
-
 /// An exceeded budget, as reported by the run it stopped.
 #[derive(Debug, Clone)]
-pub struct Exceeded {
+pub struct ExceededBudget {
     /// Reason, for example `Token limit exceeded: 12/10`.
     pub reason: String,
     /// The exceeded budget.
@@ -88,10 +80,10 @@ impl Budget {
 
     /// Returns the first limit that `usage` has reached, in the order tokens, steps, time, calls, cost.
     pub fn exceeded(&self, usage: &ResourceUsage) -> Option<String> {
-        self.check(usage, true)
+        self.check(usage, Checkpoint::BeforeStep)
     }
 
-    fn check(&self, usage: &ResourceUsage, with_steps: bool) -> Option<String> {
+    pub(crate) fn check(&self, usage: &ResourceUsage, checkpoint: Checkpoint) -> Option<String> {
         let count = |what: &str, used: u64, limit: Option<u64>| {
             limit.filter(|limit| used >= *limit).map(|limit| format!("{what} limit exceeded: {used}/{limit}"))
         };
@@ -105,7 +97,13 @@ impl Budget {
             (used >= limit).then(|| format!("Cost limit exceeded: ${used}/${limit}"))
         };
         count("Token", usage.tokens_used(), self.max_tokens)
-            .or_else(|| count("Step", usage.steps_executed(), self.max_steps.filter(|_| with_steps)))
+            .or_else(|| {
+                count(
+                    "Step",
+                    usage.steps_executed(),
+                    self.max_steps.filter(|_| checkpoint == Checkpoint::BeforeStep),
+                )
+            })
             .or_else(time)
             .or_else(|| count("API call", usage.api_calls(), self.max_api_calls))
             .or_else(cost)
@@ -116,6 +114,30 @@ impl ResourceUsage {
     /// Creates counters that start at zero, now.
     pub fn new() -> ResourceUsage {
         ResourceUsage { counters: Arc::new(Counters::since(Clock::start().now(), Instant::now())) }
+    }
+
+    /// Creates counters that start at zero, with the start time of these, which saves a clock read.
+    pub(crate) fn subtotal(&self) -> ResourceUsage {
+        let Counters { start_time, started, .. } = *self.counters;
+        ResourceUsage { counters: Arc::new(Counters::since(start_time, started)) }
+    }
+
+    pub(crate) fn add_tokens(&self, tokens: u64) {
+        self.counters.tokens.fetch_add(tokens, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_step(&self) {
+        self.counters.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_api_calls(&self, calls: u64, cost_dollars: f64) {
+        self.counters.api_calls.fetch_add(calls, Ordering::Relaxed);
+        self.counters.cost.fetch_add(billionths(cost_dollars), Ordering::Relaxed);
+    }
+
+    /// Returns the time `limit` seconds after the start; `None` if it is too far away.
+    pub(crate) fn time_after(&self, limit: f64) -> Option<Instant> {
+        self.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
     }
 
     /// Returns the number of tokens.
@@ -165,142 +187,6 @@ impl Default for ResourceUsage {
 impl PartialEq for ResourceUsage {
     fn eq(&self, other: &ResourceUsage) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
-    }
-}
-
-impl Pool {
-    /// Creates a pool, with limits if there is a budget, and inside `parent` if given.
-    pub fn new(budget: Option<Budget>, parent: Option<Pool>) -> Pool {
-        Pool {
-            inner: Arc::new(PoolInner { budget, usage: ResourceUsage::new(), parent, is_subtotal: false }),
-        }
-    }
-
-    /// Creates a child pool whose usage also counts toward this one. It inherits the start time, which saves a clock read.
-    pub fn subtotal(&self) -> Pool {
-        let Counters { start_time, started, .. } = *self.inner.usage.counters;
-        let usage = ResourceUsage { counters: Arc::new(Counters::since(start_time, started)) };
-        Pool {
-            inner: Arc::new(PoolInner { budget: None, usage, parent: Some(self.clone()), is_subtotal: true }),
-        }
-    }
-
-    /// Returns the nearest pool that is not just a subtotal: this one or an ancestor.
-    pub(crate) fn budgeted(&self) -> &Pool {
-        let mut pool = self;
-        while pool.inner.is_subtotal
-            && let Some(parent) = &pool.inner.parent
-        {
-            pool = parent;
-        }
-        pool
-    }
-
-    pub(crate) fn budget(&self) -> Option<&Budget> {
-        self.inner.budget.as_ref()
-    }
-
-    /// Returns the usage of this pool.
-    pub fn usage(&self) -> &ResourceUsage {
-        &self.inner.usage
-    }
-
-    pub(crate) fn add_tokens(&self, tokens: u64) {
-        self.for_each_pool(|counters| {
-            counters.tokens.fetch_add(tokens, Ordering::Relaxed);
-        });
-    }
-
-    /// Counts a step toward all budgets.
-    pub fn add_step(&self) {
-        self.for_each_pool(|counters| {
-            counters.steps.fetch_add(1, Ordering::Relaxed);
-        });
-    }
-
-    pub(crate) fn add_api_call(&self, cost_dollars: f64) {
-        let cost = billionths(cost_dollars);
-        self.for_each_pool(|counters| {
-            counters.api_calls.fetch_add(1, Ordering::Relaxed);
-            counters.cost.fetch_add(cost, Ordering::Relaxed);
-        });
-    }
-
-    /// Adds the usage that a node's proxy counted.
-    pub fn add_usage(&self, used: &TurnUsage) {
-        self.add_tokens(used.total());
-        let cost = billionths(used.cost_usd.unwrap_or(0.0));
-        self.for_each_pool(|counters| {
-            counters.api_calls.fetch_add(used.requests, Ordering::Relaxed);
-            counters.cost.fetch_add(cost, Ordering::Relaxed);
-        });
-    }
-
-    /// Checks this budget and those of the parents. The step limit only counts `before_a_step`, so that exactly as many steps run
-    /// as it allows.
-    pub fn check(&self, before_a_step: bool) -> Result<(), EngineError> {
-        let mut pool = Some(self);
-        while let Some(at) = pool {
-            at.check_own(before_a_step)?;
-            pool = at.inner.parent.as_ref();
-        }
-        Ok(())
-    }
-
-    /// Returns true if `tokens` more would reach a token limit here or in a parent.
-    pub(crate) fn would_reach_token_limit(&self, tokens: u64) -> bool {
-        let mut pool = Some(self);
-        while let Some(Pool { inner }) = pool {
-            let limit = inner.budget.as_ref().and_then(|budget| budget.max_tokens);
-            if limit.is_some_and(|limit| inner.usage.tokens_used().saturating_add(tokens) >= limit) {
-                return true;
-            }
-            pool = inner.parent.as_ref();
-        }
-        false
-    }
-
-    /// Checks this budget alone, as [`Pool::check`] does all.
-    pub fn check_own(&self, before_a_step: bool) -> Result<(), EngineError> {
-        let inner = &self.inner;
-        let Some(budget) = &inner.budget else { return Ok(()) };
-        let Some(reason) = budget.check(&inner.usage, before_a_step) else { return Ok(()) };
-        let exceeded =
-            Exceeded { reason: reason.clone(), budget: budget.clone(), usage: inner.usage.clone() };
-        Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded))
-    }
-
-    /// Returns when the first time limit is reached.
-    pub fn deadline(&self) -> Option<Instant> {
-        let mut pool = Some(self);
-        let mut first = None;
-        while let Some(at) = pool {
-            first = match (first, at.own_deadline()) {
-                (Some(first), Some(at)) => Some(std::cmp::min::<Instant>(first, at)),
-                (first, at) => first.or(at),
-            };
-            pool = at.inner.parent.as_ref();
-        }
-        first
-    }
-
-    /// Returns the deadline of this budget alone.
-    pub fn own_deadline(&self) -> Option<Instant> {
-        let limit = self.inner.budget.as_ref()?.max_time_seconds?;
-        self.inner.usage.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
-    }
-
-    /// Counts a step that the parents have already counted.
-    pub fn add_own_step(&self) {
-        self.inner.usage.counters.steps.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn for_each_pool(&self, count: impl Fn(&Counters)) {
-        let mut pool = Some(self);
-        while let Some(Pool { inner }) = pool {
-            count(&inner.usage.counters);
-            pool = inner.parent.as_ref();
-        }
     }
 }
 

@@ -1,59 +1,66 @@
-//! Cancellation of runs.
+//! The errors of cancelled and interrupted operations. A [`CancellationToken`] signals that they must stop.
 
-use tokio_util::sync::{CancellationToken as Token, WaitForCancellationFuture};
+use std::time::Duration;
 
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::command::StateName;
 use crate::error::{EngineError, ErrorKind};
 
-/// Signals that a run must stop. Cheap to clone: clones are the same token.
+/// Time within which an interrupt has to take effect.
+pub(crate) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Checks that the token was not cancelled.
 ///
-/// ```
-/// use nerve_node::cancellation::CancellationToken;
-/// let token = CancellationToken::new();
-/// assert!(token.check().is_ok());
-/// token.cancel();
-/// assert!(token.is_cancelled() && token.check().is_err());
-/// ```
-#[derive(Debug, Clone, Default)]
-pub struct CancellationToken {
-    token: Token,
-}
-
-impl CancellationToken {
-    /// Creates a token that is not cancelled.
-    pub fn new() -> CancellationToken {
-        CancellationToken::default()
-    }
-
-    /// Creates a token that is cancelled together with this one, but can also be cancelled alone.
-    pub fn child(&self) -> CancellationToken {
-        CancellationToken { token: self.token.child_token() }
-    }
-
-    /// Cancels the token. Idempotent.
-    pub fn cancel(&self) {
-        self.token.cancel();
-    }
-
-    /// Returns true if the token was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.token.is_cancelled()
-    }
-
-    /// Checks that the token was not cancelled.
-    ///
-    /// # Errors
-    /// Cancelled.
-    pub fn check(&self) -> Result<(), EngineError> {
-        if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
-    }
-
-    /// Waits until the token is cancelled; returns at once if it already is.
-    pub fn wait(&self) -> WaitForCancellationFuture<'_> {
-        self.token.cancelled()
-    }
+/// # Errors
+/// Cancelled.
+pub fn check(token: &CancellationToken) -> Result<(), EngineError> {
+    if token.is_cancelled() { Err(cancelled()) } else { Ok(()) }
 }
 
 /// Creates the error of a cancelled operation.
 pub fn cancelled() -> EngineError {
     EngineError::new(ErrorKind::Cancelled, "cancelled")
+}
+
+/// Creates the error of a wait for `states` that timed out after `limit`. `evidence` explains the state `now`.
+pub fn wait_timeout_error(
+    node: &str,
+    now: StateName,
+    states: &[StateName],
+    (limit, evidence): (Duration, String),
+) -> EngineError {
+    let mut wanted: Vec<&str> = Vec::new();
+    for state in states.iter().map(|state| state.as_str()) {
+        if !wanted.contains(&state) {
+            wanted.push(state);
+        }
+    }
+    let message =
+        format!("node '{node}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
+    EngineError::new(ErrorKind::Timeout, message).hint(evidence)
+}
+
+/// Creates the error of an interrupt that had no effect in time.
+pub(crate) fn interrupt_timeout_error(node: &str) -> EngineError {
+    let message = format!("node '{node}' is still busy {INTERRUPT_TIMEOUT:?} after the interrupt");
+    EngineError::new(ErrorKind::Timeout, message).hint(
+        "interrupt it again, or wait for it with `nerve server node wait`; some programs ignore interrupts",
+    )
+}
+
+/// Waits until a node without a terminal has ended its interrupted turn. `state` was subscribed to before the interrupt.
+pub(crate) async fn wait_for_interrupt(
+    node: &str,
+    mut state: watch::Receiver<StateName>,
+) -> Result<(), EngineError> {
+    if *state.borrow() != StateName::Busy {
+        return Ok(());
+    }
+    // Any change counts: the next turn may begin at once. A closed channel means that the node is gone.
+    match tokio::time::timeout(INTERRUPT_TIMEOUT, state.changed()).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(interrupt_timeout_error(node)),
+    }
 }

@@ -1,23 +1,24 @@
-//! Domain types of the engine: nodes, their definitions, states, turns, sessions and events. Requests and replies are those of
+//! Domain types of the engine: nodes, their definitions, states, turns and sessions. Requests, replies and events are those of
 //! [`nerve_api`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, Tokens};
-use nerve_api::ErrorKind;
+pub use nerve_api::event::{Event, EventKind};
+use nerve_api::reply::ModelUsage;
 pub use nerve_api::reply::{GateInfo, NodeInfo, SessionInfo};
 pub use nerve_api::request::CommandLine;
 use nerve_api::request::{ClearBuffer, ExplainNode, GetNode, SendInterrupt, StartNode, StopNode};
 pub use nerve_api::value::{BackendKind, NodeState as StateName, RunStatus};
-use nerve_api::value::{BlockKind, Delivery, ResponseSource, ResultStatus, StepState};
-use nerve_record::activity::Activity;
+use nerve_api::value::{Delivery, ResponseSource};
 use nerve_types::{Size, TsNs};
 
-use crate::chat::ChatSpec;
+use crate::chat::ChatSettings;
 use crate::conversation_id::ConversationId;
-use crate::proxy::{ProxySpec, TurnUsage};
+use crate::proxy::ProxySettings;
 pub use nerve_mux::pane::{PanePlace, TerminalKind};
 
 /// A node in a session.
@@ -74,22 +75,11 @@ pub struct NodeSpec {
     /// Id of the agent's own conversation, if the agent accepts one. `None`: taken from the command, or generated.
     pub agent_session: Option<String>,
     /// Model of a chat node; `None` for all others.
-    pub chat: Option<Box<ChatSpec>>,
+    pub chat: Option<Box<ChatSettings>>,
     /// Default conversation of the node's prompts.
     pub conversation: Option<Box<ConversationId>>,
     /// Proxy of this node, between its agent and the API of its model.
-    pub proxy: Option<Box<ProxySpec>>,
-    /// Existing node from which settings are inherited. Removed from the definition once they are resolved.
-    pub inherit: Option<Box<InheritedNode>>,
-}
-
-/// An existing node whose environment variables another node inherits, unless they are set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InheritedNode {
-    /// Id and session of the node.
-    pub node: NodeRef,
-    /// Inherits the proxy with its settings too.
-    pub proxy: bool,
+    pub proxy: Option<Box<ProxySettings>>,
 }
 
 impl NodeSpec {
@@ -113,7 +103,6 @@ impl NodeSpec {
             chat: None,
             conversation: None,
             proxy: None,
-            inherit: None,
         }
     }
 
@@ -124,12 +113,35 @@ impl NodeSpec {
 }
 
 /// Returns the owner of the terminal of nodes of this kind; `None` for kinds without a terminal.
-pub fn terminal_of(kind: BackendKind) -> Option<TerminalKind> {
+pub fn terminal_kind(kind: BackendKind) -> Option<TerminalKind> {
     match kind {
         BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
         BackendKind::Tmux | BackendKind::ClaudeTmux => Some(TerminalKind::Tmux),
         BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(TerminalKind::Wezterm),
         BackendKind::Bash | BackendKind::Chat => None,
+    }
+}
+
+/// The client that sent a request, as audit logs name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientOrigin {
+    /// Transport of its connection: `unix`, `tcp`, `http`, `websocket`; `process` for a request of this process.
+    pub transport: &'static str,
+    /// User and process of a local client, address of another one.
+    pub client: Arc<str>,
+}
+
+impl ClientOrigin {
+    /// Creates the origin of a client.
+    pub fn new(transport: &'static str, client: impl Into<Arc<str>>) -> ClientOrigin {
+        ClientOrigin { transport, client: client.into() }
+    }
+}
+
+impl Default for ClientOrigin {
+    /// A request of this process.
+    fn default() -> ClientOrigin {
+        ClientOrigin::new("process", "nerve")
     }
 }
 
@@ -142,6 +154,19 @@ pub enum Choice {
     Label(String),
     /// Closes the dialog without an answer (Escape).
     Cancel,
+}
+
+/// The answer to a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DialogAnswer {
+    /// The choice.
+    pub choice: Choice,
+    /// Wait for the turn that the dialog interrupted.
+    pub wait: bool,
+    /// Time limit of that turn.
+    pub timeout: Option<Duration>,
+    /// The client that answers.
+    pub origin: ClientOrigin,
 }
 
 /// A finished turn.
@@ -160,11 +185,15 @@ pub struct Response {
     /// Number of tokens, if known.
     pub tokens: Option<Tokens>,
     /// Usage as counted by the node's proxy, if it has one.
-    pub usage: Option<TurnUsage>,
+    pub usage: Option<ModelUsage>,
     /// True if the end of the turn was detected.
     pub is_complete: bool,
     /// True if the node is ready for the next prompt.
     pub is_ready: bool,
+    /// True for a program with a composer: an agent, as opposed to a shell.
+    pub is_agent: bool,
+    /// Why text is missing from the answer, or may be missing.
+    pub incomplete: Option<String>,
     /// Source of sections and text.
     pub source: ResponseSource,
     /// Confirmed delivery of the prompt.
@@ -183,89 +212,4 @@ pub struct Response {
 impl Response {
     /// Attribute for problems that do not affect the turn, one sentence per line.
     pub const WARNINGS: &'static str = "warnings";
-}
-
-/// An event for subscribers.
-#[derive(Debug, Clone)]
-pub struct EngineEvent {
-    /// Sequence number of the event on this server, from 1.
-    pub seq: u64,
-    /// Time of the event.
-    pub at: TsNs,
-    /// Id of the node, if the event concerns one.
-    pub node: Option<String>,
-    /// Session of the node.
-    pub session: Option<String>,
-    /// Kind and details of the event.
-    pub kind: EventKind,
-}
-
-/// Kinds of events.
-#[derive(Debug, Clone)]
-pub enum EventKind {
-    /// The node was created.
-    NodeCreated { kind: String, forked_from: Option<String> },
-    /// The node is ready for a prompt.
-    NodeReady { evidence: String },
-    /// The node is working.
-    NodeBusy { evidence: String },
-    /// The node shows a dialog and waits for its answer.
-    NodeBlocked { kind: BlockKind, choices: Vec<String>, evidence: String },
-    /// The node waits until a usage limit is reset, at `until` if the time is known.
-    NodeSuspended { until: Option<TsNs>, evidence: String },
-    /// The node has stopped.
-    NodeStopped { reason: String },
-    /// A further part of an answer, only of turns that are streamed. `tag` is that of the request's context.
-    OutputChunk { turn: u64, tag: Option<u64>, chunk: String },
-    /// A turn has ended and was parsed.
-    OutputParsed { turn: u64, sections: usize, is_complete: bool },
-    /// Activity of the node's agent.
-    Activity(Box<Activity>),
-    /// An event of a run.
-    Graph(Box<GraphEvent>),
-    /// A snapshot of a recorded session was taken: its number, the session's id, the output offset in bytes, the label, and whether
-    /// its files were stored.
-    SnapshotTaken { id: u64, session: String, anchor: u64, label: Option<String>, has_files: bool },
-    /// An asynchronous execution has ended.
-    ResultReady { result: String, success: bool, status: ResultStatus },
-    /// An error that could not be reported to any caller.
-    Error { message: String },
-    /// The server is shutting down.
-    ServerShutdown,
-}
-
-/// An event of a run.
-#[derive(Debug, Clone)]
-pub struct GraphEvent {
-    /// Id of the run.
-    pub run: String,
-    /// Id of the graph.
-    pub graph: String,
-    /// Kind and details of the event.
-    pub kind: GraphEventKind,
-}
-
-/// Kinds of events of a run. Steps are identified by their path.
-#[derive(Debug, Clone)]
-pub enum GraphEventKind {
-    /// The run has started. `steps`: number of steps in the graph itself. `resumed`: false for the first start.
-    Started { steps: usize, resumed: bool },
-    /// A step has started. `queued`: its node is still busy with something else.
-    StepStarted { step: String, node: String, attempt: u32, queued: bool },
-    /// A step has completed. `how` is completed, skipped or reused.
-    StepCompleted { step: String, node: String, how: StepState, ms: u64, tokens: u64 },
-    /// A step has failed for good, or an attempt has failed and another one follows after `retry_in`.
-    StepFailed {
-        step: String,
-        node: String,
-        error: String,
-        error_type: ErrorKind,
-        retry_in: Option<Duration>,
-    },
-    /// A gate waits for an answer.
-    GateAsked(GateInfo),
-    /// A gate was answered, `by` a `person` or with its `default`.
-    GateAnswered { step: String, choice: String, by: &'static str },
-    /// The run has ended.
-    Ended { status: RunStatus, ms: u64, tokens: u64, error: Option<String> },
 }

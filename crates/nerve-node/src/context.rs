@@ -1,15 +1,18 @@
 //! The context of a turn: its input and its limits.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::NodeHandle;
-use crate::budget::{Budget, Pool, ResourceUsage};
-use crate::cancellation::CancellationToken;
+use crate::budget::{Budget, Checkpoint, ResourceUsage};
+use crate::cancellation;
+use crate::command::ClientOrigin;
 use crate::error::{EngineError, ErrorKind};
+use crate::pool::Pool;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::upstream::Upstream;
 
@@ -37,6 +40,8 @@ pub struct TurnContext {
     /// Usage counts here.
     pool: Pool,
     cancellation: CancellationToken,
+    /// The client that cancelled this execution.
+    canceller: Arc<OnceLock<ClientOrigin>>,
     chunks: Option<ChunkSink>,
     telemetry: Telemetry,
     lookup: Option<NodeLookup>,
@@ -53,6 +58,7 @@ impl TurnContext {
             span: None,
             pool: Pool::new(None, None),
             cancellation: CancellationToken::new(),
+            canceller: Arc::default(),
             chunks: None,
             telemetry: Telemetry::default(),
             lookup: None,
@@ -63,13 +69,6 @@ impl TurnContext {
     #[must_use]
     pub fn with_input(mut self, input: impl Into<Value>) -> TurnContext {
         self.input = input.into();
-        self
-    }
-
-    /// Sets the earlier results.
-    #[must_use]
-    pub fn with_upstream(mut self, upstream: Upstream) -> TurnContext {
-        self.upstream = upstream;
         self
     }
 
@@ -106,6 +105,18 @@ impl TurnContext {
     pub fn with_cancellation(mut self, cancellation: CancellationToken) -> TurnContext {
         self.cancellation = cancellation;
         self
+    }
+
+    /// Sets where the client that cancels this execution is found.
+    #[must_use]
+    pub fn with_canceller(mut self, canceller: Arc<OnceLock<ClientOrigin>>) -> TurnContext {
+        self.canceller = canceller;
+        self
+    }
+
+    /// Returns the client that cancelled this execution; this process if none did.
+    pub(crate) fn canceller(&self) -> ClientOrigin {
+        self.canceller.get().cloned().unwrap_or_default()
     }
 
     /// Sends the chunks of a growing answer to `chunks`.
@@ -154,6 +165,7 @@ impl TurnContext {
             span: self.span.clone(),
             pool: self.pool.clone(),
             cancellation: self.cancellation.clone(),
+            canceller: self.canceller.clone(),
             chunks: self.chunks.clone(),
             telemetry: self.telemetry,
             lookup: self.lookup.clone(),
@@ -164,7 +176,7 @@ impl TurnContext {
     ///
     /// # Errors
     /// NotFound; InvalidRequest: the name belongs to something else, such as a graph.
-    pub fn find_node(&self, name: &str) -> Result<NodeHandle, EngineError> {
+    pub(crate) fn find_node(&self, name: &str) -> Result<NodeHandle, EngineError> {
         match &self.lookup {
             Some(lookup) => lookup(name),
             None => Err(EngineError::new(ErrorKind::NotFound, format!("no node '{name}'"))
@@ -207,7 +219,7 @@ impl TurnContext {
     /// # Errors
     /// Cancelled.
     pub fn check_cancelled(&self) -> Result<(), EngineError> {
-        self.cancellation.check()
+        cancellation::check(&self.cancellation)
     }
 
     /// Checks that no budget is exceeded, neither the innermost one nor those around it.
@@ -215,7 +227,7 @@ impl TurnContext {
     /// # Errors
     /// Budget, with the exceeded budget and its usage.
     pub fn check_budget(&self) -> Result<(), EngineError> {
-        self.pool.check(true)
+        self.pool.check(Checkpoint::BeforeStep)
     }
 
     /// Counts tokens toward all budgets.

@@ -15,7 +15,7 @@ pub struct ConversationId {
 
 impl ConversationId {
     /// Maximum length of a name in bytes.
-    pub const MAX_NAME: usize = 512;
+    pub(crate) const MAX_NAME: usize = 512;
 
     /// Creates an id from its names.
     pub fn new(workspace: impl Into<String>, chat: impl Into<String>) -> ConversationId {

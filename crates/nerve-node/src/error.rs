@@ -7,7 +7,7 @@ use nerve_api::value::Delivery;
 pub use nerve_types::ErrorKind;
 use serde_json::{Map, Value};
 
-use crate::budget::Exceeded;
+use crate::budget::ExceededBudget;
 
 /// An error of the engine.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct EngineError {
     pub choices: Box<[String]>,
     /// Delivery of the prompt.
     pub delivery: Option<Delivery>,
+    /// The part of the answer that arrived before the turn failed.
+    pub text: Option<Box<str>>,
     /// Details of a failed run.
     pub details: Option<Box<RunDetails>>,
 }
@@ -34,7 +36,7 @@ pub struct RunDetails {
     /// Path of the failed step.
     pub step: Option<String>,
     /// The budget that was exceeded.
-    pub exceeded: Option<Exceeded>,
+    pub exceeded: Option<ExceededBudget>,
     /// The run as it ended.
     pub ended: Option<Box<RunEnded>>,
     /// Results of the completed steps by id.
@@ -53,6 +55,13 @@ impl fmt::Display for EngineError {
     }
 }
 
+/// Converts the failure of a task: a panic, or an abort at shutdown.
+impl From<tokio::task::JoinError> for EngineError {
+    fn from(error: tokio::task::JoinError) -> EngineError {
+        EngineError::new(ErrorKind::Internal, error.to_string())
+    }
+}
+
 impl EngineError {
     /// Creates an error.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> EngineError {
@@ -63,12 +72,13 @@ impl EngineError {
             screen: None,
             choices: Box::default(),
             delivery: None,
+            text: None,
             details: None,
         }
     }
 
     /// Returns the budget that was exceeded.
-    pub fn exceeded(&self) -> Option<&Exceeded> {
+    pub fn exceeded(&self) -> Option<&ExceededBudget> {
         self.details.as_ref()?.exceeded.as_ref()
     }
 
@@ -84,7 +94,7 @@ impl EngineError {
 
     /// Sets the budget that was exceeded.
     #[must_use]
-    pub fn with_exceeded(mut self, exceeded: Exceeded) -> EngineError {
+    pub fn with_exceeded(mut self, exceeded: ExceededBudget) -> EngineError {
         self.details.get_or_insert_default().exceeded = Some(exceeded);
         self
     }
@@ -93,6 +103,13 @@ impl EngineError {
     #[must_use]
     pub fn with_partial(mut self, partial: Map<String, Value>) -> EngineError {
         self.details.get_or_insert_default().partial = partial;
+        self
+    }
+
+    /// Sets the part of the answer that arrived before the turn failed.
+    #[must_use]
+    pub fn with_text(mut self, text: &str) -> EngineError {
+        self.text = Some(text).filter(|text| !text.is_empty()).map(Box::from);
         self
     }
 

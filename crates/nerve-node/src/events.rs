@@ -1,13 +1,15 @@
 //! Publishes engine events to subscribers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use nerve_api::DEFAULT_SESSION;
+use nerve_host::clock::Clock;
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
-use crate::command::{EngineEvent, EventKind, NodeRef};
+use crate::command::{Event, EventKind, NodeRef};
 use crate::metrics::{Metrics, TurnTimer};
-use nerve_host::clock::Clock;
 
 /// Events buffered for a slow subscriber. On overflow the oldest are dropped, and the subscriber learns how many.
 const BACKLOG: usize = 4096;
@@ -20,7 +22,7 @@ pub struct Publisher {
 
 #[derive(Debug)]
 struct Shared {
-    sender: broadcast::Sender<EngineEvent>,
+    sender: broadcast::Sender<Event>,
     /// Held while an event is numbered and sent, so that subscribers see the numbers in order.
     order: Mutex<()>,
     seq: AtomicU64,
@@ -45,7 +47,8 @@ impl Publisher {
 
     /// Publishes an event of a node, or of the engine. Never blocks.
     pub fn publish(&self, node: Option<&NodeRef>, kind: EventKind) {
-        let session = node.and_then(|node| node.session.as_deref());
+        // Events of a node without a session belong to the default session.
+        let session = node.map(|node| node.session.as_deref().unwrap_or(DEFAULT_SESSION));
         self.send(node.map(|node| node.node.as_str()), session, kind);
     }
 
@@ -56,13 +59,15 @@ impl Publisher {
 
     fn send(&self, node: Option<&str>, session: Option<&str>, kind: EventKind) {
         let shared = &self.shared;
-        let _order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = EngineEvent {
-            seq: shared.seq.fetch_add(1, Ordering::Relaxed) + 1,
-            at: shared.clock.now(),
-            node: node.map(str::to_string),
-            session: session.map(str::to_string),
+        // An event of a step also belongs to the step's node.
+        let node_id = node.or(kind.step_node()).map(str::to_string);
+        let _order = shared.order.lock();
+        let event = Event {
             kind,
+            node_id,
+            session_id: session.map(str::to_string),
+            timestamp: shared.clock.now().seconds(),
+            seq: shared.seq.fetch_add(1, Ordering::Relaxed) + 1,
         };
         // Fails if there are no subscribers.
         let _ = shared.sender.send(event);
@@ -79,7 +84,38 @@ impl Publisher {
     }
 
     /// Subscribes to all events from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.shared.sender.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_api::RunIds;
+
+    use super::*;
+
+    #[test]
+    fn events_have_the_session_and_node_that_they_concern() {
+        let publisher = Publisher::new(Clock::start());
+        let mut events = publisher.subscribe();
+        let node = NodeRef { session: None, node: "a".to_string() };
+        publisher.publish(Some(&node), EventKind::NodeReady { evidence: String::new() });
+        publisher.publish(None, EventKind::ServerShutdown {});
+        for node_id in ["b", ""] {
+            let (run, step_id) = (RunIds::default(), "s".to_string());
+            let (attempt, queued, node_id) = (1, false, node_id.to_string());
+            let kind = EventKind::StepStarted { run, step_id, node_id, attempt, queued };
+            publisher.publish_in("work", kind);
+        }
+        for expected in [
+            (1, Some("a"), Some("default")),
+            (2, None, None),
+            (3, Some("b"), Some("work")),
+            (4, None, Some("work")),
+        ] {
+            let event = events.try_recv().unwrap();
+            assert_eq!((event.seq, event.node_id.as_deref(), event.session_id.as_deref()), expected);
+        }
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
-use crate::cancellation::{CancellationToken, cancelled};
+use crate::cancellation::cancelled;
 use crate::error::{EngineError, ErrorKind};
 
 /// Runs `execution`, which belongs to node `id`, until it ends or is cancelled. A cancelled execution gets `grace` to wind down
@@ -24,7 +25,7 @@ pub async fn run_until_cancelled(
     let caught = tokio::select! {
         biased;
         caught = &mut execution => caught,
-        () = cancellation.wait() => match within(grace, execution).await {
+        () = cancellation.cancelled() => match wait_at_most(grace, execution).await {
             Some(caught) => caught,
             None => return Err(cancelled()),
         },
@@ -41,7 +42,7 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
+async fn wait_at_most<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
     match time {
         Duration::ZERO => None,
         Duration::MAX => Some(work.await),

@@ -6,30 +6,27 @@ use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
-use nerve_record::history::HistoryWriter;
-use serde_json::Value;
+use nerve_host::backend::{Program, SpawnError};
+use nerve_host::clock::Clock;
+use nerve_host::manager::{HostManager, Label};
+use nerve_mux::pane::Panes;
 
 use super::NodeHandle;
-use super::function::FunctionNode;
 use super::launch::Launch;
 use crate::bash::BashNode;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
 use crate::command::{
-    BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind, terminal_of,
+    BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind, terminal_kind,
 };
-use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
-use crate::names::{DEFAULT_SESSION, check_name};
+use crate::journal::Journals;
+use crate::names::{DEFAULT_SESSION, check_name, with_session};
 use crate::profiles::LoadedProfiles;
-use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySpec, StoredProxy};
+use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySettings, StoredProxy};
 use crate::terminal::{Journal, TerminalNode, TerminalSpec};
-use nerve_host::backend::{Program, SpawnError};
-use nerve_host::clock::Clock;
-use nerve_host::manager::{HostManager, Label};
-use nerve_mux::pane::Panes;
 
 /// Creates nodes of all kinds. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -40,7 +37,7 @@ pub struct NodeFactory {
 #[derive(Debug)]
 struct Shared {
     server: String,
-    history_dir: PathBuf,
+    journals: Journals,
     profile_dir: Option<PathBuf>,
     hook_relay: Option<PathBuf>,
     hosting: Option<HostManager>,
@@ -100,10 +97,15 @@ impl NodeFactory {
     /// Creates a factory whose nodes publish their events with `events`.
     pub fn with_publisher(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
         let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
+        let journals = Journals {
+            // Relative folders refer to the current directory of now, not of when a node is created.
+            dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
+            server: config.server.clone(),
+            events: events.clone(),
+        };
         let shared = Shared {
             server: config.server,
-            // Relative folders refer to the current directory of now, not of when a node is created.
-            history_dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
+            journals,
             profile_dir: config.profile_dir,
             hook_relay: config.hook_relay,
             hosting: config.hosting,
@@ -139,15 +141,9 @@ impl NodeFactory {
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
         let shared = &self.shared;
         let node = with_session(&spec.node);
-        check_name(&node.node, "node")?;
-        check_cwd(&node, spec.cwd.as_deref())?;
-        let Some(kind) = terminal_of(spec.backend) else {
-            let message = format!("a {} node has no terminal", spec.backend.as_str());
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
-        };
-        check_place(kind, &spec.place, &spec.command)?;
+        let kind = check_terminal(&node, &spec)?;
         let mut argv = program_argv(spec.backend, spec.command)?;
-        let profile = self.profile_of(spec.backend, spec.profile.as_deref(), &argv)?;
+        let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
         let agent_session = match spec.place.pane {
             // The program in an existing pane was started by someone else.
             Some(_) => spec.agent_session,
@@ -155,7 +151,7 @@ impl NodeFactory {
         };
         let journal = self.journal(&spec.node, spec.history)?;
         let mut env = spec.env;
-        // HOME is part of the label itself, with its value.
+        // HOME is in the label with its value.
         let env_names = env.keys().filter(|name| *name != "HOME").cloned().collect();
         let mut env_remove = profile.env_remove.clone();
         // The proxy comes after all other checks, because it listens from here on.
@@ -171,32 +167,9 @@ impl NodeFactory {
             }
             None => None,
         };
-        let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
-        // All or none: a part of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
-        if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
-            env.extend(profile.env.clone());
-        }
+        add_profile_env(&profile, &mut env);
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
         let program = Program { argv, cwd: spec.cwd, env, env_remove };
-        let label = Label {
-            kind: spec.backend.as_str().to_string(),
-            server: shared.server.clone(),
-            session: spec.node.session.clone(),
-            node: spec.node.node.clone(),
-            argv: program.argv.clone(),
-            env_home: program.env.get("HOME").cloned(),
-            profile: profile.name.clone(),
-            parser: parser.to_string(),
-            ready_timeout: spec.ready_timeout,
-            response_timeout: spec.response_timeout,
-            history: spec.history,
-            env: env_names,
-            proxy_kind: proxy
-                .as_ref()
-                .and_then(|proxy| proxy.spec())
-                .map(|spec| spec.kind.as_str().to_string()),
-            proxy: proxy.as_ref().map(|proxy| proxy.id().to_string()),
-        };
         let terminal = TerminalSpec {
             node: node.clone(),
             program,
@@ -214,6 +187,7 @@ impl NodeFactory {
             agent_session,
             proxy: proxy.clone(),
         };
+        let label = label(&shared.server, &spec.node, spec.history, env_names, &terminal);
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
         let launch = Launch {
             panes: &shared.panes,
@@ -224,9 +198,9 @@ impl NodeFactory {
             now,
         };
         let terminal = match (kind, &shared.hosting) {
-            (TerminalKind::Tmux, _) => launch.in_tmux(terminal).await,
-            (TerminalKind::Wezterm, _) => launch.in_wezterm(terminal).await,
-            (TerminalKind::Pty, Some(hosting)) => launch.in_host(hosting, terminal).await,
+            (TerminalKind::Tmux, _) => launch.start_in_tmux(terminal).await,
+            (TerminalKind::Wezterm, _) => launch.start_in_wezterm(terminal).await,
+            (TerminalKind::Pty, Some(hosting)) => launch.start_in_host(hosting, terminal).await,
             (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
@@ -238,7 +212,7 @@ impl NodeFactory {
     fn start_proxy(
         &self,
         launch: ProxyLaunch<'_>,
-        (spec, place): (ProxySpec, &PanePlace),
+        (spec, place): (ProxySettings, &PanePlace),
         profile: &Profile,
         (env, env_remove): (&mut BTreeMap<String, String>, &mut Vec<String>),
     ) -> Result<NodeProxy, EngineError> {
@@ -272,7 +246,7 @@ impl NodeFactory {
     ///
     /// # Errors
     /// NotFound: no profile has that name.
-    pub fn profile_of(
+    pub fn find_profile(
         &self,
         backend: BackendKind,
         name: Option<&str>,
@@ -325,7 +299,7 @@ impl NodeFactory {
             env: spec.env,
             timeout: spec.response_timeout,
             events: self.shared.events.clone(),
-            fork_journals: spec.history.then(|| self.clone()),
+            fork_journals: spec.history.then(|| self.shared.journals.clone()),
         };
         // A node that cannot be created leaves no history.
         setup.check().map_err(with_node_name)?;
@@ -333,39 +307,15 @@ impl NodeFactory {
         ChatNode::new(node.clone(), setup, journal).map_err(with_node_name)
     }
 
-    /// Creates a node that calls a function.
-    pub fn create_function(
-        &self,
-        id: &str,
-        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync + 'static,
-    ) -> FunctionNode {
-        FunctionNode::new(id, function)
-    }
-
     /// Opens the audit log of a node. A failure costs the log, not the node.
     pub fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
-        if !history {
-            return Ok(Journal::disabled());
-        }
-        let shared = &self.shared;
-        check_name(&shared.server, "server")?;
-        let session = at.session.as_deref().filter(|session| *session != DEFAULT_SESSION);
-        let (dir, server, id) = (&shared.history_dir, &shared.server, &at.node);
-        match HistoryWriter::create_in_session(dir, server, session, id) {
-            Ok(writer) => Ok(Journal::new(writer)),
-            Err(error) => {
-                tracing::warn!(node = %at.node, %error, "no history is kept");
-                let message = format!("no history is kept: {error}");
-                shared.events.publish(Some(&with_session(at)), EventKind::Error { message });
-                Ok(Journal::disabled())
-            }
-        }
+        if history { self.shared.journals.open(at) } else { Ok(Journal::disabled()) }
     }
 
     /// Reads the profiles. They are read for each new node, so that edits take effect.
     pub fn profiles(&self) -> LoadedProfiles {
         let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
-        for message in loaded.broken.iter().cloned() {
+        for message in loaded.errors.iter().cloned() {
             tracing::warn!("{message}");
             self.shared.events.publish(None, EventKind::Error { message });
         }
@@ -379,7 +329,7 @@ impl NodeFactory {
 
     /// Returns the folder of the histories.
     pub fn history_base_dir(&self) -> &Path {
-        &self.shared.history_dir
+        &self.shared.journals.dir
     }
 
     /// Returns the registry of the panes of this server.
@@ -393,11 +343,33 @@ impl NodeFactory {
     }
 }
 
-/// Returns the reference with its session filled in.
-pub fn with_session(at: &NodeRef) -> NodeRef {
-    NodeRef {
-        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string())),
-        node: at.node.clone(),
+/// Sets the profile's variables. If one of them is already set, sets none: a part of them can be worse than none (PS0 marks a
+/// start, PROMPT_COMMAND its end).
+fn add_profile_env(profile: &Profile, env: &mut BTreeMap<String, String>) {
+    let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
+    if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
+        env.extend(profile.env.clone());
+    }
+}
+
+/// Returns the label by which a later server recognizes and adopts the node. `env`: names of its variables.
+fn label(server: &str, node: &NodeRef, history: bool, env: Vec<String>, terminal: &TerminalSpec) -> Label {
+    let proxy = terminal.proxy.as_ref();
+    Label {
+        kind: terminal.kind.to_string(),
+        server: server.to_string(),
+        session: node.session.clone(),
+        node: node.node.clone(),
+        argv: terminal.program.argv.clone(),
+        env_home: terminal.program.env.get("HOME").cloned(),
+        profile: terminal.profile.name.clone(),
+        parser: terminal.parser.to_string(),
+        ready_timeout: terminal.ready_timeout,
+        response_timeout: terminal.response_timeout,
+        history,
+        env,
+        proxy_kind: proxy.and_then(|proxy| proxy.spec()).map(|spec| spec.kind.as_str().to_string()),
+        proxy: proxy.map(|proxy| proxy.id().to_string()),
     }
 }
 
@@ -439,6 +411,18 @@ fn check_place(kind: TerminalKind, place: &PanePlace, command: &CommandLine) -> 
         ),
         _ => Ok(()),
     }
+}
+
+/// Checks the request for a terminal node. Returns the kind of its terminal.
+fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, EngineError> {
+    check_name(&node.node, "node")?;
+    check_cwd(node, spec.cwd.as_deref())?;
+    let Some(kind) = terminal_kind(spec.backend) else {
+        let message = format!("a {} node has no terminal", spec.backend.as_str());
+        return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+    };
+    check_place(kind, &spec.place, &spec.command)?;
+    Ok(kind)
 }
 
 fn is_empty(command: &CommandLine) -> bool {

@@ -10,8 +10,8 @@ use super::{Node, NodeFuture};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 
-type Sync = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync;
-type Async = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + std::marker::Sync;
+type SyncFn = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync;
+type AsyncFn = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + Sync;
 
 /// A node that calls a function.
 pub struct FunctionNode {
@@ -20,8 +20,8 @@ pub struct FunctionNode {
 }
 
 enum Function {
-    Sync(Box<Sync>),
-    Async(Box<Async>),
+    Sync(Box<SyncFn>),
+    Async(Box<AsyncFn>),
 }
 
 impl FunctionNode {
@@ -37,7 +37,7 @@ impl FunctionNode {
     /// ```
     pub fn new(
         id: impl Into<String>,
-        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync + 'static,
     ) -> FunctionNode {
         FunctionNode { id: id.into(), function: Function::Sync(Box::new(function)) }
     }
@@ -45,7 +45,7 @@ impl FunctionNode {
     /// Creates a node from an asynchronous function. The future is dropped when its step is cancelled or times out.
     pub fn asynchronous<F>(
         id: impl Into<String>,
-        function: impl Fn(TurnContext) -> F + Send + std::marker::Sync + 'static,
+        function: impl Fn(TurnContext) -> F + Send + Sync + 'static,
     ) -> FunctionNode
     where
         F: Future<Output = Result<Value, EngineError>> + Send + 'static,
@@ -58,14 +58,13 @@ impl FunctionNode {
     /// abandoned.
     pub fn blocking(
         id: impl Into<String>,
-        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+        function: impl Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync + 'static,
     ) -> FunctionNode {
         let function = Arc::new(function);
         FunctionNode::asynchronous(id, move |context| {
             let function = Arc::clone(&function);
             async move {
-                let result = tokio::task::spawn_blocking(move || function(&context)).await;
-                result.unwrap_or_else(|error| {
+                tokio::task::spawn_blocking(move || function(&context)).await.unwrap_or_else(|error| {
                     let message = format!("the function did not finish: {error}");
                     Err(EngineError::new(ErrorKind::Internal, message))
                 })

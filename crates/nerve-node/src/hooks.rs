@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
-use super::terminal::TerminalSpec;
 use crate::executions::trace;
+use crate::terminal::spec::TerminalSpec;
 
 /// The events for which hooks are installed in Claude Code.
 const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];
@@ -34,12 +34,12 @@ pub(crate) struct HookSocket {
     socket: UnixDatagram,
     buffer: Vec<u8>,
     /// The agent's tools run in terminals of their own.
-    traces: bool,
+    traces_tools: bool,
     /// The temporary folder, if the caller gave none.
     _folder: Option<TempDir>,
 }
 
-/// The filter_hook_input input of a hook.
+/// The filtered input of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) hook: Hook,
@@ -53,7 +53,7 @@ impl HookSocket {
     /// Adds the hook settings to `argv` if the agent supports hooks, and listens. Hooks are optional: without them the state is
     /// read from the screen. `folder` is a private folder that outlives this process, from which a successor can
     /// [resume](HookSocket::resume).
-    pub(crate) fn attach_if_able(
+    pub(crate) fn try_attach(
         spec: &TerminalSpec,
         relay: Option<&Path>,
         argv: &mut Vec<String>,
@@ -74,8 +74,8 @@ impl HookSocket {
     }
 
     /// Returns true if the agent's tools run in terminals of their own.
-    pub(crate) fn traces(&self) -> bool {
-        self.traces
+    pub(crate) fn traces_tools(&self) -> bool {
+        self.traces_tools
     }
 
     /// Listens again on the socket of a previous process.
@@ -86,7 +86,7 @@ impl HookSocket {
         let path = folder.join(SOCKET);
         fs::remove_file(&path)?;
         let socket = UnixDatagram::bind(path)?;
-        Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces: false, _folder: None })
+        Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: false, _folder: None })
     }
 
     fn attach(
@@ -119,7 +119,7 @@ impl HookSocket {
         let prefix = traces.then(|| trace::prepare(folder, relay)).transpose()?;
         file.write_all(claude_settings(relay, &path, prefix.as_deref()).to_string().as_bytes())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
-        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces, _folder: own }))
+        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: traces, _folder: own }))
     }
 
     /// Returns the next valid message. Invalid ones are skipped.
@@ -152,9 +152,9 @@ fn claude_settings(relay: &Path, socket: &Path, prefix: Option<&Path>) -> Value 
     let mut hooks: serde_json::Map<_, _> =
         CLAUDE_EVENTS.iter().map(|name| ((*name).to_string(), entry.clone())).collect();
     let Some(prefix) = prefix else { return json!({ "hooks": hooks }) };
-    let mut of_shell = entry;
-    of_shell[0]["matcher"] = "Bash".into();
-    hooks.insert("PreToolUse".into(), of_shell);
+    let mut shell_entry = entry;
+    shell_entry[0]["matcher"] = "Bash".into();
+    hooks.insert("PreToolUse".into(), shell_entry);
     json!({ "hooks": hooks, "env": { trace::PREFIX: prefix } })
 }
 

@@ -1,11 +1,19 @@
 //! The audit log of a node, and when to capture the screen for it: before a prompt, after input has settled, and before the end.
 //! It does not sleep: a capture is due after a moment without output, or before the next entry.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
-use nerve_record::history::{HISTORY_BUFFER_LINES, HistoryWriter, ResponseData, SendEntry, SendStreamEntry};
+use nerve_record::history::{
+    HISTORY_BUFFER_LINES, HistoryWriter, RequestedBy, ResponseData, SendEntry, SendStreamEntry,
+};
 use nerve_types::TsNs;
+
+use crate::command::{ClientOrigin, EventKind, NodeRef};
+use crate::error::EngineError;
+use crate::events::Publisher;
+use crate::names::{DEFAULT_SESSION, check_name, with_session};
 
 /// Silence after which the effect of an input is assumed to be on the screen.
 const SETTLE_TIME: Duration = Duration::from_millis(60);
@@ -23,6 +31,37 @@ pub struct Journal {
 struct PendingCapture {
     at: TsNs,
     latest: TsNs,
+}
+
+/// Opens the audit logs of a server's nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Journals {
+    /// The folder of the histories.
+    pub(crate) dir: PathBuf,
+    /// Name of the server.
+    pub(crate) server: String,
+    /// Publishes failures.
+    pub(crate) events: Publisher,
+}
+
+impl Journals {
+    /// Opens the audit log of a node. A failure costs the log, not the node.
+    ///
+    /// # Errors
+    /// InvalidRequest: the server's name is invalid.
+    pub(crate) fn open(&self, at: &NodeRef) -> Result<Journal, EngineError> {
+        check_name(&self.server, "server")?;
+        let session = at.session.as_deref().filter(|session| *session != DEFAULT_SESSION);
+        match HistoryWriter::create_in_session(&self.dir, &self.server, session, &at.node) {
+            Ok(writer) => Ok(Journal::new(writer)),
+            Err(error) => {
+                tracing::warn!(node = %at.node, %error, "no history is kept");
+                let message = format!("no history is kept: {error}");
+                self.events.publish(Some(&with_session(at)), EventKind::Error { message });
+                Ok(Journal::disabled())
+            }
+        }
+    }
 }
 
 /// A finished prompt to log.
@@ -45,8 +84,8 @@ impl Journal {
     }
 
     /// Returns true if entries are written.
-    pub fn enabled(&self) -> bool {
-        self.writer.enabled()
+    pub fn is_enabled(&self) -> bool {
+        self.writer.is_enabled()
     }
 
     /// Returns when a capture is due.
@@ -70,7 +109,7 @@ impl Journal {
 
     /// Captures the screen before a prompt and returns the entry's sequence number.
     pub(super) fn capture_before_prompt(&mut self, now: TsNs, tail: impl Fn() -> String) -> Option<u64> {
-        if !self.enabled() {
+        if !self.is_enabled() {
             return None;
         }
         self.flush(now, &tail);
@@ -135,8 +174,26 @@ impl Journal {
         self.schedule_capture(now);
     }
 
+    /// Logs the answer to a dialog; without a choice, that it was closed.
+    pub(super) fn log_dialog(&mut self, now: TsNs, dialog: &str, choice: Option<&str>, by: &ClientOrigin) {
+        match choice {
+            Some(choice) => self.writer.log_answer(now, dialog, choice, requested_by(by)),
+            None => self.writer.log_dialog_cancel(now, dialog, requested_by(by)),
+        };
+    }
+
+    /// Logs that a prompt, or its turn, was cancelled.
+    pub(super) fn log_cancel(&mut self, now: TsNs, prompt: &str, by: &ClientOrigin) {
+        self.writer.log_cancel(now, prompt, requested_by(by));
+    }
+
+    /// Logs a prompt that was never typed.
+    pub(super) fn log_unsent(&mut self, now: TsNs, prompt: &str, reason: &str, by: &ClientOrigin) {
+        self.writer.log_unsent(now, prompt, reason, requested_by(by));
+    }
+
     pub(crate) fn close(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
-        if self.enabled() {
+        if self.is_enabled() {
             self.due = None;
             self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES);
             self.writer.log_close(now, reason);
@@ -145,7 +202,7 @@ impl Journal {
     }
 
     fn schedule_capture(&mut self, now: TsNs) {
-        if self.enabled() {
+        if self.is_enabled() {
             self.due = Some(PendingCapture { at: now + SETTLE_TIME, latest: now + MAX_DELAY });
         }
     }
@@ -155,4 +212,8 @@ impl Journal {
             self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES);
         }
     }
+}
+
+fn requested_by(origin: &ClientOrigin) -> RequestedBy<'_> {
+    RequestedBy { client: &origin.client, transport: origin.transport }
 }

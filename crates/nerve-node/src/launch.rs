@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use nerve_types::TsNs;
-
-use super::hooks::HookSocket;
-use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 use nerve_host::EndSnapshot;
 use nerve_host::backend::{HostedBackend, SpawnError};
 use nerve_host::manager::{HOOKS, HostContext, HostManager, Label};
 use nerve_host::registry::Entry;
 use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
 use nerve_mux::{tmux, wezterm};
+use nerve_types::TsNs;
+
+use super::hooks::HookSocket;
+use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 
 /// The settings for a node's backend in addition to its spec.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl<'a> Launch<'a> {
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
-    pub(crate) async fn in_host(
+    pub(crate) async fn start_in_host(
         self,
         manager: &HostManager,
         spec: TerminalSpec,
@@ -46,20 +46,20 @@ impl<'a> Launch<'a> {
         };
         let mut hooks = None;
         let started = manager.start(context, |argv, folder| {
-            hooks = HookSocket::attach_if_able(&spec, self.relay, argv, Some(folder));
+            hooks = HookSocket::try_attach(&spec, self.relay, argv, Some(folder));
         });
         let (backend, entry) = started.await?;
-        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::from_host(&entry)))
     }
 
     /// Starts a node in a pane of tmux.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
-    pub(crate) async fn in_tmux(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
+    pub(crate) async fn start_in_tmux(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
         let mut hooks = None;
         let started = tmux::start(self.context(&spec), |argv, folder| {
-            hooks = HookSocket::attach_if_able(&spec, self.relay, argv, folder);
+            hooks = HookSocket::try_attach(&spec, self.relay, argv, folder);
         });
         let (backend, entry, size) = started.await?;
         spec.size = size;
@@ -71,10 +71,10 @@ impl<'a> Launch<'a> {
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
-    pub(crate) async fn in_wezterm(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
+    pub(crate) async fn start_in_wezterm(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
         let mut hooks = None;
         let started = wezterm::start(self.context(&spec), |argv, folder| {
-            hooks = HookSocket::attach_if_able(&spec, self.relay, argv, folder);
+            hooks = HookSocket::try_attach(&spec, self.relay, argv, folder);
         });
         let (backend, entry, size) = started.await?;
         spec.size = size;
@@ -102,7 +102,7 @@ impl<'a> Launch<'a> {
 pub fn adopt_host(manager: &HostManager, spec: TerminalSpec, entry: Entry) -> TerminalNode {
     let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
     let backend = HostedBackend::adopt(entry.clone(), manager.registry.clone());
-    TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry))
+    TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::from_host(&entry))
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.

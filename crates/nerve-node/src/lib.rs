@@ -23,16 +23,17 @@ pub mod launch;
 pub mod metrics;
 pub mod names;
 pub mod observer;
+pub mod pool;
 pub mod profiles;
 pub mod proxy;
 pub mod telemetry;
 pub mod terminal;
 pub mod trace;
+pub mod turn_failure;
 pub mod upstream;
 
 mod actor;
 mod journal;
-mod queue;
 mod replies;
 mod response;
 mod response_value;
@@ -54,7 +55,7 @@ use self::terminal::Prompt;
 /// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 
-use crate::command::{Choice, NodeRef, NodeSpec, Response, StateName};
+use crate::command::{DialogAnswer, NodeRef, NodeSpec, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 
@@ -146,16 +147,11 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Box::pin(ready(Err(self.unsupported())))
     }
 
-    /// Answers the open dialog. With `wait`, waits for the turn that it belongs to and returns its response.
+    /// Answers the open dialog. If the answer waits for the turn that the dialog belongs to, returns its response.
     ///
     /// # Errors
     /// Unsupported, InvalidRequest (no dialog, no such choice), and the errors of [`Node::turn`].
-    fn answer(
-        &self,
-        _choice: Choice,
-        _wait: bool,
-        _timeout: Option<Duration>,
-    ) -> NodeFuture<'_, Option<Response>> {
+    fn answer(&self, _answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
         Box::pin(ready(Err(self.unsupported())))
     }
 
@@ -225,10 +221,10 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Box::pin(ready(Err(self.unsupported())))
     }
 
-    /// Interrupts the current execution.
+    /// Interrupts the current execution. Returns when that took effect: the node is not busy with it any more.
     ///
     /// # Errors
-    /// NodeStopped: the node is stopped.
+    /// NodeStopped: the node is stopped. Timeout: the node ignores the interrupt.
     fn interrupt(&self) -> NodeFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }

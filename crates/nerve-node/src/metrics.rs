@@ -1,15 +1,16 @@
 //! Counters of an engine: turns and output. Counting costs a short lock per turn and an addition per piece of output.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nerve_host::clock::Clock;
 use nerve_types::TsNs;
+use parking_lot::Mutex;
 
 use crate::command::Response;
 use crate::error::EngineError;
-use nerve_host::clock::Clock;
 
 /// Upper bounds of the histogram buckets of turn durations, in seconds. Longer turns are in no bucket.
 pub const DURATION_BUCKETS: [f64; 12] =
@@ -50,7 +51,7 @@ pub struct TurnDurations {
 impl Metrics {
     /// Returns the turns by kind of node.
     pub fn turns(&self) -> BTreeMap<&'static str, Turns> {
-        self.lock().clone()
+        self.0.turns.lock().clone()
     }
 
     /// Returns the bytes that programs have written under this server.
@@ -64,12 +65,8 @@ impl Metrics {
 
     /// Starts the timer of a turn.
     pub(crate) fn begin(&self, kind: &'static str, clock: Clock) -> TurnTimer {
-        self.lock().entry(kind).or_default().started += 1;
-        TurnTimer { metrics: self.clone(), kind, clock, since: clock.now(), over: false }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Turns>> {
-        self.0.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.turns.lock().entry(kind).or_default().started += 1;
+        TurnTimer { metrics: self.clone(), kind, clock, since: clock.now(), is_ended: false }
     }
 }
 
@@ -80,7 +77,7 @@ pub(crate) struct TurnTimer {
     kind: &'static str,
     clock: Clock,
     since: TsNs,
-    over: bool,
+    is_ended: bool,
 }
 
 impl TurnTimer {
@@ -88,10 +85,7 @@ impl TurnTimer {
     pub(crate) fn end(&mut self, outcome: &Result<Response, EngineError>) {
         let outcome = match outcome {
             Ok(response) => match response.failure() {
-                Some((_, kind)) => kind.as_str(),
-                None if response.attributes.get("interrupted").is_some_and(|said| said == "true") => {
-                    "interrupted"
-                }
+                Some(failure) => failure.kind.as_str(),
                 None => "completed",
             },
             Err(error) => error.kind.as_str(),
@@ -100,12 +94,12 @@ impl TurnTimer {
     }
 
     fn end_as(&mut self, outcome: &'static str) {
-        if std::mem::replace(&mut self.over, true) {
+        if std::mem::replace(&mut self.is_ended, true) {
             return;
         }
         let duration = self.clock.now().since(self.since);
         let bucket = DURATION_BUCKETS.iter().position(|bound| duration.as_secs_f64() <= *bound);
-        let mut turns = self.metrics.lock();
+        let mut turns = self.metrics.0.turns.lock();
         let durations = turns.entry(self.kind).or_default().ended.entry(outcome).or_default();
         durations.count += 1;
         durations.total = durations.total.saturating_add(duration);

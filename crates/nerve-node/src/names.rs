@@ -3,9 +3,18 @@
 pub use nerve_api::DEFAULT_SESSION;
 use nerve_types::name::check;
 
+use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 
 /// Checks a name and converts the error.
 pub fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
     check(what, name).map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))
+}
+
+/// Returns the reference with its session filled in.
+pub fn with_session(at: &NodeRef) -> NodeRef {
+    NodeRef {
+        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string())),
+        node: at.node.clone(),
+    }
 }

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::Profile;
-use nerve_types::Size;
-use tokio::sync::broadcast;
-
-use super::hooks::HookSocket;
-use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
-use crate::command::{EngineEvent, NodeRef};
-use crate::events::Publisher;
-use crate::executions::trace;
 use nerve_host::HostSpec;
 use nerve_host::backend::{HostedBackend, Program};
 use nerve_host::clock::Clock;
 use nerve_host::manager::HOOKS;
 use nerve_host::process::Host;
+use nerve_types::Size;
+use tokio::sync::broadcast;
+
+use super::hooks::HookSocket;
+use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
+use crate::command::{Event, NodeRef};
+use crate::events::Publisher;
+use crate::executions::trace;
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {
@@ -86,7 +86,7 @@ impl Observer {
             log_start: false,
             agent_session: None,
         };
-        let hooks = HookSocket::attach_if_able(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
+        let hooks = HookSocket::try_attach(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
         Some(Observer { spec, hooks, registry: host.registry.clone() })
     }
 
@@ -97,7 +97,7 @@ impl Observer {
                 "only Claude Code, started without -p and --settings, can run tools in their own terminals"
                     .to_string(),
             ),
-            Some(hooks) if hooks.traces() => None,
+            Some(hooks) if hooks.traces_tools() => None,
             Some(_) => Some(format!("{} is already set: unset it", trace::PREFIX)),
         }
     }
@@ -111,14 +111,14 @@ impl Observer {
     pub fn start(self, host: &Host) -> RunningObserver {
         let events = self.spec.events.clone();
         let backend = HostedBackend::drive(host.entry.clone(), self.registry);
-        let outside = TerminalLocation::of_host(&host.entry);
-        RunningObserver { node: TerminalNode::with_backend(self.spec, backend, self.hooks, outside), events }
+        let location = TerminalLocation::from_host(&host.entry);
+        RunningObserver { node: TerminalNode::with_backend(self.spec, backend, self.hooks, location), events }
     }
 }
 
 impl RunningObserver {
     /// Subscribes to the node's events.
-    pub fn events(&self) -> broadcast::Receiver<EngineEvent> {
+    pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
 

@@ -32,14 +32,14 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
 pub struct LoadedProfiles {
     profiles: Profiles,
     /// The error messages.
-    pub(crate) broken: Vec<String>,
+    pub(crate) errors: Vec<String>,
 }
 
 impl LoadedProfiles {
     /// See [`load`].
     pub(crate) fn from_folder(folder: Option<&Path>) -> LoadedProfiles {
         let (profiles, errors) = load(folder);
-        LoadedProfiles { profiles, broken: errors.iter().map(ToString::to_string).collect() }
+        LoadedProfiles { profiles, errors: errors.iter().map(ToString::to_string).collect() }
     }
 
     /// Returns the profile of that name, otherwise the one for the command.
@@ -47,7 +47,7 @@ impl LoadedProfiles {
     /// # Errors
     /// No profile has that name.
     pub fn find(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
-        let LoadedProfiles { profiles, broken } = self;
+        let LoadedProfiles { profiles, errors } = self;
         let known = |profiles: &Profiles| profiles.names().join(", ");
         match name {
             None => profiles
@@ -58,8 +58,8 @@ impl LoadedProfiles {
                 error.hint(format!(
                     "profiles: {}{}{}",
                     known(profiles),
-                    if broken.is_empty() { "" } else { "; not loaded: " },
-                    broken.join("; ")
+                    if errors.is_empty() { "" } else { "; not loaded: " },
+                    errors.join("; ")
                 ))
             }),
         }

@@ -1,34 +1,20 @@
-//! Turns and errors as replies.
+//! Errors as replies.
 
-use nerve_api::reply::{BudgetExceeded, ErrorDetails, Turn, TurnResponse};
+use nerve_api::reply::{BudgetExceeded, ErrorDetails};
 use serde_json::{Map, Value, json};
 
-use crate::budget::Exceeded;
-use crate::command;
+use crate::budget::ExceededBudget;
 use crate::error::EngineError;
 
 /// Limit of an error message in bytes. It may repeat a name that is megabytes long.
-const LONGEST_MESSAGE: usize = 16 * 1024;
-
-/// Converts a finished turn into the object that a step of a graph returns too.
-impl From<command::Response> for Turn {
-    fn from(response: command::Response) -> Turn {
-        let (node_id, turn) = (response.node.clone(), response.turn);
-        // The fields are those of the reply, so this cannot fail.
-        let response = serde_json::from_value(response.into_value()).unwrap_or_else(|error| TurnResponse {
-            error: Some(error.to_string()),
-            ..TurnResponse::default()
-        });
-        Turn { response, node_id, turn }
-    }
-}
+const MAX_MESSAGE: usize = 16 * 1024;
 
 impl EngineError {
     /// Splits the error into its message, cut to 16 KiB, and its details.
     pub fn into_reply(self) -> (String, ErrorDetails) {
-        let EngineError { kind, mut message, hint, screen, choices, delivery, details } = self;
-        if message.len() > LONGEST_MESSAGE {
-            let end = (0..=LONGEST_MESSAGE).rev().find(|&end| message.is_char_boundary(end));
+        let EngineError { kind, mut message, hint, screen, choices, delivery, text, details } = self;
+        if message.len() > MAX_MESSAGE {
+            let end = (0..=MAX_MESSAGE).rev().find(|&end| message.is_char_boundary(end));
             message.truncate(end.unwrap_or(0));
             message.push('…');
         }
@@ -39,6 +25,7 @@ impl EngineError {
             screen,
             choices: choices.into(),
             delivery,
+            text: text.map(String::from),
             exceeded: exceeded.map(BudgetExceeded::from),
             run,
         };
@@ -46,9 +33,9 @@ impl EngineError {
     }
 }
 
-impl From<Exceeded> for BudgetExceeded {
-    fn from(exceeded: Exceeded) -> BudgetExceeded {
-        let Exceeded { reason, budget, usage } = exceeded;
+impl From<ExceededBudget> for BudgetExceeded {
+    fn from(exceeded: ExceededBudget) -> BudgetExceeded {
+        let ExceededBudget { reason, budget, usage } = exceeded;
         let limits = [
             ("max_tokens", budget.max_tokens.map(Value::from)),
             ("max_time_seconds", budget.max_time_seconds.map(Value::from)),

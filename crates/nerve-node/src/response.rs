@@ -25,7 +25,7 @@ pub(super) fn turn_lines(terminal: &TerminalState, span: &Span) -> Vec<String> {
     }
     let mut first = LineIndex(span.lines.0);
     // Skip the rest of a row that began before the turn: the echo of a prompt longer than a row.
-    while first.0 > 0 && first.0 < span.lines.1 && terminal.line_wrapped(LineIndex(first.0 - 1)) {
+    while first.0 > 0 && first.0 < span.lines.1 && terminal.is_line_wrapped(LineIndex(first.0 - 1)) {
         first.0 += 1;
     }
     let end = LineIndex(span.lines.1.min(terminal.line_count()));
@@ -34,7 +34,7 @@ pub(super) fn turn_lines(terminal: &TerminalState, span: &Span) -> Vec<String> {
     let last = LineIndex(end.0.saturating_sub(1).max(first.0));
     let mut lines = terminal.text(first..last);
     let tail = terminal.line_text_to(last, col).unwrap_or_default();
-    let continues = last > first && terminal.line_wrapped(LineIndex(last.0 - 1));
+    let continues = last > first && terminal.is_line_wrapped(LineIndex(last.0 - 1));
     match lines.last_mut() {
         Some(line) if continues => line.push_str(&tail),
         _ => lines.push(tail),
@@ -63,11 +63,14 @@ pub(super) fn remove_echo(lines: Vec<String>, prompt: &str) -> Vec<String> {
     lines.into_iter().filter(keep).collect()
 }
 
-/// Truncates a response to what fits on the wire, and notes that in its attributes.
+/// Truncates a response to what fits on the wire, and notes that in its attributes. A truncated text is incomplete.
 pub(crate) fn truncate_to_limits(response: &mut Response) {
-    let left_out = keep_end(&mut response.text, TEXT_LIMIT)
-        .max(keep_end(&mut response.raw, TEXT_LIMIT))
-        .max(truncate_sections(&mut response.sections));
+    let missing = keep_end(&mut response.text, TEXT_LIMIT);
+    if missing > 0 {
+        response.incomplete = Some(format!("its first {missing} bytes are left out"));
+    }
+    let left_out =
+        missing.max(keep_end(&mut response.raw, TEXT_LIMIT)).max(truncate_sections(&mut response.sections));
     if left_out > 0 {
         let note = format!("the first {left_out} bytes are left out");
         response.attributes.insert("truncated".to_string(), note);
@@ -88,7 +91,14 @@ pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
     if !start.is_empty() && !compact(below).contains(&start) && !below.contains("[Pasted ") {
         let note = "the beginning may have scrolled off the alternate screen: only what was visible at the end is included";
         response.attributes.insert("truncated".to_string(), note.to_string());
+        response.incomplete = Some(note.to_string());
     }
+}
+
+/// Returns the end of a text that fits on the wire.
+pub(super) fn truncate_text(mut text: String) -> String {
+    keep_end(&mut text, TEXT_LIMIT);
+    text
 }
 
 /// Keeps the end of a text and returns the number of bytes removed.
@@ -99,7 +109,7 @@ fn keep_end(text: &mut String, limit: usize) -> usize {
     at
 }
 
-/// Keeps the last sections that truncate_to_limits, and the end of the first of them. Returns the number of bytes removed.
+/// Keeps the last sections that fit, and the end of the first of them. Returns the number of bytes removed.
 fn truncate_sections(sections: &mut Vec<Section>) -> usize {
     let (mut room, mut left_out) = (TEXT_LIMIT, 0);
     let mut first = sections.len();
@@ -124,7 +134,7 @@ pub(super) fn response_from_screen(
     parsed: ParsedTurn,
     end: &TurnEnd,
     lines: &[String],
-    ready: bool,
+    (is_agent, is_ready): (bool, bool),
 ) -> Response {
     let mut attributes = BTreeMap::new();
     if let Some(code) = end.exit_code {
@@ -142,7 +152,9 @@ pub(super) fn response_from_screen(
         tokens: parsed.tokens,
         usage: None,
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
-        is_ready: ready,
+        is_ready,
+        is_agent,
+        incomplete: parsed.is_truncated.then(|| "its beginning is no longer on the screen".to_string()),
         source: ResponseSource::Screen,
         delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),

@@ -138,7 +138,7 @@ impl Row {
     fn read(terminal: &TerminalState, line: u64, col: u16) -> Option<Row> {
         let line = LineIndex(line);
         let mut text = terminal.line_text_to(line, col)?;
-        let wrapped = col == u16::MAX && terminal.line_wrapped(line);
+        let wrapped = col == u16::MAX && terminal.is_line_wrapped(line);
         if !wrapped {
             text.truncate(text.trim_end().len());
         }

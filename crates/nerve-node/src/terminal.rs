@@ -1,78 +1,54 @@
 //! The handle of a terminal node: the operations on a program on a terminal.
 
+pub(crate) mod prompt;
+mod runtime;
+pub(crate) mod spec;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Evidence};
+use nerve_agent::driver::AgentState;
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
 use nerve_api::reply::{NodeExplanation, NodeMetadata};
-use nerve_types::Size;
-use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
-
-use super::actor::{self, Call, Request};
-use super::hooks::HookSocket;
-use super::{BoxFuture, Node, NodeFuture, ToolKind};
-use crate::cancellation::{CancellationToken, cancelled};
-use crate::command::{BackendKind, Choice, CommandLine, NodeInfo, NodeRef, NodeSpec, Response, StateName};
-use crate::context::{ChunkSink, TurnContext};
-use crate::error::{EngineError, ErrorKind};
-use crate::events::Publisher;
-use crate::executions::ExecutionLog;
-use crate::proxy::{NodeProxy, SpendSink};
-use crate::telemetry::{TraceContext, TurnAttributes};
 use nerve_host::backend::PaneInfo;
-use nerve_host::backend::{Backend, Memory, Program, PtyBackend, SpawnError};
+use nerve_host::backend::{Backend, Program, PtyBackend, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::registry::Entry;
 use nerve_host::tap::Tap;
+use nerve_types::Size;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
+use super::actor;
+use super::actor::request::{Call, Request, RequestedTurn};
+use super::actor::status::Status;
+use super::hooks::HookSocket;
+use super::{BoxFuture, Node, NodeFuture, ToolKind};
+use crate::budget::Checkpoint;
+use crate::cancellation::{cancelled, wait_timeout_error};
+use crate::command::{
+    BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, Response, StateName,
+};
+use crate::context::{ChunkSink, TurnContext};
+use crate::error::{EngineError, ErrorKind};
+use crate::executions::ExecutionLog;
+use crate::proxy::{NodeProxy, SpendSink};
+use crate::telemetry::TurnAttributes;
+
+pub use self::prompt::{DialogPolicy, Prompt, check_prompt};
+pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;
 
 /// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.
 const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 /// Time after which a turn that exceeded a budget and ignores interrupts is abandoned.
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Start parameters of a terminal node.
-pub struct TerminalSpec {
-    /// Session and id.
-    pub node: NodeRef,
-    /// The program to run.
-    pub program: Program,
-    /// Size of the terminal.
-    pub size: Size,
-    /// The program's profile.
-    pub profile: Arc<Profile>,
-    /// Parser of turns that set none.
-    pub parser: ParserKind,
-    /// Timeout of the start.
-    pub ready_timeout: Duration,
-    /// Timeout of turns that set none.
-    pub response_timeout: Duration,
-    /// The audit log.
-    pub journal: Journal,
-    /// The state left by the previous owner of a running program; its earlier output is replayed first. `None` for a new program.
-    pub adopted: Option<Memory>,
-    /// Answer the program's terminal queries. False if another terminal in front of it does.
-    pub answers: bool,
-    /// Publishes the node's events.
-    pub events: Publisher,
-    /// Kind of the node, as on the wire.
-    pub kind: &'static str,
-    /// Log the start as a typed command.
-    pub log_start: bool,
-    /// Id of the agent's own conversation, if it was given one.
-    pub agent_session: Option<String>,
-    /// The node's proxy. It is already running and ends with the node.
-    pub proxy: Option<NodeProxy>,
-}
 
 /// Location of a node's terminal outside this process.
 #[derive(Debug, Default)]
@@ -87,7 +63,7 @@ pub(crate) struct TerminalLocation {
 
 impl TerminalLocation {
     /// Returns the location of a node in a host.
-    pub(crate) fn of_host(entry: &Entry) -> TerminalLocation {
+    pub(crate) fn from_host(entry: &Entry) -> TerminalLocation {
         let Entry { recording, unrecorded, .. } = entry.clone();
         TerminalLocation { recording, unrecorded, place: vec![("host", entry.id.clone())] }
     }
@@ -123,78 +99,6 @@ struct Inner {
     status: watch::Receiver<Status>,
 }
 
-/// The status that the node's task publishes.
-#[derive(Debug, Clone)]
-pub(super) struct Status {
-    pub(super) state: AgentState,
-    pub(super) evidence: Evidence,
-    pub(super) stopping: bool,
-    pub(super) closed: bool,
-    pub(super) title: String,
-    pub(super) size: Size,
-    pub(super) turns: u64,
-    pub(super) queued: usize,
-    pub(super) faults: Vec<String>,
-    /// Reason for the end of the node, if the exit status does not show it.
-    pub(super) lost: Option<String>,
-    /// Id of the agent's own conversation.
-    pub(super) agent_session: Option<String>,
-    /// The changing part of the terminal's location: names and values.
-    pub(super) place: Vec<(&'static str, String)>,
-}
-
-impl Status {
-    pub(super) fn name(&self) -> StateName {
-        match (&self.state, self.stopping) {
-            _ if self.closed => StateName::Stopped,
-            (AgentState::Exited(_), _) => StateName::Stopped,
-            (_, true) => StateName::Stopping,
-            (AgentState::Starting, _) => StateName::Starting,
-            (AgentState::Ready, _) => StateName::Ready,
-            (AgentState::Busy, _) => StateName::Busy,
-            (AgentState::Blocked { .. }, _) => StateName::Blocked,
-            (AgentState::Suspended { .. }, _) => StateName::Suspended,
-        }
-    }
-}
-
-/// A prompt for a terminal or bash node.
-#[derive(Debug, Clone)]
-pub struct Prompt {
-    /// The text.
-    pub text: String,
-    /// Parser of this turn.
-    pub parser: Option<ParserKind>,
-    /// Publish chunks, and log as `send_stream`.
-    pub stream: bool,
-    /// Sent with each chunk, to tell streams apart.
-    pub tag: Option<u64>,
-    /// Timeout, including the time in the queue.
-    pub timeout: Option<Duration>,
-    /// Fail instead of waiting in the queue.
-    pub fail_if_busy: bool,
-    /// Let the turn continue after a timeout.
-    pub detach_on_timeout: bool,
-    /// The turn's span: programs started for it inherit it, and its API calls are inside it.
-    pub trace: Option<Arc<TraceContext>>,
-}
-
-impl Prompt {
-    /// Creates the prompt of an execution from its input, parser and time limit. It streams if the context receives chunks.
-    pub(crate) fn of(context: &TurnContext) -> Prompt {
-        Prompt {
-            text: prompt_of(&context.input),
-            parser: context.parser,
-            stream: context.chunks().is_some(),
-            tag: None,
-            timeout: context.timeout,
-            fail_if_busy: false,
-            detach_on_timeout: false,
-            trace: None,
-        }
-    }
-}
-
 /// The chunks of an answer, followed by its response. Dropping it cancels the turn.
 #[derive(Debug)]
 pub struct ChunkStream {
@@ -225,15 +129,6 @@ impl Drop for ChunkStream {
     }
 }
 
-/// Converts a step's input to a prompt: a string as it is, other values as JSON.
-fn prompt_of(input: &Value) -> String {
-    match input {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
 impl Node for TerminalNode {
     fn id(&self) -> &str {
         &self.inner.node.node
@@ -248,7 +143,7 @@ impl Node for TerminalNode {
     }
 
     fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
-        Box::pin(async move { Ok(self.run_turn(Prompt::of(context), context).await?.into_value()) })
+        Box::pin(async move { Ok(self.run_turn(Prompt::from_context(context), context).await?.into_value()) })
     }
 
     fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
@@ -275,13 +170,8 @@ impl Node for TerminalNode {
         Box::pin(TerminalNode::resize(self, size))
     }
 
-    fn answer(
-        &self,
-        choice: Choice,
-        wait: bool,
-        timeout: Option<Duration>,
-    ) -> NodeFuture<'_, Option<Response>> {
-        Box::pin(TerminalNode::answer(self, choice, wait, timeout))
+    fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
+        Box::pin(TerminalNode::answer(self, answer))
     }
 
     fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
@@ -363,7 +253,7 @@ impl TerminalNode {
         taps: Vec<Box<dyn Tap>>,
     ) -> Result<TerminalNode, SpawnError> {
         let mut program = spec.program.clone();
-        let hooks = HookSocket::attach_if_able(&spec, relay, &mut program.argv, None);
+        let hooks = HookSocket::try_attach(&spec, relay, &mut program.argv, None);
         let backend = PtyBackend::spawn(&program, spec.size, taps, Clock::start())?;
         Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::default()))
     }
@@ -392,9 +282,9 @@ impl TerminalNode {
             status,
         };
         let clock = Clock::start();
-        let (status, watcher) = watch::channel(actor::first_status(&spec, clock.now()));
+        let (status, watcher) = watch::channel(Status::starting(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));
-        tokio::spawn(actor::run(
+        runtime::actor_runtime().spawn(actor::run(
             spec,
             backend,
             (hooks, execution_log),
@@ -416,7 +306,7 @@ impl TerminalNode {
     /// # Errors
     /// Blocked (with screen and choices), Timeout, Busy, Delivery, Process, NodeStopped, InvalidRequest.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
-        self.request(|reply| Request::Execute { prompt, call: None, reply }).await?
+        self.request(|reply| Request::Execute(RequestedTurn::new(prompt, None, reply))).await?
     }
 
     /// Sends a prompt and returns the chunks of its answer as they arrive. Dropping the stream withdraws the prompt.
@@ -425,7 +315,7 @@ impl TerminalNode {
     pub fn execute_stream(&self, context: TurnContext) -> ChunkStream {
         let (sender, chunks) = mpsc::unbounded_channel();
         let node = self.clone();
-        let cancellation = context.cancellation().child();
+        let cancellation = context.cancellation().child_token();
         let context =
             context.with_cancellation(cancellation.clone()).with_chunks(Arc::new(move |chunk: &str| {
                 // A send error means that the receiver was dropped.
@@ -434,7 +324,7 @@ impl TerminalNode {
         let turn = tokio::spawn(async move {
             // The context owns the sender, so dropping it ends the chunks.
             let context = context;
-            node.run_turn(Prompt::of(&context), &context).await
+            node.run_turn(Prompt::from_context(&context), &context).await
         });
         ChunkStream { chunks, turn, cancellation }
     }
@@ -454,20 +344,20 @@ impl TerminalNode {
         let chunks = context.chunks().cloned();
         if self.inner.proxy.is_none() {
             let cancellation = context.cancellation();
-            return self.send_until(prompt, (chunks, None), (cancellation, cancellation)).await;
+            return self.send_until(prompt, (chunks, None), (cancellation, context)).await;
         }
-        let stop = context.cancellation().child();
+        let stop = context.cancellation().child_token();
         let spend: SpendSink = {
             let (pool, stop) = (context.pool().clone(), stop.clone());
             Arc::new(move |used| {
                 pool.add_usage(used);
-                if pool.check(false).is_err() {
+                if pool.check(Checkpoint::WithinStep).is_err() {
                     stop.cancel();
                 }
             })
         };
         let abandoned = async {
-            stop.wait().await;
+            stop.cancelled().await;
             if context.cancellation().is_cancelled() {
                 // The caller waits as long as it wants to.
                 std::future::pending::<()>().await;
@@ -476,12 +366,12 @@ impl TerminalNode {
         };
         let outcome = tokio::select! {
             biased;
-            outcome = self.send_until(prompt, (chunks, Some(spend)), (&stop, context.cancellation())) => outcome,
+            outcome = self.send_until(prompt, (chunks, Some(spend)), (&stop, context)) => outcome,
             () = abandoned => Err(cancelled()),
         };
         match outcome {
             Err(error) if error.kind == ErrorKind::Cancelled && !context.cancellation().is_cancelled() => {
-                context.pool().check(false).and(Err(error))
+                context.pool().check(Checkpoint::WithinStep).and(Err(error))
             }
             outcome => outcome,
         }
@@ -492,22 +382,22 @@ impl TerminalNode {
         &self,
         prompt: Prompt,
         (chunks, spend): (Option<ChunkSink>, Option<SpendSink>),
-        (stop, caller): (&CancellationToken, &CancellationToken),
+        (stop, context): (&CancellationToken, &TurnContext),
     ) -> Result<Response, EngineError> {
         static TICKETS: AtomicU64 = AtomicU64::new(1);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let call = Some(Call { ticket, chunks, spend });
-        let turn = self.request(|reply| Request::Execute { prompt, call, reply });
+        let turn = self.request(|reply| Request::Execute(RequestedTurn::new(prompt, call, reply)));
         tokio::pin!(turn);
         tokio::select! {
             biased;
             response = &mut turn => return response?,
-            () = stop.wait() => {}
+            () = stop.cancelled() => {}
         }
         let response = loop {
             // A send error means that the node and its turn are gone.
-            let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
-            if caller.is_cancelled() {
+            let _ = self.inner.requests.send(Request::Cancel { ticket, by: context.canceller() }).await;
+            if context.cancellation().is_cancelled() {
                 // Some agents exit on a second interrupt.
                 break turn.await??;
             }
@@ -559,10 +449,10 @@ impl TerminalNode {
         self.request(|reply| Request::Clear { reply }).await
     }
 
-    /// Sends the interrupt that the profile defines.
+    /// Sends the interrupt that the profile defines, and waits until the program is not busy any more.
     ///
     /// # Errors
-    /// NodeStopped.
+    /// NodeStopped; Timeout if the program ignores the interrupt.
     pub async fn interrupt(&self) -> Result<(), EngineError> {
         self.request(|reply| Request::Interrupt { reply }).await?
     }
@@ -575,17 +465,12 @@ impl TerminalNode {
         self.request(|reply| Request::Resize { size, reply }).await?
     }
 
-    /// Answers the open dialog. With `wait`, waits for the turn that it belongs to and returns its response.
+    /// Answers the open dialog. If the answer waits for the turn that the dialog belongs to, returns its response.
     ///
     /// # Errors
     /// InvalidRequest (no dialog, no such choice), and the errors of [`TerminalNode::execute`].
-    pub async fn answer(
-        &self,
-        choice: Choice,
-        wait: bool,
-        timeout: Option<Duration>,
-    ) -> Result<Option<Response>, EngineError> {
-        self.request(|reply| Request::Answer { choice, wait, timeout, reply }).await?
+    pub async fn answer(&self, answer: DialogAnswer) -> Result<Option<Response>, EngineError> {
+        self.request(|reply| Request::Answer { answer, reply }).await?
     }
 
     /// Returns state, evidence and screen.
@@ -692,7 +577,7 @@ impl TerminalNode {
         add("cwd", inner.program.cwd.as_ref().map(|cwd| cwd.display().to_string()));
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
-        add("faults", (!status.faults.is_empty()).then(|| status.faults.join("; ")));
+        add("faults", status.faults.summary());
         add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
         for (name, value) in inner.location.place.iter().chain(&status.place) {
             add(name, Some(value.clone()));
@@ -702,8 +587,9 @@ impl TerminalNode {
         }
         add("agent_session", status.agent_session.clone());
         let is_claude =
-            inner.profile.session.as_ref().is_some_and(|forms| forms.learn == Some(IdSource::Claude));
+            inner.profile.session.as_ref().is_some_and(|forms| forms.id_source == Some(IdSource::Claude));
         add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
+        add("delivery", status.delivery.map(|delivery| delivery.as_str().to_string()));
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {
             AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
@@ -736,23 +622,18 @@ impl TerminalNode {
 
     fn stopped_error(&self) -> EngineError {
         let status = self.inner.status.borrow();
-        let how = match status.state {
-            _ if status.lost.is_some() => {
-                status.lost.as_ref().map(|lost| format!(": {lost}")).unwrap_or_default()
-            }
-            AgentState::Exited(exit) => format!(": its program ended with {exit}"),
-            _ => String::new(),
+        let how = match (&status.end_reason, &status.state) {
+            (Some(reason), _) => format!(": {reason}"),
+            (None, AgentState::Exited(exit)) => format!(": its program ended with {exit}"),
+            (None, _) => String::new(),
         };
         EngineError::new(ErrorKind::NodeStopped, format!("node '{}' is stopped{how}", self.inner.node.node))
     }
 
     fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
-        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         let status = self.inner.status.borrow();
-        let (id, now) = (&self.inner.node.node, status.name().as_str());
-        let message = format!("node '{id}' is still {now}, not {}, after {:?}", wanted.join(" or "), limit);
-        let why = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
-        EngineError::new(ErrorKind::Timeout, message).hint(why)
+        let evidence = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
+        wait_timeout_error(&self.inner.node.node, status.name(), states, (limit, evidence))
     }
 }
 

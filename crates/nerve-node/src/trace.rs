@@ -2,9 +2,10 @@
 //! of nodes. Node, time and turn relate the two.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nerve_types::TsNs;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use nerve_host::clock::Clock;
@@ -171,17 +172,17 @@ impl Tracer {
 
     /// Adds the trace of a step.
     pub fn record(&self, step: StepTrace) {
-        self.lock().steps.push(step);
+        self.trace.lock().steps.push(step);
     }
 
     /// Reserves memory for further steps.
     pub fn reserve(&self, steps: usize) {
-        self.lock().steps.reserve(steps);
+        self.trace.lock().steps.reserve(steps);
     }
 
     /// Records the end of the run.
     pub fn end(&self, at: TsNs, status: TraceStatus, tokens: u64, cost: f64, error: Option<String>) {
-        let mut trace = self.lock();
+        let mut trace = self.trace.lock();
         trace.end_time = Some(at);
         trace.status = status;
         trace.total_tokens = tokens;
@@ -191,11 +192,7 @@ impl Tracer {
 
     /// Returns the trace so far.
     pub fn snapshot(&self) -> ExecutionTrace {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ExecutionTrace> {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trace.lock().clone()
     }
 }
 

@@ -1,19 +1,22 @@
-//! Finds and reads the transcript that Claude Code keeps of its conversation.
+//! Finds and reads the transcript that Claude Code or Codex keeps of its conversation.
 //!
 //! `$HOME/.claude/sessions/<pid>.json` names the session of a process; `$HOME/.claude/projects/<cwd>/<session>.jsonl` is its
-//! transcript. Both belong to another program: anything missing or unknown means "use the screen", never an error.
+//! transcript. A running Codex has its rollout file open. All belong to another program: anything missing or unknown means "use the screen", never an error.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_agent::parse::ParsedTurn;
+use nerve_agent::parse::rollout::parse_rollout;
 use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
+use nerve_agent::parse::{ParsedTurn, Section, SectionKind};
+use nerve_agent::profile::TranscriptKind;
 use nerve_types::TsNs;
 use tokio::time::Instant;
 
 use crate::activity::TranscriptTail;
+use crate::fork::session_files::open_rollout_path;
 
 /// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
 const MAX_TAIL_BYTES: u64 = 8 << 20;
@@ -29,6 +32,7 @@ const FULL_SCREEN_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Locates the session files of one agent process.
 #[derive(Debug, Clone)]
 pub(super) struct TranscriptSource {
+    pub(super) kind: TranscriptKind,
     /// The transcript, if the agent's hooks named it.
     pub(super) file: Option<PathBuf>,
     pub(super) home: PathBuf,
@@ -38,7 +42,7 @@ pub(super) struct TranscriptSource {
 }
 
 /// The result of reading the file once.
-struct Reading {
+struct TranscriptRead {
     bytes: u64,
     turn: TranscriptTurn,
 }
@@ -47,9 +51,13 @@ impl TranscriptSource {
     /// Returns the turn that answered `prompt`, sent at `since`, if the transcript contains its end. Waits shortly for it to be
     /// written if the session files exist. Call it after the screen has shown the end of the turn.
     pub(super) async fn turn(self, prompt: String, since: TsNs) -> Option<ParsedTurn> {
+        // Commands and shell commands are not in the file as they were typed.
+        if self.kind == TranscriptKind::Codex && prompt.starts_with(['/', '!']) {
+            return None;
+        }
         let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
         let mut interval = tokio::time::interval(POLL_INTERVAL);
-        let mut seen: Option<Reading> = None;
+        let mut seen: Option<TranscriptRead> = None;
         let is_there = self.clone();
         if !tokio::task::spawn_blocking(move || is_there.exists()).await.ok()? {
             return None;
@@ -69,7 +77,15 @@ impl TranscriptSource {
             });
             if is_over || has_passed(deadline) {
                 let turn = seen.filter(|_| is_over)?.turn;
-                return Some(ParsedTurn { sections: turn.sections, tokens: turn.tokens, is_complete: true });
+                if self.lacks_text(&turn) {
+                    return None;
+                }
+                return Some(ParsedTurn {
+                    sections: turn.sections,
+                    tokens: turn.tokens,
+                    is_complete: true,
+                    is_truncated: false,
+                });
             }
         }
     }
@@ -84,29 +100,48 @@ impl TranscriptSource {
 
     /// Returns the path of the transcript, if it is known.
     fn path(&self) -> Option<PathBuf> {
-        self.file.clone().or_else(|| self.transcript())
+        self.file.clone().or_else(|| match self.kind {
+            TranscriptKind::Claude => self.transcript(),
+            TranscriptKind::Codex => open_rollout_path(self.pid),
+        })
     }
 
     /// Returns true if the agent keeps session files. A program that only mimics the agent's screen does not.
     fn exists(&self) -> bool {
-        self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
+        match self.kind {
+            TranscriptKind::Claude => {
+                self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
+            }
+            TranscriptKind::Codex => self.path().is_some(),
+        }
+    }
+
+    /// Returns true if the screen has more than the transcript: Codex does not write the text of an interrupted answer.
+    fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
+        let is_interrupted = |last: &Section| last.kind == SectionKind::Interrupted;
+        self.kind == TranscriptKind::Codex && turn.sections.last().is_some_and(is_interrupted)
     }
 
     /// Reads the transcript. Returns `None` if its size is still `seen` bytes, or if it cannot be read.
-    fn read(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<Reading> {
+    fn read(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<TranscriptRead> {
         let mut file = File::open(self.path()?).ok()?;
         let bytes = file.metadata().ok()?.len();
         if seen == Some(bytes) {
             return None;
         }
-        let parse =
-            |file: &mut File, limit| Some(parse_turn(tail(file, bytes, limit)?.lines(), prompt, Some(since)));
+        let parse = |file: &mut File, limit| {
+            let text = tail(file, bytes, limit)?;
+            Some(match self.kind {
+                TranscriptKind::Claude => parse_turn(text.lines(), prompt, Some(since)),
+                TranscriptKind::Codex => parse_rollout(text.lines(), prompt, Some(since)),
+            })
+        };
         // Most turns are short, and parsing megabytes takes longer than the agent needs to write the end.
         let mut turn = parse(&mut file, SHORT_TAIL_BYTES)?;
         if !turn.is_found && bytes > SHORT_TAIL_BYTES {
             turn = parse(&mut file, MAX_TAIL_BYTES)?;
         }
-        Some(Reading { bytes, turn })
+        Some(TranscriptRead { bytes, turn })
     }
 
     /// Returns the path of the process's status file.
@@ -138,4 +173,41 @@ fn tail(file: &mut File, size: u64, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the turn of a rollout file with a prompt and these lines.
+    async fn codex_turn(lines: &[&str]) -> Option<ParsedTurn> {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("rollout.jsonl");
+        let prompt = r#"{"type":"response_item","payload":{"type":"message","role":"user","content":"go"}}"#;
+        std::fs::write(&file, format!("{prompt}\n{}\n", lines.join("\n"))).unwrap();
+        let source = TranscriptSource {
+            kind: TranscriptKind::Codex,
+            file: Some(file),
+            home: home.path().to_path_buf(),
+            pid: 0,
+            full_screen: false,
+        };
+        source.turn("go".to_string(), TsNs(0)).await
+    }
+
+    const TEXT: &str =
+        r#"{"type":"response_item","payload":{"type":"message","role":"assistant","content":"All."}}"#;
+
+    #[tokio::test]
+    async fn answer_of_codex_is_read_to_its_end() {
+        let turn = codex_turn(&[TEXT, r#"{"type":"event_msg","payload":{"type":"task_complete"}}"#]).await;
+        let turn = turn.expect("a turn");
+        assert_eq!((turn.text().as_str(), turn.is_complete), ("All.", true));
+    }
+
+    #[tokio::test]
+    async fn interrupted_answer_of_codex_is_on_the_screen() {
+        let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}"#;
+        assert_eq!(codex_turn(&[aborted]).await, None);
+    }
 }

@@ -10,15 +10,15 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use nerve_llm::http_client::{connector, error_chain};
 use rustls::ClientConfig;
 
 use crate::api_error::ApiError;
 use crate::body::{self, DynBody};
 use crate::connection;
 use crate::error::ProxyError;
-use crate::http_client::{connector, error_chain};
+use crate::network_body::NetworkBody;
 use crate::pool::{self, ConnectionPool};
-use crate::request_body::NetworkBody;
 use crate::root_certs::RootCerts;
 use crate::upstream::Upstream;
 
@@ -75,6 +75,12 @@ impl Client {
         let base = upstream.as_str();
         let (client, permit) = self.pool.acquire();
         match tokio::time::timeout(self.timeout, send_with_retries(client, request)).await {
+            // The proxy requests no upgrade, and could relay nothing after it.
+            Ok(Ok(response)) if response.status().is_informational() => {
+                let message =
+                    format!("the upstream {base} sent the status {} without a request", response.status());
+                Err(SendError { error: ApiError::bad_gateway(message), was_sent: true })
+            }
             Ok(Ok(response)) => Ok(NetworkBody::from_response(response, permit)),
             Ok(Err(error)) => {
                 let was_refused = is_refused(&error);

@@ -9,7 +9,6 @@ use crate::error::ProxyError;
 use crate::report::{CallObserver, CurrentTurn};
 use crate::root_certs::RootCerts;
 use crate::secret::Secret;
-use crate::state::Provider;
 use crate::upstream::Upstream;
 
 /// Settings of a proxy.
@@ -114,6 +113,23 @@ impl ProxyConfig {
             return Err(ProxyError::Setting("a cost limit requires the prices of the model"));
         }
         self.budget.check(self.prices)
+    }
+}
+
+/// The provider of the upstream API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Provider {
+    /// Anthropic: requests are forwarded unchanged.
+    Anthropic,
+    /// OpenAI: requests and answers are translated.
+    OpenAi,
+}
+
+impl Provider {
+    /// Returns `anthropic` or `openai`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

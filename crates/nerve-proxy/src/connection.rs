@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::connection_limit::{ConnectionLimits, ConnectionSlot};
+use nerve_types::connection_limit::{ConnectionLimits, ConnectionSlot};
 
 /// Maximum number of connections, and of concurrent requests on all of them. HTTP/2 allows many requests per
 /// connection.
@@ -85,7 +85,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::connection_limit::ConnectionLimiter;
+    use nerve_types::connection_limit::ConnectionLimiter;
 
     /// Creates two connections that share their limits.
     fn connections() -> [Arc<Connection>; 2] {

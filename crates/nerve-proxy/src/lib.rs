@@ -4,8 +4,7 @@
 //! * [`create_openai_proxy`]: serves Anthropic's Messages API with OpenAI's Chat Completions. The translation is [`transform`], which
 //!   does no I/O.
 //!
-//! Both listen only on loopback, with HTTP/1.1 and HTTP/2. They do not depend on nodes or the engine. Chat nodes use their
-//! [`http_client`] and their parser of streamed answers, [`sse`].
+//! Both listen only on loopback, with HTTP/1.1 and HTTP/2. They do not depend on nodes or the engine.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_proxy::ProxyError> {
@@ -25,14 +24,12 @@ mod budget;
 mod client;
 mod config;
 mod connection;
-pub mod connection_limit;
 mod error;
 mod headers;
-pub mod http_client;
 mod listener;
 mod log;
 mod log_entry;
-mod model;
+mod network_body;
 mod openai;
 mod passthrough;
 mod path;
@@ -40,11 +37,10 @@ mod pool;
 mod proxy;
 mod relay;
 mod report;
-mod request_body;
 mod request_log;
+mod request_summary;
 mod root_certs;
 mod secret;
-pub mod sse;
 mod state;
 pub mod transform;
 mod upstream;
@@ -52,12 +48,11 @@ mod usage;
 
 pub use api_error::ApiError;
 pub use budget::{Budget, Prices, Totals};
-pub use config::{LogConfig, ProxyConfig};
+pub use config::{LogConfig, Provider, ProxyConfig};
 pub use error::ProxyError;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
 pub use report::{CallObserver, CallOutcome, CallReport, CurrentTurn, SPAN_TARGET};
 pub use root_certs::RootCerts;
 pub use secret::Secret;
-pub use state::Provider;
 pub use upstream::Upstream;
 pub use usage::Usage;

@@ -13,6 +13,7 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use nerve_types::connection_limit::ConnectionLimiter;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -21,11 +22,11 @@ use tokio_util::task::TaskTracker;
 use crate::api_error::ApiError;
 use crate::auth;
 use crate::body::{self, BodyError, DynBody};
+use crate::config::Provider;
 use crate::connection::{self, Connection, RequestPermit};
-use crate::connection_limit::ConnectionLimiter;
-use crate::request_body::NetworkBody;
+use crate::network_body::NetworkBody;
 use crate::request_log::{Outcome, RequestLog};
-use crate::state::{Provider, ProxyState};
+use crate::state::ProxyState;
 use crate::{headers, openai, passthrough};
 
 /// Time limit for an authenticated client to send the head of its next request.

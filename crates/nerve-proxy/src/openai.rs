@@ -9,16 +9,16 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame};
+use nerve_llm::sse::Parser;
 use serde_json::{Value, json};
 
 use crate::api_error::ApiError;
 use crate::body::{self, BodyError, DynBody, ReadError};
 use crate::headers;
-use crate::model;
+use crate::network_body::NetworkBody;
 use crate::relay::Relay;
-use crate::request_body::NetworkBody;
 use crate::request_log::RequestLog;
-use crate::sse::Parser;
+use crate::request_summary;
 use crate::state::ProxyState;
 use crate::transform::{self, Options, Stream};
 use crate::usage::UsageReader;
@@ -70,7 +70,7 @@ async fn answer(
 ) -> Result<Reply, ApiError> {
     let (head, incoming) = request.into_parts();
     let (bytes, reservation) = body::read_request(incoming, &state.buffers).await?;
-    request_log.record_request(&model::parse(&bytes).unwrap_or_default(), &bytes, reservation);
+    request_log.record_request(&request_summary::parse(&bytes).unwrap_or_default(), &bytes, reservation);
     let json = || {
         let parsed = serde_json::from_slice::<Value>(&bytes);
         parsed.map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))

@@ -9,11 +9,11 @@ use hyper::body::Bytes;
 use crate::api_error::ApiError;
 use crate::body::{self, DynBody};
 use crate::headers;
-use crate::model;
+use crate::network_body::NetworkBody;
 use crate::path;
 use crate::relay::Relay;
-use crate::request_body::NetworkBody;
 use crate::request_log::RequestLog;
+use crate::request_summary;
 use crate::state::ProxyState;
 use crate::usage::UsageReader;
 
@@ -64,13 +64,13 @@ async fn prepare(
         return Err(ApiError::new(StatusCode::NOT_FOUND, message));
     }
     let (bytes, reservation) = body::read_request(incoming, &state.buffers).await?;
-    request_log.record_request(&model::parse(&bytes).unwrap_or_default(), &bytes, reservation);
+    request_log.record_request(&request_summary::parse(&bytes).unwrap_or_default(), &bytes, reservation);
     let upstream = &state.config.upstream;
     let uri = upstream.uri_for(&head.uri).ok_or_else(|| ApiError::bad_request("the path is invalid"))?;
     let Some(model) = model.filter(|_| has_model && !bytes.is_empty()) else {
         return Ok((uri, bytes));
     };
-    let replaced = model::replace_model(&bytes, model).ok_or_else(|| {
+    let replaced = request_summary::replace_model(&bytes, model).ok_or_else(|| {
         ApiError::bad_request(
             "cannot replace the model: the body is not a JSON object, or names its model twice",
         )

@@ -8,10 +8,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Totals;
+use crate::config::Provider;
 use crate::config::ProxyConfig;
 use crate::error::ProxyError;
 use crate::listener;
-use crate::state::{Provider, ProxyState};
+use crate::state::ProxyState;
 
 /// A running proxy. It stops when it is dropped or [shut down](Proxy::shutdown).
 #[derive(Debug)]

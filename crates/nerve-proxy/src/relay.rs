@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use nerve_llm::http_client::error_chain;
 use tokio::time::{Instant, Sleep};
 
 use crate::body::{BodyError, DynBody};
 use crate::headers;
-use crate::http_client::error_chain;
 use crate::request_log::{Outcome, RequestLog};
 use crate::usage::UsageReader;
 

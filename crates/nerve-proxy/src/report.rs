@@ -34,7 +34,7 @@ pub struct CallReport {
     /// True if a stream was requested.
     pub stream: bool,
     /// The requested model.
-    pub asked_model: Option<String>,
+    pub requested_model: Option<String>,
     /// The model named by the answer.
     pub model: Option<String>,
     /// Status of the response; `None` if there was none.
@@ -95,7 +95,7 @@ impl CallObserver {
 
     /// Returns a callback that calls `self`, then `other`.
     #[must_use]
-    pub fn and(self, other: CallObserver) -> CallObserver {
+    pub fn chain(self, other: CallObserver) -> CallObserver {
         CallObserver::new(move |report| {
             self.notify(report);
             other.notify(report);

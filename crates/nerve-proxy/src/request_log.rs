@@ -8,9 +8,9 @@ use http::request::Parts;
 use crate::body::Reservation;
 use crate::headers;
 use crate::log_entry::{self, RequestEntry, ResponseEntry};
-use crate::model::RequestSummary;
 use crate::path;
 use crate::report::{CallOutcome, CallReport, SPAN_TARGET};
+use crate::request_summary::RequestSummary;
 use crate::secret::Secret;
 use crate::state::ProxyState;
 use crate::usage::Usage;
@@ -62,7 +62,7 @@ pub(crate) struct RequestLog {
     /// The request may cost something.
     is_billable: bool,
     stream: bool,
-    asked_model: Option<String>,
+    requested_model: Option<String>,
     model: Option<String>,
     traceparent: Option<String>,
     /// Handed over to the report.
@@ -99,7 +99,7 @@ impl RequestLog {
             state,
             client_secrets,
             stream: false,
-            asked_model: None,
+            requested_model: None,
             model: None,
             traceparent,
             span: tracing::trace_span!(
@@ -132,7 +132,7 @@ impl RequestLog {
         self.stream = summary.stream;
         self.model =
             summary.model.as_deref().map(|model| log_entry::clean_text(model, MAX_NAME, &self.secrets()));
-        self.asked_model = self.model.clone();
+        self.requested_model = self.model.clone();
         let Some(log) = &self.state.log else { return };
         let logged =
             (log.bodies && !body.is_empty()).then(|| log_entry::clean_body(body, true, &self.secrets()));
@@ -234,7 +234,7 @@ impl RequestLog {
             path: self.path.clone(),
             spends: self.is_billable,
             stream: self.stream,
-            asked_model: self.asked_model.clone(),
+            requested_model: self.requested_model.clone(),
             model: self.model.clone(),
             status: self.status,
             outcome,

@@ -3,27 +3,10 @@
 use crate::body::BufferPool;
 use crate::budget::Ledger;
 use crate::client::Client;
-use crate::config::ProxyConfig;
+use crate::config::{Provider, ProxyConfig};
 use crate::error::ProxyError;
 use crate::log::Log;
 use crate::secret::Secret;
-
-/// The provider of the upstream API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum Provider {
-    /// Anthropic: requests are forwarded unchanged.
-    Anthropic,
-    /// OpenAI: requests and answers are translated.
-    OpenAi,
-}
-
-impl Provider {
-    /// Returns `anthropic` or `openai`.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
 
 /// A proxy without its listener.
 #[derive(Debug)]

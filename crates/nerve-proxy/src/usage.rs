@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::sse::Parser;
+use nerve_llm::sse::Parser;
 
 /// Token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -38,7 +38,7 @@ pub struct Note {
 
 impl Note {
     /// Returns the path of the note for a branch's folder.
-    pub fn path_of(folder: &Path) -> PathBuf {
+    pub fn sidecar_path(folder: &Path) -> PathBuf {
         let mut name = folder.as_os_str().to_os_string();
         name.push(".json");
         name.into()
@@ -52,7 +52,7 @@ impl Note {
     /// Loads the note of a folder; `None` if it is missing or unreadable.
     pub fn load(folder: &Path) -> Option<Note> {
         let mut bytes = Vec::new();
-        File::open(Note::path_of(folder)).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+        File::open(Note::sidecar_path(folder)).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
@@ -61,7 +61,7 @@ impl Note {
     /// # Errors
     /// Any I/O error.
     pub fn store(&self, folder: &Path) -> io::Result<()> {
-        let path = Note::path_of(folder);
+        let path = Note::sidecar_path(folder);
         let mut file = NamedTempFile::with_prefix_in(".note-", path.parent().unwrap_or(Path::new(".")))?;
         serde_json::to_writer_pretty(&mut file, self)?;
         file.write_all(b"\n")?;
@@ -110,7 +110,7 @@ impl Folder {
         let Some(note) = &self.note else {
             return Changes::Unknown("no note of what was restored".to_string());
         };
-        let changed = files::provider_of(&note.files, store)
+        let changed = files::find_provider(&note.files, store)
             .and_then(|(provider, key)| provider.changes(&key, &self.path, note.branch.as_deref()));
         match changed {
             Ok(None) => Changes::None,
@@ -126,7 +126,7 @@ impl Folder {
     /// [`FilesError`]; folder and note still exist then.
     pub fn remove(&self, store: &FileStore) -> Result<u64, FilesError> {
         let known = self.note.as_ref().and_then(|note| {
-            let provider = files::provider_of(&note.files, store).ok()?.0;
+            let provider = files::find_provider(&note.files, store).ok()?.0;
             Some((provider, note.branch.as_deref()))
         });
         let commits = match known {
@@ -142,14 +142,14 @@ impl Folder {
             }
         };
         // The folder no longer exists; a leftover note does no harm.
-        let _ = fs::remove_file(Note::path_of(&self.path));
+        let _ = fs::remove_file(Note::sidecar_path(&self.path));
         Ok(commits)
     }
 
     /// Returns when the folder or its note was last modified, whichever is later; `None` if unknown.
     pub fn last_modified(&self) -> Option<SystemTime> {
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-        let noted = self.note.as_ref().and_then(|_| time(&Note::path_of(&self.path)));
+        let noted = self.note.as_ref().and_then(|_| time(&Note::sidecar_path(&self.path)));
         time(&self.path).map(|at| noted.map_or(at, |noted| noted.max(at)))
     }
 }

@@ -63,7 +63,7 @@ pub struct ExecutionLine {
 }
 
 impl ExecutionLine {
-    /// Returns true if the execution has its own terminal, recorded at [`recording_of`].
+    /// Returns true if the execution has its own terminal, recorded at [`recording_path`].
     pub fn has_terminal(&self) -> bool {
         self.host.is_some()
     }
@@ -92,12 +92,12 @@ impl ExecutionLine {
 }
 
 /// Returns the path of the list of `recording`.
-pub fn path_of(recording: &Path) -> PathBuf {
+pub fn list_path(recording: &Path) -> PathBuf {
     store::sidecar_path(recording, "executions.jsonl")
 }
 
 /// Returns the folder with the execution recordings of `recording`.
-pub fn folder_of(recording: &Path) -> PathBuf {
+pub fn folder_path(recording: &Path) -> PathBuf {
     store::sidecar_path(recording, "executions")
 }
 
@@ -105,9 +105,9 @@ pub fn folder_of(recording: &Path) -> PathBuf {
 ///
 /// # Errors
 /// [`StoreError::Id`] if `id` cannot be part of a path.
-pub fn recording_of(recording: &Path, id: &str) -> Result<PathBuf, StoreError> {
+pub fn recording_path(recording: &Path, id: &str) -> Result<PathBuf, StoreError> {
     check_id(id)?;
-    Ok(folder_of(recording).join(format!("{id}.{}", store::EXTENSION)))
+    Ok(folder_path(recording).join(format!("{id}.{}", store::EXTENSION)))
 }
 
 /// Truncates `text` to at most `most` bytes at a character boundary and appends `…`.

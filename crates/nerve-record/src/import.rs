@@ -112,7 +112,8 @@ impl Importer {
                 self.add(Body::Input { bytes: text.as_bytes() })?;
             }
             "r" => {
-                let size = size_of(text).ok_or_else(|| EventError::Line(format!("invalid size {text:?}")))?;
+                let size =
+                    parse_size(text).ok_or_else(|| EventError::Line(format!("invalid size {text:?}")))?;
                 self.add(Body::Resize { cols: size.cols, rows: size.rows })?;
             }
             "m" => {
@@ -242,7 +243,7 @@ impl<R: BufRead> Lines<R> {
 }
 
 /// Parses a size such as `80x24`.
-fn size_of(text: &str) -> Option<Size> {
+fn parse_size(text: &str) -> Option<Size> {
     let (cols, rows) = text.split_once('x')?;
     Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
 }

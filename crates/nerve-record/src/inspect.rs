@@ -1,12 +1,11 @@
 //! Inspects a recording block by block and record by record, including all damage.
 
 use std::io::{Read, Seek};
-use std::ops::Range;
 use std::time::Duration;
 
 use nerve_types::{ExitStatus, Size, TsNs};
 
-use crate::ahr::{AhrError, Block, Body, DamagedRange, Mark, Part, Reader};
+use crate::ahr::{AhrError, Block, Body, Contradiction, DamagedRange, Mark, Part, Reader};
 
 /// Totals of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,12 +72,9 @@ pub enum Fault {
     /// Unparsable records, or a contradiction to the header.
     #[error("{0}")]
     Damage(DamagedRange),
-    /// Output is missing, and no mark explains it.
-    #[error("output bytes {}..{} are missing", .0.start, .0.end)]
-    Missing(Range<u64>),
-    /// Output is repeated.
-    #[error("output bytes {}..{} are repeated", .0.start, .0.end)]
-    Twice(Range<u64>),
+    /// A contradiction to the blocks before.
+    #[error(transparent)]
+    Contradiction(Contradiction),
 }
 
 /// Inspects the rest of `reader`, passes each part to `each`, and returns the totals. Uses the memory of one block.
@@ -89,7 +85,7 @@ pub fn inspect<R: Read + Seek, E: From<AhrError>>(
     reader: &mut Reader<R>,
     mut each: impl FnMut(Finding<'_>) -> Result<(), E>,
 ) -> Result<Summary, E> {
-    let mut inspector = Inspector { summary: Summary::default(), end: 0, excused: false };
+    let mut inspector = Inspector { summary: Summary::default() };
     while let Some(part) = reader.next()? {
         match part {
             Part::Block(block) => {
@@ -97,8 +93,6 @@ pub fn inspect<R: Read + Seek, E: From<AhrError>>(
                 each(Finding::Block(&block, &faults))?;
             }
             Part::Lost(lost) => {
-                // The output missing after it has been reported.
-                inspector.excused = true;
                 inspector.summary.damaged += 1;
                 each(Finding::Lost(&lost))?;
             }
@@ -109,27 +103,24 @@ pub fn inspect<R: Read + Seek, E: From<AhrError>>(
 
 struct Inspector {
     summary: Summary,
-    /// Expected output offset of the next record.
-    end: u64,
-    /// The next jump in the output is already explained.
-    excused: bool,
 }
 
 impl Inspector {
     fn block(&mut self, block: &Block) -> Vec<Fault> {
-        let mut faults = Vec::new();
         for record in block.records() {
             let (first, last) = self.summary.times.unwrap_or((record.at, record.at));
             self.summary.times = Some((first, last.max(record.at)));
             match record.body {
-                Body::Data { off, bytes } => faults.extend(self.output(off, bytes.len() as u64)),
+                Body::Data { bytes, .. } => {
+                    self.summary.output.records += 1;
+                    self.summary.output.bytes += bytes.len() as u64;
+                }
                 body => self.other(body),
             }
         }
-        if let Some(damage) = block.damage() {
-            faults.push(Fault::Damage(damage.clone()));
-            self.excused = true;
-        }
+        let mut faults: Vec<Fault> =
+            block.contradictions().iter().cloned().map(Fault::Contradiction).collect();
+        faults.extend(block.damage().cloned().map(Fault::Damage));
         let summary = &mut self.summary;
         summary.blocks += 1;
         summary.records += u64::from(block.record_count());
@@ -137,17 +128,6 @@ impl Inspector {
         summary.finished = block.header.last;
         summary.damaged += faults.len() as u64;
         faults
-    }
-
-    fn output(&mut self, off: u64, len: u64) -> Option<Fault> {
-        self.summary.output.records += 1;
-        self.summary.output.bytes += len;
-        let before = std::mem::replace(&mut self.end, off.saturating_add(len));
-        let excused = std::mem::take(&mut self.excused);
-        if off < before {
-            return Some(Fault::Twice(off..before.min(self.end)));
-        }
-        (off > before && !excused).then_some(Fault::Missing(before..off))
     }
 
     fn other(&mut self, body: Body<'_>) {
@@ -163,7 +143,6 @@ impl Inspector {
                 summary.input.bytes += bytes.len() as u64;
             }
             Body::Mark(Mark::Exit(status)) => summary.exit = Some(status),
-            Body::Mark(Mark::Gap(_)) => self.excused = true,
             Body::Mark(_) => {}
             Body::Snapshot { .. } => summary.snapshots += 1,
         }

@@ -24,7 +24,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation)]
 
-pub mod activity;
+pub use nerve_types::activity;
 pub mod ahr;
 pub mod branches;
 pub mod executions;

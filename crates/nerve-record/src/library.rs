@@ -57,7 +57,7 @@ impl RecordingInfo {
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
         let first = first_block(&mut reader)?;
         let known = |time: TsNs| (time.0 > 0).then_some(time);
-        let began = first.as_ref().map(|block| block.header.start);
+        let began = first.as_ref().map(Block::start);
         let started = known(meta.started_at).or(began.and_then(known));
         let empty = reader.file_len()? == 0;
         // An empty file must not be locked here: its recorder may be about to lock it.
@@ -68,8 +68,11 @@ impl RecordingInfo {
             None => (began.or(started), last_time(path, &mut reader)?),
         };
         let size = (meta.cols > 0 && meta.rows > 0).then(|| Size::new(meta.cols, meta.rows));
-        let bytes =
-            files_of(path).iter().filter_map(|file| fs::metadata(file).ok()).map(|meta| meta.len()).sum();
+        let bytes = recording_files(path)
+            .iter()
+            .filter_map(|file| fs::metadata(file).ok())
+            .map(|meta| meta.len())
+            .sum();
         Ok(RecordingInfo {
             path: path.into(),
             id: store::id_of(path).map_or_else(|| path.display().to_string(), str::to_string),
@@ -77,7 +80,7 @@ impl RecordingInfo {
             duration: from.zip(to).map(|(from, to)| to.since(from)),
             bytes,
             size: size.or_else(|| first.as_ref().and_then(size_in)),
-            command: if meta.asked.is_empty() { meta.cmd } else { meta.asked },
+            command: if meta.requested_cmd.is_empty() { meta.cmd } else { meta.requested_cmd },
             exit: meta.exit,
             snapshots: snapshots::read(path).map_or(0, |lines| lines.len() as u64),
             live,
@@ -149,27 +152,27 @@ pub fn remove(recording: &Path) -> io::Result<bool> {
         Err(fs::TryLockError::WouldBlock) => return Ok(false),
         Err(fs::TryLockError::Error(error)) => return Err(error),
     }
-    for path in files_of(recording).iter().rev() {
+    for path in recording_files(recording).iter().rev() {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
     // The folder may be missing, or contain other files.
-    let _ = fs::remove_dir(executions::folder_of(recording));
+    let _ = fs::remove_dir(executions::folder_path(recording));
     Ok(true)
 }
 
 /// Returns the recording and the possible paths of its sidecars; the recordings of its executions come last.
-fn files_of(recording: &Path) -> Vec<PathBuf> {
+fn recording_files(recording: &Path) -> Vec<PathBuf> {
     let mut files = vec![
         recording.into(),
-        Meta::path_of(recording),
-        snapshots::path_of(recording),
-        Index::path_of(recording),
-        executions::path_of(recording),
+        Meta::sidecar_path(recording),
+        snapshots::list_path(recording),
+        Index::sidecar_path(recording),
+        executions::list_path(recording),
     ];
-    let folder = fs::read_dir(executions::folder_of(recording)).into_iter().flatten().flatten();
+    let folder = fs::read_dir(executions::folder_path(recording)).into_iter().flatten().flatten();
     files.extend(folder.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|e| e.path()));
     files
 }
@@ -212,7 +215,7 @@ fn last_time(path: &Path, reader: &mut Reader<BufReader<File>>) -> Result<Option
         if let Some(Part::Block(block)) = reader.next()?
             && block.file_off == place
         {
-            let times = block.records().map(|record| record.at).chain([block.header.start]);
+            let times = block.records().map(|record| record.at).chain([block.start()]);
             // An empty last block may have no time.
             if let Some(last) = times.max().filter(|at| at.0 > 0) {
                 return Ok(Some(last));

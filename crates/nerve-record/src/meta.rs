@@ -51,8 +51,8 @@ pub struct Meta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// Program and arguments as requested, if more were added (`cmd` has all).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<String>,
+    #[serde(rename = "asked", skip_serializing_if = "Vec::is_empty")]
+    pub requested_cmd: Vec<String>,
     /// `HOME` of the program, if it differs from its parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
@@ -126,7 +126,7 @@ impl Default for Meta {
             session: None,
             server: None,
             profile: None,
-            asked: Vec::new(),
+            requested_cmd: Vec::new(),
             home: None,
             env: Vec::new(),
             proxy: None,
@@ -151,7 +151,7 @@ impl Meta {
     }
 
     /// Returns the path of the metadata of `recording`.
-    pub fn path_of(recording: &Path) -> PathBuf {
+    pub fn sidecar_path(recording: &Path) -> PathBuf {
         store::sidecar_path(recording, "meta.json")
     }
 
@@ -160,7 +160,7 @@ impl Meta {
     /// # Errors
     /// [`MetaError::Io`] if it cannot be read, [`MetaError::Malformed`] if it is invalid.
     pub fn load(recording: &Path) -> Result<Option<Meta>, MetaError> {
-        let path = Meta::path_of(recording);
+        let path = Meta::sidecar_path(recording);
         let mut bytes = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
         match read {
@@ -184,7 +184,7 @@ impl Meta {
     /// # Errors
     /// Any I/O error; the old file is unchanged then.
     pub fn store(&self, recording: &Path) -> io::Result<()> {
-        let path = Meta::path_of(recording);
+        let path = Meta::sidecar_path(recording);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_types::{Size, TsNs};
 
-use crate::ahr::{AhrError, Block, Body, DamagedRange, Part, Reader, Record};
+use crate::ahr::{AhrError, Block, Body, Contradiction, DamagedRange, Part, Reader, Record};
 use crate::index::{Index, Place, Position};
 use crate::replay::TerminalReplay;
 
@@ -79,6 +79,11 @@ impl Playback {
         &self.lost
     }
 
+    /// Returns the contradictions so far, at most 1000.
+    pub fn contradictions(&self) -> impl Iterator<Item = &Contradiction> {
+        self.reader.contradictions()
+    }
+
     /// Returns the time of the next record, which never decreases; `None` at the end. A recording that is still written
     /// may continue later.
     ///
@@ -110,11 +115,12 @@ impl Playback {
         while self.load()? {
             let Playback { replay, block: Some(block), applied, within, .. } = self else { break };
             for record in block.records().skip(*applied as usize) {
-                let record = rest_of(record, *within);
+                let record = skip_applied(record, *within);
                 if !should_apply(&record) {
                     return Ok(true);
                 }
                 replay.apply(&record);
+                replay.check_work()?;
                 on_applied(&record);
                 (*applied, *within) = (*applied + 1, 0);
             }
@@ -173,7 +179,7 @@ impl Playback {
             Position::Offset(offset) if left => self.enter(offset),
             _ => {}
         }
-        Ok(())
+        self.replay.check_work()
     }
 
     /// Applies the part of the next record before output offset `offset`.
@@ -196,6 +202,7 @@ impl Playback {
                 Some(Part::Lost(lost)) => self.remember(lost),
                 Some(Part::Block(block)) => {
                     block.damage().cloned().into_iter().for_each(|lost| self.remember(lost));
+                    self.replay.begin_block(&block);
                     (self.block, self.applied, self.within) = (Some(block), 0, 0);
                 }
             }
@@ -212,7 +219,7 @@ impl Playback {
 }
 
 /// Returns the record without its applied bytes.
-fn rest_of(record: Record<'_>, within: usize) -> Record<'_> {
+fn skip_applied(record: Record<'_>, within: usize) -> Record<'_> {
     match record.body {
         Body::Data { off, bytes } if within > 0 => {
             let body =

@@ -5,12 +5,19 @@ use std::io::{Read, Seek};
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{FeedResult, Keyframe, Snapshot, TerminalState};
 
-use crate::ahr::{AhrError, Body, DamagedRange, Part, Reader, Record};
+use crate::ahr::{AhrError, Block, Body, DamagedRange, Part, Reader, Record};
 
 /// Default limit of the scrollback in rows.
 pub const ROWS: u64 = 1_000_000;
 /// Default limit of the scrollback in bytes, approximate.
 pub const BYTES: usize = 512 << 20;
+
+/// Work that any recording may demand, in cells ([`TerminalState::work`]): a second at most.
+const WORK_ALLOWANCE: u64 = 256 << 20;
+/// Further work per byte of the file. Recorders reach a third of it, if they repeat one line.
+const WORK_PER_BYTE: u64 = 16 << 10;
+/// Work of a record in addition to that of the terminal.
+const RECORD_WORK: u64 = 16;
 
 /// A terminal in the state of a recording at the last applied record.
 #[derive(Debug)]
@@ -21,22 +28,36 @@ pub struct TerminalReplay {
     clock: TsNs,
     /// Snapshots of output that has not arrived yet, by offset.
     pending: Vec<Snapshot>,
+    /// Work of records in addition to that of the terminal.
+    work: u64,
+    budget: Option<WorkBudget>,
+}
+
+/// The work that the blocks read so far may demand.
+#[derive(Debug, Clone, Copy)]
+struct WorkBudget {
+    limit: u64,
+    /// File offset of the block being replayed.
+    block: u64,
 }
 
 impl TerminalReplay {
     /// Creates a blank terminal. `size` applies until the first resize record.
     pub fn new(size: Size) -> TerminalReplay {
-        TerminalReplay::of(TerminalState::new(size))
+        TerminalReplay::from_terminal(TerminalState::new(size))
     }
 
     /// Resumes at a keyframe. Earlier lines and snapshots are missing; line numbers are preserved.
     pub fn from_keyframe(keyframe: &Keyframe) -> TerminalReplay {
-        TerminalReplay { clock: keyframe.at, ..TerminalReplay::of(TerminalState::from_keyframe(keyframe)) }
+        TerminalReplay {
+            clock: keyframe.at,
+            ..TerminalReplay::from_terminal(TerminalState::from_keyframe(keyframe))
+        }
     }
 
-    fn of(terminal: TerminalState) -> TerminalReplay {
+    fn from_terminal(terminal: TerminalState) -> TerminalReplay {
         let terminal = terminal.with_limits(ROWS, BYTES).keeping_last_alt_screen();
-        TerminalReplay { terminal, clock: TsNs::default(), pending: Vec::new() }
+        TerminalReplay { terminal, clock: TsNs::default(), pending: Vec::new(), work: 0, budget: None }
     }
 
     /// Sets the limits of the scrollback: rows and approximate bytes.
@@ -49,7 +70,7 @@ impl TerminalReplay {
     /// Replays the rest of `reader` into a new terminal. Reports damage to `on_lost` and continues after it.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or demands too much work.
     pub fn read_all<R: Read + Seek>(
         reader: &mut Reader<R>,
         on_lost: impl FnMut(&DamagedRange),
@@ -62,7 +83,7 @@ impl TerminalReplay {
     /// Replays the rest of `reader`.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or demands too much work.
     pub fn read_rest<R: Read + Seek>(
         &mut self,
         reader: &mut Reader<R>,
@@ -71,8 +92,10 @@ impl TerminalReplay {
         while let Some(part) = reader.next()? {
             match part {
                 Part::Block(block) => {
+                    self.begin_block(&block);
                     for record in block.records() {
                         self.apply(&record);
+                        self.check_work()?;
                     }
                     block.damage().into_iter().for_each(&mut on_lost);
                 }
@@ -83,11 +106,40 @@ impl TerminalReplay {
         Ok(())
     }
 
+    /// Limits the work of the following records to what a block of this size may demand.
+    pub fn begin_block(&mut self, block: &Block) {
+        let file = block.file();
+        let limit = self.budget.map_or_else(|| self.total_work() + WORK_ALLOWANCE, |budget| budget.limit);
+        let more = (file.end - file.start).saturating_mul(WORK_PER_BYTE);
+        self.budget = Some(WorkBudget { limit: limit.saturating_add(more), block: file.start });
+    }
+
+    /// Checks that the records demanded no more work than allowed. Further records are ignored otherwise.
+    ///
+    /// # Errors
+    /// [`AhrError::Work`].
+    pub fn check_work(&self) -> Result<(), AhrError> {
+        match self.budget {
+            Some(WorkBudget { limit, block }) if self.total_work() > limit => {
+                Err(AhrError::Work { at: block })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn total_work(&self) -> u64 {
+        self.terminal.work().saturating_add(self.work)
+    }
+
     /// Applies the next record.
     ///
     /// A jump in the output offset is treated as a gap, which cancels an open escape sequence. A snapshot is bound to
     /// the cursor position at its offset, or to the current one if that offset has passed.
     pub fn apply(&mut self, record: &Record<'_>) -> FeedResult {
+        if self.check_work().is_err() {
+            return FeedResult::default();
+        }
+        self.work = self.work.saturating_add(RECORD_WORK);
         self.clock = self.clock.max(record.at);
         self.terminal.expire_frame(self.clock);
         match record.body {
@@ -131,6 +183,7 @@ impl TerminalReplay {
             return self.terminal.record_snapshot(snapshot);
         }
         let at = self.pending.partition_point(|other| other.offset <= snapshot.offset);
+        self.work = self.work.saturating_add(RECORD_WORK * (self.pending.len() - at) as u64);
         self.pending.insert(at, snapshot);
     }
 
@@ -139,19 +192,16 @@ impl TerminalReplay {
             self.bind(off);
             self.terminal.skip_to(off);
         }
-        if self.pending.is_empty() {
-            return self.terminal.process_data(self.clock, bytes);
-        }
         let mut all = FeedResult::default();
         while !bytes.is_empty() {
             let until = self.pending.first().map_or(u64::MAX, |snapshot| snapshot.offset);
             let room = usize::try_from(until.saturating_sub(self.terminal.offset())).unwrap_or(usize::MAX);
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            let (now, later) = bytes.split_at(room.min(bytes.len()).min(self.terminal.slice_len()));
             let changes = self.terminal.process_data(self.clock, now);
             all.replies.extend(changes.replies);
             all.notices.extend(changes.notices);
             self.bind(self.terminal.offset());
-            bytes = later;
+            bytes = if self.check_work().is_ok() { later } else { &[] };
         }
         all
     }

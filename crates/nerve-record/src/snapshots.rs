@@ -45,7 +45,7 @@ pub struct FilesRef {
 }
 
 /// Returns the path of the snapshot list of `recording`.
-pub fn path_of(recording: &Path) -> PathBuf {
+pub fn list_path(recording: &Path) -> PathBuf {
     store::sidecar_path(recording, "snapshots.jsonl")
 }
 
@@ -56,7 +56,7 @@ pub fn path_of(recording: &Path) -> PathBuf {
 /// Any I/O error.
 pub fn append(recording: &Path, line: &SnapshotLine) -> io::Result<()> {
     let mut file =
-        OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path_of(recording))?;
+        OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(list_path(recording))?;
     let mut text = Vec::new();
     // The last line may be incomplete after a full disk or a power failure.
     if !ends_in_newline(&mut file)? {
@@ -82,7 +82,7 @@ fn ends_in_newline(file: &mut File) -> io::Result<bool> {
 /// # Errors
 /// Any I/O error.
 pub fn read(recording: &Path) -> io::Result<Vec<SnapshotLine>> {
-    let mut lines = match File::open(path_of(recording)) {
+    let mut lines = match File::open(list_path(recording)) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),

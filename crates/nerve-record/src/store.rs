@@ -182,7 +182,7 @@ pub enum StoreError {
         id: String,
     },
     /// No recording matches.
-    #[error("no recording {what:?}{}", in_folder(.root.as_deref()))]
+    #[error("no recording {what:?}{}", folder_suffix(.root.as_deref()))]
     NotFound {
         /// The id or path.
         what: String,
@@ -228,7 +228,7 @@ pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
     format!("{how}: {}{more}", named.join(" or "))
 }
 
-fn in_folder(root: Option<&Path>) -> String {
+fn folder_suffix(root: Option<&Path>) -> String {
     root.map(|root| format!(" in {}", root.display())).unwrap_or_default()
 }
 

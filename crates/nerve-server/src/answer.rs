@@ -1,14 +1,16 @@
 //! Answers to requests: the outcome of a request as a result message.
 
+use nerve_api::encode_body;
 use nerve_api::reply::{Authenticated, ErrorDetails, RunEnded, Stopped, Subscribed};
-use nerve_api::{ErrorKind, Message, RequestId, RequestName, ResultMessage, framing};
+use nerve_api::{ErrorKind, Message, RequestId, RequestName, ResultMessage, framing, legacy_names};
+use nerve_engine::dispatch::Outcome;
 use nerve_engine::{RequestContext, Warnings};
+use nerve_node::command::ClientOrigin;
 use nerve_node::error::EngineError;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::convert::line_of;
-use crate::dispatch::Outcome;
+use crate::line::{line_of, too_large};
 
 /// Required content of the answer to a request, whatever the outcome.
 #[derive(Debug, Clone, Default)]
@@ -16,16 +18,28 @@ pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,
     /// Name of the request, if it is known.
     pub(crate) name: Option<RequestName>,
+    /// The request used older names; its reply has the older names of fields too.
+    pub(crate) old_names: bool,
     /// Warnings about the request itself.
     pub(crate) warnings: Vec<String>,
+    /// The client that sent the request.
+    pub(crate) origin: ClientOrigin,
     /// Warnings that the engine adds.
     pub(crate) late_warnings: Warnings,
+}
+
+/// A reply as the body of an HTTP response.
+pub(crate) struct ReplyBody {
+    /// A JSON object.
+    pub(crate) bytes: Vec<u8>,
+    /// Id of the item that the reply describes, if a request can have created it.
+    pub(crate) created_id: Option<String>,
 }
 
 impl Answer {
     /// Returns the context for the engine.
     pub(crate) fn context(&self, tag: Option<u64>) -> RequestContext {
-        RequestContext { tag, warnings: self.late_warnings.clone() }
+        RequestContext { tag, origin: self.origin.clone(), warnings: self.late_warnings.clone() }
     }
 
     /// Returns the line that answers with an outcome.
@@ -35,6 +49,12 @@ impl Answer {
                 Some(run) => {
                     let run = std::mem::take(run);
                     line_of(&Message::Result(self.run(run, None)))
+                }
+                None if self.old_names => {
+                    self.collect_warnings();
+                    let message =
+                        ResultMessage::ok(self.request_id.clone(), self.with_old_fields(reply.value()));
+                    line_of(&Message::Result(message.with_warnings(self.warnings)))
                 }
                 None => {
                     self.collect_warnings();
@@ -57,10 +77,30 @@ impl Answer {
                 }
                 None => {
                     self.collect_warnings();
-                    ResultMessage::ok(self.request_id, reply.value()).with_warnings(self.warnings)
+                    let data = self.with_old_fields(reply.value());
+                    ResultMessage::ok(self.request_id, data).with_warnings(self.warnings)
                 }
             },
             Err(error) => self.failure(error),
+        }
+    }
+
+    /// Encodes an outcome for an HTTP response: the body, or the message of a failure.
+    pub(crate) fn body(mut self, outcome: Outcome) -> Result<ReplyBody, Box<ResultMessage>> {
+        let mut reply = match outcome {
+            Ok(reply) => reply,
+            Err(error) => return Err(Box::new(self.failure(error))),
+        };
+        let Some(run) = reply.run_mut() else {
+            self.collect_warnings();
+            let created_id = reply.created_id().map(str::to_string);
+            return Ok(ReplyBody { bytes: reply.body(&self.warnings), created_id });
+        };
+        let run = std::mem::take(run);
+        let message = self.run(run, None);
+        match message.success {
+            true => Ok(ReplyBody { bytes: encode_body(&message.data, &message.warnings), created_id: None }),
+            false => Err(Box::new(message)),
         }
     }
 
@@ -122,8 +162,16 @@ impl Answer {
         }
     }
 
+    /// Adds the older names of fields if the request used older names.
+    fn with_old_fields(&self, mut data: Value) -> Value {
+        if let (true, Some(name), Value::Object(fields)) = (self.old_names, self.name, &mut data) {
+            legacy_names::add_old_fields(name, fields);
+        }
+        data
+    }
+
     fn run_message(&self, run: &RunEnded, failure: Option<&(String, ErrorDetails)>) -> ResultMessage {
-        let mut message = ResultMessage::ok(self.request_id.clone(), json(run));
+        let mut message = ResultMessage::ok(self.request_id.clone(), self.with_old_fields(json(run)));
         message.warnings.clone_from(&self.warnings);
         if let Some((error, details)) = failure {
             message.success = false;
@@ -143,15 +191,6 @@ impl Answer {
 /// Replies are maps with text keys, lists and plain values, so this cannot fail.
 fn json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or(Value::Null)
-}
-
-/// The failure of a request whose reply is too large.
-pub(crate) fn too_large(request_id: Option<RequestId>, error: &framing::TooLarge) -> ResultMessage {
-    let details = ErrorDetails {
-        hint: Some("request fewer entries or lines".to_string()),
-        ..ErrorDetails::of(ErrorKind::TooLarge)
-    };
-    ResultMessage::failed(request_id, error.to_string(), &details)
 }
 
 /// The failure of a run that succeeded and whose results are too large.

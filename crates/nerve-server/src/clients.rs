@@ -1,10 +1,28 @@
 //! Tracks and limits the clients of a server over all transports.
 
-use nerve_proxy::connection_limit::{ConnectionLimiter, ConnectionLimits};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nerve_types::connection_limit::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
 use tokio_util::task::TaskTracker;
+
+use crate::link::Link;
 
 /// Maximum number of connections whose clients have not authenticated yet.
 pub(crate) const MAX_UNAUTHENTICATED: usize = 256;
+/// Time that clients may take to read their pending replies at shutdown.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause after a failed accept. Without file descriptors it fails until a connection closes, and retrying at
+/// once would burn a core.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A client that has connected but not authenticated yet.
+pub(crate) struct PendingClient {
+    pub(crate) link: Link,
+    pub(crate) peer: SocketAddr,
+    /// Until the client has authenticated, the connection may be evicted.
+    pub(crate) slot: ConnectionSlot,
+}
 
 /// The connected clients of a server.
 #[derive(Debug, Clone)]

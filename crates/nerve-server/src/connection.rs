@@ -14,19 +14,19 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use nerve_engine::dispatch::{Call, Dispatcher, ReplySize};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Credential;
 use crate::answer::Answer;
-use crate::convert;
-use crate::dispatch::{Call, Dispatcher, ReplySize};
+use crate::clients::CLOSE_TIMEOUT;
 use crate::events::{Filter, Tag};
-pub(crate) use crate::link::{HungUp, Link, ReadHalf, WriteHalf, watch_tcp};
-use crate::outgoing::{AfterSend, Outgoing, Permits, Reply};
+use crate::line::error_line;
+use crate::link::{HungUp, Link, ReadHalf, WriteHalf};
 use crate::requests::{self, Incoming};
-use crate::server::CLOSE_TIMEOUT;
+use crate::send_queue::{AfterSend, Permits, Reply, SendQueue};
 use crate::state::ServerState;
 
 /// Maximum number of requests of one client that are executed or wait to be written.
@@ -56,9 +56,9 @@ pub(crate) fn revocation(credential: Credential) -> Revocation {
 }
 
 /// Serves one client until it disconnects or the server closes.
-pub(crate) async fn serve(link: Link, serving: Arc<ServerState>) {
+pub(crate) async fn serve(link: Link, state: Arc<ServerState>) {
     let nothing = Box::pin(std::future::pending());
-    serve_lines(LineReader::new(link.read), link.write, link.hung_up, nothing, serving).await;
+    serve_lines(LineReader::new(link.read), link.write, link.hung_up, nothing, state).await;
 }
 
 /// Serves a client whose first line may have been read, and whose credential may be revoked.
@@ -67,17 +67,22 @@ pub(crate) async fn serve_lines(
     write: WriteHalf,
     mut hung_up: HungUp,
     mut revoked: Revocation,
-    serving: Arc<ServerState>,
+    state: Arc<ServerState>,
 ) {
-    let mut out = Outgoing::new(write, serving.hub.subscribe(Filter::default(), None));
-    let (done, mut replies) = mpsc::channel(REPLY_QUEUE);
+    let mut out = SendQueue::new(write, state.hub.subscribe(Filter::unsubscribed(), None));
+    let (reply_sender, mut replies) = mpsc::channel(REPLY_QUEUE);
     let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
-    let gone = CancellationToken::new();
+    let disconnected = CancellationToken::new();
     // Cancelled however this function ends.
-    let _guard = gone.clone().drop_guard();
+    let _guard = disconnected.clone().drop_guard();
     let large = Arc::new(Semaphore::new(MAX_LARGE_IN_FLIGHT));
-    let mut spawner = Some(Spawner { done, gone: gone.clone(), large, serving: serving.clone() });
-    let closing = serving.closing.cancelled();
+    let mut spawner = Some(Spawner {
+        replies: reply_sender,
+        disconnected: disconnected.clone(),
+        large,
+        state: state.clone(),
+    });
+    let closing = state.closing.cancelled();
     tokio::pin!(closing);
     let (mut is_closing, mut is_revoked, mut all_answered) = (false, false, false);
     // Time to wait for a client that has not closed its half of the connection.
@@ -85,15 +90,15 @@ pub(crate) async fn serve_lines(
     loop {
         out.gather();
         let reads = spawner.is_some();
-        let may_come = !all_answered || (out.listens() && !is_closing);
-        if !reads && !may_come && out.is_idle() && out.waiting() == 0 {
+        let expects_output = !all_answered || (out.is_listening() && !is_closing);
+        if !reads && !expects_output && out.is_idle() && out.waiting() == 0 {
             break;
         }
         // Starts all requests that have arrived before writing, so that their replies are written together.
-        let more =
+        let has_more =
             reads && lines.has_line() && out.waiting() < MAX_BATCH && in_flight.available_permits() > 0;
         let events = out.events();
-        let (writes, gathers) = (!more && !out.is_idle(), out.has_room());
+        let (writes, gathers) = (!has_more && !out.is_idle(), out.has_room());
         tokio::select! {
             biased;
             () = &mut closing, if !is_closing => {
@@ -105,10 +110,8 @@ pub(crate) async fn serve_lines(
             () = &mut hung_up, if !reads => return,
             // Also applies to clients that only listen.
             reason = &mut revoked => {
-                out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), after_send: AfterSend::Nothing });
-                // Unfinished requests are dropped; pending replies are flushed for at most `CLOSE_TIMEOUT`.
                 (is_revoked, linger_time) = (true, CLOSE_TIMEOUT);
-                let _ = tokio::time::timeout(CLOSE_TIMEOUT, out.write_all()).await;
+                report_revocation(&mut out, error_line(reason)).await;
                 break;
             }
             written = out.write(), if writes => if written.is_err() {
@@ -119,31 +122,48 @@ pub(crate) async fn serve_lines(
                 Some(reply) => out.push(reply),
                 None => all_answered = true,
             },
-            (permit, frame) = next(&in_flight, &mut lines), if reads => {
+            (permit, frame) = next_frame(&in_flight, &mut lines), if reads => {
                 let permits = Permits { in_flight: permit, large: None };
-                match (frame.map(|frame| read(frame, &serving.dispatcher)), &spawner) {
-                    (Ok(Some(line)), Some(spawner)) => spawner.take(line, permits, &mut out),
+                match (frame.map(|frame| read_request(frame, &state.dispatcher)), &spawner) {
+                    (Ok(Some(line)), Some(spawner)) => spawner.handle(line, permits, &mut out),
                     _ => (spawner, linger_time) = (None, Duration::ZERO),
                 }
             }
-            () = events.filled(), if gathers => {}
+            () = events.wait_filled(), if gathers => {}
         }
     }
-    if !out.is_idle() {
-        return;
+    if out.is_idle() {
+        close(out, lines, hung_up, is_revoked, linger_time).await;
     }
-    let last = async {
-        if !is_revoked {
-            return out.finish().await.is_ok();
+}
+
+/// Closes the connection, and waits for a client that has not closed its half if `linger_time` is not zero.
+async fn close(
+    out: SendQueue,
+    lines: LineReader<ReadHalf>,
+    hung_up: HungUp,
+    is_revoked: bool,
+    linger_time: Duration,
+) {
+    let close = async {
+        match is_revoked {
+            true => matches!(tokio::time::timeout(CLOSE_TIMEOUT, out.finish()).await, Ok(Ok(()))),
+            false => out.finish().await.is_ok(),
         }
-        matches!(tokio::time::timeout(CLOSE_TIMEOUT, out.finish()).await, Ok(Ok(())))
     };
     tokio::select! {
-        closed = last => if closed && !linger_time.is_zero() {
+        is_closed = close => if is_closed && !linger_time.is_zero() {
             linger(lines.into_inner(), linger_time).await;
         },
         () = hung_up => {}
     }
+}
+
+/// Reports to a client why it is disconnected. Unfinished requests are dropped; pending replies are flushed for at most
+/// `CLOSE_TIMEOUT`.
+async fn report_revocation(out: &mut SendQueue, line: Vec<u8>) {
+    out.push(Reply { line, permits: Permits::default(), after_send: AfterSend::Nothing });
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, out.write_all()).await;
 }
 
 /// Discards what the client still sends after this side has closed, until it is silent for `silent`. Closing a connection with unread
@@ -157,7 +177,7 @@ pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
 }
 
 /// Reads the next frame as soon as there is capacity for its reply. Cancel-safe.
-async fn next(
+async fn next_frame(
     in_flight: &Arc<Semaphore>,
     lines: &mut LineReader<ReadHalf>,
 ) -> (Option<OwnedSemaphorePermit>, io::Result<Frame>) {
@@ -167,7 +187,7 @@ async fn next(
 }
 
 /// Reads a frame. The error is the line that answers it. Returns `None` at the end.
-fn read(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8>>> {
+fn read_request(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8>>> {
     match frame {
         Frame::Line(line) => Some(requests::read_line(&line, dispatcher)),
         Frame::TooLong { bytes } => Some(Err(requests::too_long(bytes))),
@@ -181,29 +201,26 @@ fn read(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8
 
 /// Starts requests. After it is dropped, only replies of running requests arrive.
 struct Spawner {
-    done: mpsc::Sender<Reply>,
-    gone: CancellationToken,
+    replies: mpsc::Sender<Reply>,
+    disconnected: CancellationToken,
     large: Arc<Semaphore>,
-    serving: Arc<ServerState>,
+    state: Arc<ServerState>,
 }
 
 impl Spawner {
-    fn take(&self, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
+    fn handle(&self, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut SendQueue) {
         let (line, after_send) = match request {
             Ok(Incoming::Call { call, answer }) => return self.start(call, answer, permits, out),
             Ok(Incoming::Subscribe { filter, since, answer }) => {
-                let events = self.serving.hub.subscribe(filter, since);
-                (
-                    answer.subscribed(self.serving.hub.last_seq(), &self.serving.id),
-                    AfterSend::Subscribe(events),
-                )
+                let events = out.resubscribe(&self.state.hub, filter, since);
+                (answer.subscribed(self.state.hub.last_seq(), &self.state.id), AfterSend::Subscribe(events))
             }
             Ok(Incoming::Authenticated { answer }) => (answer.authenticated(), AfterSend::Nothing),
             Ok(Incoming::Shutdown { keep_nodes, answer }) => {
                 (answer.shutting_down(), AfterSend::Notify(self.shut_down(keep_nodes)))
             }
             Err(line) => {
-                self.serving.hub.metrics.refused();
+                self.state.hub.metrics.refused();
                 (line, AfterSend::Nothing)
             }
         };
@@ -213,27 +230,27 @@ impl Spawner {
     /// Shuts the server down after the reply has been written or its time limit has passed.
     fn shut_down(&self, keep_nodes: bool) -> oneshot::Sender<()> {
         let (written, is_written) = oneshot::channel();
-        let serving = self.serving.clone();
+        let state = self.state.clone();
         tokio::spawn(async move {
             let _ = tokio::time::timeout(SHUTDOWN_REPLY_TIMEOUT, is_written).await;
-            serving.shut_down(keep_nodes);
+            state.shut_down(keep_nodes);
         });
         written
     }
 
     /// Executes a request: inline if it finishes at once, otherwise in its own task.
-    fn start(&self, call: Call, answer: Answer, permits: Permits, out: &mut Outgoing) {
+    fn start(&self, call: Call, answer: Answer, permits: Permits, out: &mut SendQueue) {
         let (mut after_send, mut tag) = (AfterSend::Nothing, None);
         if let (true, Some(id)) = (call.streams, &answer.request_id) {
-            let new: Tag = self.serving.tag();
+            let new: Tag = self.state.tag();
             out.tag(new, id.clone());
             (after_send, tag) = (AfterSend::EndTurn(new), Some(new));
         }
         let is_brief = call.is_brief;
         let job = Job {
-            gone: self.gone.clone(),
+            disconnected: self.disconnected.clone(),
             large: self.large.clone(),
-            serving: self.serving.clone(),
+            state: self.state.clone(),
             permits,
             after_send,
             tag,
@@ -250,11 +267,11 @@ impl Spawner {
     }
 
     fn deliver<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
-        let done = self.done.clone();
+        let replies = self.replies.clone();
         async move {
             if let Some(reply) = job.await {
                 // The connection may be closed.
-                let _ = done.send(reply).await;
+                let _ = replies.send(reply).await;
             }
         }
     }
@@ -262,9 +279,9 @@ impl Spawner {
 
 /// Resources of a request that is executed.
 struct Job {
-    gone: CancellationToken,
+    disconnected: CancellationToken,
     large: Arc<Semaphore>,
-    serving: Arc<ServerState>,
+    state: Arc<ServerState>,
     permits: Permits,
     after_send: AfterSend,
     /// Tag of the turn's chunks.
@@ -274,31 +291,31 @@ struct Job {
 impl Job {
     /// Executes the request and encodes its answer. Returns `None` if the client left first.
     async fn run(self, call: Call, answer: Answer) -> Option<Reply> {
-        let Job { gone, large, serving, mut permits, after_send, tag } = self;
+        let Job { disconnected, large, state, mut permits, after_send, tag } = self;
         let last = answer.clone();
         let permit = &mut permits.large;
         let work = async {
             let size = call.size;
             if size == ReplySize::Large {
-                *permit = Some(acquire(&large, &gone).await?);
+                *permit = Some(acquire(&large, &disconnected).await?);
             }
-            let outcome = requests::execute(call, &answer, tag, &gone).await?;
+            let outcome = requests::execute(call, &answer, tag, &disconnected).await?;
             if size == ReplySize::LargeAtEnd {
-                *permit = Some(acquire(&large, &gone).await?);
+                *permit = Some(acquire(&large, &disconnected).await?);
             }
-            requests::answered(&answer, &outcome, &serving);
+            requests::record_outcome(&answer, &outcome, &state);
             Some(answer.outcome(outcome))
         };
-        let line = requests::guarded(work, |error| last.failed(error)).await?;
+        let line = requests::catch_panic(work, |error| last.failed(error)).await?;
         Some(Reply { line, permits, after_send })
     }
 }
 
 /// Waits for a permit. Returns `None` if the client disconnects.
-async fn acquire(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+async fn acquire(permits: &Arc<Semaphore>, disconnected: &CancellationToken) -> Option<OwnedSemaphorePermit> {
     tokio::select! {
         permit = permits.clone().acquire_owned() => permit.ok(),
-        () = gone.cancelled() => None,
+        () = disconnected.cancelled() => None,
     }
 }
 
@@ -329,8 +346,8 @@ mod tests {
         let (read, write) = tokio::io::split(server);
         let (read, write) = (Box::new(read), Box::new(BufWriter::new(write)));
         let link = Link { read, write, hung_up: Box::pin(std::future::pending()) };
-        let serving = Arc::new(ServerState::new(engine()));
-        let served = tokio::spawn(serve(link, serving.clone()));
+        let state = Arc::new(ServerState::new(engine()));
+        let served = tokio::spawn(serve(link, state.clone()));
         let (read, mut write) = tokio::io::split(client);
         let mut lines = BufReader::new(read).lines();
         let mut ask = async |line: &str, wanted: &str| {
@@ -344,7 +361,7 @@ mod tests {
         let create = r#"{"command_type":"CREATE_NODE","params":{"node_id":"a","backend":"bash"}}"#;
         ask(create, "NODE_CREATED").await;
         ask("", "node_id").await;
-        serving.closing.cancel();
+        state.closing.cancel();
         drop((lines, write));
         served.await.unwrap();
     }

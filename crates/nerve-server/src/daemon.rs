@@ -15,14 +15,11 @@ use std::time::{Duration, Instant};
 use nerve_host::registry::start_ticks;
 
 use crate::error::ServerError;
-use crate::paths::{ServerPaths, private_directory};
+use crate::paths::{LOCK_POLL, LOCK_TIMEOUT, ServerPaths, private_directory};
 
-/// Time that a starting server waits for the lock, which [`holder`] takes for a moment to test it.
-pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time that a locked name must answer on its socket to count as running. A process that was just killed
 /// keeps listening for a moment.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(150);
-pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
 /// Maximum size of a lock file in bytes.
 const MAX_LOCK_BYTES: u64 = 512;
 

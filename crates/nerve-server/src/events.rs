@@ -3,13 +3,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
-use nerve_api::{EventMessage, EventType, RequestId};
-use nerve_node::command::{EngineEvent, EventKind};
+use nerve_api::{Event, EventKind, EventType, RequestId};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
-use crate::convert;
+use crate::line::{event_line, old_event_line};
 use crate::metrics::Metrics;
 
 /// Maximum number of events in a subscriber's queue; the oldest are dropped.
@@ -34,7 +34,7 @@ pub(crate) struct Hub {
 
 #[derive(Debug)]
 struct Inner {
-    engine: broadcast::Receiver<EngineEvent>,
+    engine: broadcast::Receiver<Event>,
     ring: EventBuffer,
     last_seq: u64,
     subscribers: Vec<Weak<Queue>>,
@@ -47,36 +47,41 @@ pub(crate) type Tag = u64;
 /// An event in its encoded form.
 #[derive(Debug)]
 pub(crate) struct OutgoingEvent {
-    seq: u64,
-    tag: Option<Tag>,
-    event: EventMessage,
+    pub(crate) event: Event,
     line: Vec<u8>,
 }
 
 impl OutgoingEvent {
-    fn new(event: EngineEvent) -> OutgoingEvent {
-        let tag = match event.kind {
-            EventKind::OutputChunk { tag, .. } => tag,
-            _ => None,
-        };
-        let event = convert::event(event);
-        OutgoingEvent { seq: event.seq, tag, line: convert::event_line(event.clone()), event }
+    fn new(event: Event) -> OutgoingEvent {
+        OutgoingEvent { line: event_line(&event), event }
     }
 
     /// Returns the event's lines for a subscriber; `requests`: its own requests, by tag.
     fn lines(&self, filter: &Filter, requests: &HashMap<Tag, RequestId>) -> Vec<u8> {
-        let request = self.tag.and_then(|tag| requests.get(&tag));
-        let mut lines = match request {
-            Some(request) => convert::event_line(convert::of_request(self.event.clone(), request)),
-            None => self.line.clone(),
-        };
-        lines.extend(self.under_old_name(filter).into_iter().flatten());
+        let mut lines = self.line_of_request(requests).unwrap_or_else(|| self.line.clone());
+        lines.extend(self.old_name_line(filter).into_iter().flatten());
         lines
     }
 
-    fn under_old_name(&self, filter: &Filter) -> Option<Vec<u8>> {
-        let old = filter.aliases.then(|| self.event.under_old_name()).flatten()?;
-        Some(convert::event_line(old))
+    /// Returns the line of an event of a request with the id of its request; `None` if no request has the event's tag. The id is sent as text, and
+    /// may equal an id of another connection.
+    fn line_of_request(&self, requests: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
+        let tag = match &self.event.kind {
+            EventKind::OutputChunk { tag, .. } | EventKind::BranchProgress { tag, .. } => tag.as_ref()?,
+            _ => return None,
+        };
+        let request = requests.get(tag)?;
+        let mut event = self.event.clone();
+        if let EventKind::OutputChunk { request_id, .. } | EventKind::BranchProgress { request_id, .. } =
+            &mut event.kind
+        {
+            *request_id = Some(request.to_string());
+        }
+        Some(event_line(&event))
+    }
+
+    fn old_name_line(&self, filter: &Filter) -> Option<Vec<u8>> {
+        filter.aliases.then(|| old_event_line(&self.event)).flatten()
     }
 }
 
@@ -93,15 +98,23 @@ pub(crate) struct Filter {
     pub(crate) types: Option<Vec<EventType>>,
     /// Also send each event under its deprecated name.
     pub(crate) aliases: bool,
+    /// Send no notice about dropped events.
+    pub(crate) hides_drops: bool,
 }
 
 impl Filter {
-    fn matches(&self, event: &EventMessage) -> bool {
+    /// Selects the events of a connection that has not subscribed. Clients of the first version of the protocol
+    /// never subscribe and fail on events that it did not have.
+    pub(crate) fn unsubscribed() -> Filter {
+        Filter { types: Some(EventType::ORIGINAL.to_vec()), hides_drops: true, ..Filter::default() }
+    }
+
+    fn matches(&self, event: &Event) -> bool {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         is(&self.node, &event.node_id)
             && is(&self.session, &event.session_id)
-            && self.run.as_ref().is_none_or(|run| event.data.get("run_id").is_some_and(|found| found == run))
-            && self.types.as_ref().is_none_or(|types| event.kind().is_some_and(|kind| types.contains(&kind)))
+            && self.run.as_ref().is_none_or(|run| event.kind.run().is_some_and(|found| found.run_id == *run))
+            && self.types.as_ref().is_none_or(|types| types.contains(&event.kind.event_type()))
     }
 }
 
@@ -118,10 +131,12 @@ struct Pending {
     events: EventBuffer,
     /// Number of events dropped before the first of `events`.
     dropped: u64,
+    /// Another queue receives the later events.
+    has_ended: bool,
 }
 
 impl Hub {
-    pub(crate) fn new(engine: broadcast::Receiver<EngineEvent>) -> Hub {
+    pub(crate) fn new(engine: broadcast::Receiver<Event>) -> Hub {
         let (ring, metrics) = (EventBuffer::default(), Arc::new(Metrics::new()));
         let inner = Inner { engine, ring, last_seq: 0, subscribers: Vec::new(), metrics: metrics.clone() };
         Hub { inner: Mutex::new(inner), metrics }
@@ -149,26 +164,37 @@ impl Hub {
     /// only. Past events that are no longer available count as dropped.
     pub(crate) fn subscribe(&self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
         self.forward();
+        self.inner.lock().subscribe(filter, since)
+    }
+
+    /// Like [`Hub::subscribe`], and ends the queue `before`: a new event is in one of the two queues only.
+    pub(crate) fn resubscribe(&self, before: &Queue, filter: Filter, since: Option<u64>) -> Arc<Queue> {
+        self.forward();
         let mut inner = self.inner.lock();
-        let queue = Arc::new(Queue { filter, pending: Mutex::default(), filled: Notify::new() });
-        if let Some(since) = since {
-            let oldest = inner.ring.events.front().map_or(inner.last_seq + 1, |event| event.seq);
-            queue.pending.lock().dropped = oldest.saturating_sub(since.saturating_add(1));
-            for event in inner.ring.events.iter().filter(|event| event.seq > since) {
-                queue.push(event);
-            }
-        }
-        inner.subscribers.push(Arc::downgrade(&queue));
-        queue
+        before.pending.lock().has_ended = true;
+        inner.subscribe(filter, since)
     }
 }
 
 impl Inner {
-    fn publish(&mut self, event: EngineEvent) {
+    fn subscribe(&mut self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
+        let queue = Arc::new(Queue { filter, pending: Mutex::default(), filled: Notify::new() });
+        if let Some(since) = since {
+            let oldest = self.ring.events.front().map_or(self.last_seq + 1, |event| event.event.seq);
+            queue.pending.lock().dropped = oldest.saturating_sub(since.saturating_add(1));
+            for event in self.ring.events.iter().filter(|event| event.event.seq > since) {
+                queue.push(event);
+            }
+        }
+        self.subscribers.push(Arc::downgrade(&queue));
+        queue
+    }
+
+    fn publish(&mut self, event: Event) {
         self.metrics.observe(&event.kind);
         let event = Arc::new(OutgoingEvent::new(event));
-        self.metrics.published(&event.event.event_type);
-        self.last_seq = event.seq;
+        self.metrics.published(event.event.kind.event_type());
+        self.last_seq = event.event.seq;
         let mut dropped = 0;
         self.subscribers.retain(|subscriber| match subscriber.upgrade() {
             Some(queue) => {
@@ -197,6 +223,9 @@ impl Queue {
             return 0;
         }
         let mut pending = self.pending.lock();
+        if pending.has_ended {
+            return 0;
+        }
         let evicted = pending.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
         pending.dropped += evicted;
         drop(pending);
@@ -204,41 +233,44 @@ impl Queue {
         evicted
     }
 
+    /// Returns true if the subscriber is notified about `dropped` lost events.
+    fn has_notice(&self, dropped: u64) -> bool {
+        dropped > 0 && !self.filter.hides_drops
+    }
+
     /// Returns the number of queued events; a notice about dropped ones counts as an event.
     pub(crate) fn len(&self) -> usize {
         let pending = self.pending.lock();
-        pending.events.events.len() + usize::from(pending.dropped > 0)
+        pending.events.events.len() + usize::from(self.has_notice(pending.dropped))
     }
 
     /// Returns the next lines to send: a notice about dropped events and an event, also under its deprecated
     /// name if the filter says so. Chunks of the turns in `requests` carry the request's id.
     pub(crate) fn try_next(&self, requests: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
-        let (dropped, event) = self.pop()?;
-        let lines = event.map(|event| event.lines(&self.filter, requests)).unwrap_or_default();
-        Some(match dropped {
-            Some((_, notice)) => [notice, lines].concat(),
-            None => lines,
-        })
+        let events = self.try_next_events()?;
+        Some(events.iter().flat_map(|event| event.lines(&self.filter, requests)).collect())
     }
 
     /// Waits until [`Queue::try_next`] may return something new.
-    pub(crate) async fn filled(&self) {
+    pub(crate) async fn wait_filled(&self) {
         self.filled.notified().await;
     }
 
-    /// Like [`Queue::try_next`], but returns each line separately, with its sequence number.
-    pub(crate) fn try_next_events(&self) -> Option<Vec<(u64, Vec<u8>)>> {
-        let (dropped, event) = self.pop()?;
-        let mut lines: Vec<(u64, Vec<u8>)> = dropped.into_iter().collect();
-        if let Some(event) = event {
-            lines.push((event.seq, event.line.clone()));
-            lines.extend(event.under_old_name(&self.filter).map(|old| (event.seq, old)));
-        }
-        Some(lines)
+    /// Returns the next events: a notice about dropped ones and an event.
+    pub(crate) fn try_next_events(&self) -> Option<Vec<Arc<OutgoingEvent>>> {
+        let mut pending = self.pending.lock();
+        let dropped = std::mem::take(&mut pending.dropped);
+        let event = pending.events.pop();
+        drop(pending);
+        let next = event.as_ref().map(|event| event.event.seq);
+        let notice =
+            self.has_notice(dropped).then(|| Arc::new(OutgoingEvent::new(events_dropped(dropped, next))));
+        let events: Vec<_> = notice.into_iter().chain(event).collect();
+        (!events.is_empty()).then_some(events)
     }
 
     /// Like [`Queue::try_next_events`], but waits for an event. Cancel-safe.
-    pub(crate) async fn next_events(&self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) async fn next_events(&self) -> Vec<Arc<OutgoingEvent>> {
         loop {
             if let Some(events) = self.try_next_events() {
                 return events;
@@ -247,22 +279,24 @@ impl Queue {
         }
     }
 
-    /// Returns the notice about dropped events, if there is one, and the event after it.
-    fn pop(&self) -> Option<Drained> {
-        let mut pending = self.pending.lock();
-        let dropped = std::mem::take(&mut pending.dropped);
-        let event = pending.events.pop();
-        drop(pending);
-        let notice = (dropped > 0).then(|| {
-            let notice = convert::events_dropped(dropped, event.as_ref().map(|event| event.seq));
-            (notice.seq, convert::event_line(notice))
-        });
-        (notice.is_some() || event.is_some()).then_some((notice, event))
+    /// Returns the lines of an event: one, and one under its deprecated name if the filter says so.
+    pub(crate) fn lines_of(&self, event: &OutgoingEvent) -> impl Iterator<Item = Vec<u8>> {
+        std::iter::once(event.line.clone()).chain(event.old_name_line(&self.filter))
     }
 }
 
-/// A notice with its sequence number, and an event.
-type Drained = (Option<(u64, Vec<u8>)>, Option<Arc<OutgoingEvent>>);
+/// Creates the event for `dropped` lost events. `before`: sequence number of the following event, if there is one.
+fn events_dropped(dropped: u64, before: Option<u64>) -> Event {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Event {
+        kind: EventKind::EventsDropped { dropped: Some(dropped) },
+        node_id: None,
+        session_id: None,
+        timestamp: now.map_or(0.0, |since| since.as_secs_f64()),
+        // A client that resumes after the last number it saw must not go back.
+        seq: before.map_or(0, |seq| seq.saturating_sub(1)),
+    }
+}
 
 /// A queue of events with limits, oldest first.
 #[derive(Debug, Default)]
@@ -293,14 +327,13 @@ impl EventBuffer {
 
 #[cfg(test)]
 mod tests {
-    use nerve_node::command::{EventKind, GraphEvent, GraphEventKind};
-    use nerve_types::TsNs;
+    use nerve_api::RunIds;
     use serde_json::Value;
 
     use super::*;
 
     struct Engine {
-        events: broadcast::Sender<EngineEvent>,
+        events: broadcast::Sender<Event>,
         seq: u64,
     }
 
@@ -312,8 +345,8 @@ mod tests {
 
         fn publish(&mut self, node: &str, kind: EventKind) {
             self.seq += 1;
-            let node = Some(node.to_string());
-            self.events.send(EngineEvent { seq: self.seq, at: TsNs(0), node, session: None, kind }).unwrap();
+            let (node_id, seq) = (Some(node.to_string()), self.seq);
+            self.events.send(Event { kind, node_id, session_id: None, timestamp: 0.0, seq }).unwrap();
         }
 
         fn ready(&mut self, node: &str) {
@@ -349,11 +382,50 @@ mod tests {
     }
 
     #[test]
+    fn unsubscribed_queue_holds_original_events_only() {
+        let (mut engine, hub) = Engine::with_hub();
+        let queue = hub.subscribe(Filter::unsubscribed(), None);
+        engine.ready("a");
+        engine.publish(
+            "a",
+            EventKind::ResultReady {
+                result_id: "r".to_string(),
+                success: true,
+                status: nerve_api::value::ResultStatus::Done,
+            },
+        );
+        hub.forward();
+        assert_eq!(drain(&queue), [("NODE_READY".to_string(), 1)]);
+        for _ in 0..QUEUE_EVENTS + 10 {
+            engine.ready("a");
+        }
+        hub.forward();
+        assert_eq!(queue.len(), QUEUE_EVENTS);
+        let seen = drain(&queue);
+        assert_eq!((seen.len(), &seen[0]), (QUEUE_EVENTS, &("NODE_READY".to_string(), 13)));
+    }
+
+    #[test]
+    fn new_event_is_in_one_queue_of_a_resubscriber() {
+        let (mut engine, hub) = Engine::with_hub();
+        let before = hub.subscribe(Filter::unsubscribed(), None);
+        engine.ready("a");
+        let after = hub.resubscribe(&before, Filter::default(), None);
+        engine.ready("a");
+        hub.forward();
+        let ready = |seq| ("NODE_READY".to_string(), seq);
+        assert_eq!((drain(&before), drain(&after)), (vec![ready(1)], vec![ready(2)]));
+    }
+
+    #[test]
     fn queue_is_bounded_by_bytes() {
         let (mut engine, hub) = Engine::with_hub();
         let queue = hub.subscribe(Filter::default(), None);
         for turn in 0..10 {
-            engine.publish("a", EventKind::OutputChunk { turn, tag: None, chunk: "x".repeat(1024 * 1024) });
+            engine.publish(
+                "a",
+                EventKind::OutputChunk { turn, chunk: "x".repeat(1024 * 1024), request_id: None, tag: None },
+            );
         }
         hub.forward();
         let seen = drain(&queue);
@@ -384,9 +456,8 @@ mod tests {
         let (mut engine, hub) = Engine::with_hub();
         let queue = hub.subscribe(Filter { run: Some("r1".to_string()), ..Filter::default() }, None);
         for run in ["r1", "r2"] {
-            let kind = GraphEventKind::Started { steps: 1, resumed: false };
-            let event = GraphEvent { run: run.to_string(), graph: "g".to_string(), kind };
-            engine.publish("a", EventKind::Graph(Box::new(event)));
+            let run = RunIds { run_id: run.to_string(), graph_id: "g".to_string() };
+            engine.publish("a", EventKind::GraphStarted { run, steps: 1, resumed: false });
             engine.ready("r1");
         }
         hub.forward();

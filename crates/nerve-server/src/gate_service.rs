@@ -1,16 +1,17 @@
 //! The HTTP gate without an engine: the same authentication and limits, with only mounted services behind it.
 
-use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Authenticator, address};
+use crate::clients::{CLOSE_TIMEOUT, Clients};
+use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::http::{self, Gate, Mount, ShutdownSignal, Site};
-use crate::server::{CLOSE_TIMEOUT, Clients, ServerConfig};
 use crate::tcp::TcpPort;
 
 /// A bound port that is not served yet: clients that connect wait.
@@ -75,7 +76,7 @@ impl GateService {
             let authenticator = Arc::new(authenticator);
             let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
             let end = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
-            let site = Site::of_mounts(gate, &mounts, &end);
+            let site = Site::with_mounts_only(gate, &mounts, &end);
             let outcome = tokio::select! {
                 outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,
                 () = authenticator.watch() => Ok(()),

@@ -10,13 +10,13 @@ use nerve_node::error::{EngineError, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access::Authenticator;
-use crate::connection::{self, Link, ReadHalf, WriteHalf};
-use crate::convert;
+use crate::clients::{CLOSE_TIMEOUT, Clients, PendingClient};
+use crate::line::error_line;
+use crate::link::{Link, ReadHalf, WriteHalf};
 use crate::metrics::Transport;
 use crate::requests::{self, Credentials};
-use crate::server::{CLOSE_TIMEOUT, Clients};
 use crate::state::ServerState;
-use crate::tcp::PendingClient;
+use crate::{client_origin, connection};
 
 /// Time that a client may take to authenticate.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(crate) async fn serve(
     let handshake = async {
         let (line, rest) = match first_line(&mut read).await? {
             FirstLine::Line { line, rest } => (line, rest),
-            FirstLine::Refused(error) => return Some(Err(convert::error_line(error))),
+            FirstLine::Refused(error) => return Some(Err(error_line(error))),
         };
         let Credentials { token, answer } = match requests::credentials(&line) {
             Ok(request) => request,
@@ -45,7 +45,7 @@ pub(crate) async fn serve(
         match authenticator.authenticate(token.as_deref(), peer.ip()).await {
             Ok(credential) if slot.authenticate() => Some(Ok((answer.authenticated(), rest, credential))),
             Ok(_) => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.reject())))),
-            // Answering would cost as much as serving the client.
+            // ResponseFuture would cost as much as serving the client.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
             Err(error) => Some(Err(answer.failed(error))),
         }
@@ -62,7 +62,8 @@ pub(crate) async fn serve(
             let read: ReadHalf =
                 if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
             let revoked = connection::revocation(credential);
-            connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state).await;
+            let served = connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state);
+            client_origin::scope(client_origin::network("tcp", peer), served).await;
         }
         Some(Err(refusal)) => refuse(read, write, &refusal).await,
         None => {}

@@ -5,30 +5,30 @@
 //! |---|---|
 //! | [`paths`] | locations of sockets, locks, logs and histories |
 //! | [`daemon`] | ownership of a server's name: lock and socket |
+//! | [`config`] | the settings of a server |
 //! | [`server`] | a server's life cycle |
 //! | [`access`] | authentication and TLS |
 //! | `unix`, `tcp`, `http` | the transports |
 //! | [`gate_service`] | the HTTP gate with mounted services and no engine |
 //! | `handshake` | AUTHENTICATE over TCP |
-//! | `in_process` | a server for one client in the same process |
+//! | `in_process_server` | a server for one client in the same process |
 //! | `clients` | the limits of connections |
 //! | `link` | the two halves of a client's stream |
 //! | `connection` | one client: concurrent requests |
-//! | `outgoing` | replies and events to a client, in order |
+//! | `send_queue` | replies and events to a client, in order |
 //! | `requests` | executes requests |
 //! | `state` | state shared by all connections |
 //! | `metrics` | metrics for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
-//! | `dispatch` | the engine's method for each request |
 //! | `answer` | outcomes of requests as messages |
-//! | `convert` | events of the engine as messages |
+//! | `line` | messages and events as lines |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
 //! use nerve_engine::{Engine, EngineConfig};
 //! use nerve_node::factory::FactoryConfig;
 //! use nerve_server::paths::ServerPaths;
-//! use nerve_server::server::ServerConfig;
+//! use nerve_server::config::ServerConfig;
 //!
 //! let paths = ServerPaths::from_env();
 //! let engine = Engine::new(EngineConfig { nodes: FactoryConfig {
@@ -46,22 +46,23 @@
 
 pub mod access;
 mod answer;
+mod client_origin;
 mod clients;
+pub mod config;
 mod connection;
-mod convert;
 pub mod daemon;
-mod dispatch;
 pub mod error;
 mod events;
 pub mod gate_service;
 mod handshake;
 mod http;
-mod in_process;
+mod in_process_server;
+mod line;
 mod link;
 mod metrics;
-mod outgoing;
 pub mod paths;
 mod requests;
+mod send_queue;
 pub mod server;
 mod state;
 mod tcp;
@@ -72,11 +73,12 @@ use std::future::Future;
 use nerve_engine::Engine;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use crate::http::mount::{Mount, ShutdownSignal, WholeRequest};
-pub use crate::in_process::{InProcess, serve_in_process};
+pub use crate::http::mount::{BufferedRequest, Mount, ShutdownSignal};
+pub use crate::in_process_server::{InProcessServer, serve_in_process};
 
+use crate::config::ServerConfig;
 use crate::error::ServerError;
-use crate::server::{Server, ServerConfig};
+use crate::server::Server;
 
 /// Serves an engine until a client sends SHUTDOWN or the process gets SIGTERM, SIGINT, SIGHUP or SIGQUIT.
 ///

@@ -43,7 +43,7 @@ impl Link {
     }
 
     /// Wraps a stream that runs over TCP; `watch` is a second handle to the TCP socket.
-    pub(crate) fn over<S>(stream: S, watch: TcpStream) -> Link
+    pub(crate) fn over_tcp<S>(stream: S, watch: TcpStream) -> Link
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {

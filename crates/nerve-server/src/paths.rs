@@ -4,18 +4,21 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nerve_engine::data_dirs::DataDirs;
 use nerve_host::manager::HostManager;
 use nerve_mux::pane::Panes;
 use nerve_types::name;
 
-use crate::daemon::{LOCK_POLL, LOCK_TIMEOUT};
 use crate::error::ServerError;
 
 /// Maximum length of a socket path in bytes, without the terminating NUL (unix(7)).
 pub const MAX_SOCKET_PATH: usize = 107;
+/// Time that a starting server waits for its lock, which a look-up of the name takes for a moment.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Interval of the attempts to lock a file.
+pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// The directories of one user, resolved from the environment. They need not exist.
 ///
@@ -25,6 +28,7 @@ pub const MAX_SOCKET_PATH: usize = 107;
 /// | state | `$NERVE_HOME` | `$XDG_STATE_HOME/nerve`, or `~/.local/state/nerve` |
 /// | config | `$NERVE_HOME` | `$XDG_CONFIG_HOME/nerve`, or `~/.config/nerve` |
 /// | sessions | `$NERVE_HOME/sessions.json` | `~/.nerve/sessions.json` |
+/// | recordings | `$NERVE_HOME/recordings` | `$AH_HOME/recordings`, or `recordings` in the state directory |
 /// | history | `$NERVE_HOME/history` | `.nerve/history` under the current directory |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerPaths {
@@ -38,6 +42,7 @@ pub struct ServerPaths {
     pub history: PathBuf,
     /// Definitions of the user's sessions.
     sessions: PathBuf,
+    recordings: PathBuf,
 }
 
 impl ServerPaths {
@@ -54,6 +59,7 @@ impl ServerPaths {
             runtime: home.join("run"),
             history: home.join("history"),
             sessions: home.join("sessions.json"),
+            recordings: home.join("recordings"),
             config: home.to_path_buf(),
             state: home.to_path_buf(),
         }
@@ -73,9 +79,11 @@ impl ServerPaths {
         let owned = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
         let under =
             |name: &str, fallback: &str| absolute(name).unwrap_or_else(|| home.join(fallback)).join("nerve");
+        let state = under("XDG_STATE_HOME", ".local/state");
         ServerPaths {
             runtime: absolute("XDG_RUNTIME_DIR").filter(owned).map_or(private, |dir| dir.join("nerve")),
-            state: under("XDG_STATE_HOME", ".local/state"),
+            recordings: absolute("AH_HOME").as_ref().unwrap_or(&state).join("recordings"),
+            state,
             config: under("XDG_CONFIG_HOME", ".config"),
             history: cwd.join(".nerve/history"),
             sessions: home.join(".nerve/sessions.json"),
@@ -123,7 +131,7 @@ impl ServerPaths {
 
     /// Returns the directory of recordings.
     pub fn recordings(&self) -> PathBuf {
-        self.state.join("recordings")
+        self.recordings.clone()
     }
 
     /// Returns the directory of the files that snapshots keep.
@@ -221,6 +229,27 @@ impl ServerPaths {
         Ok(panes)
     }
 
+    /// Checks the existing directories that a server creates or checks when it starts. Creates none.
+    ///
+    /// # Errors
+    /// See [`private_directory`].
+    pub fn check_directories(&self) -> Result<(), ServerError> {
+        let all = [
+            self.runtime.clone(),
+            self.runtime.join("hosts"),
+            self.state.clone(),
+            self.hosts(),
+            self.state.join("panes"),
+        ];
+        all.iter().filter(|path| path.symlink_metadata().is_ok()).try_for_each(|path| check_private(path))
+    }
+
+    /// Returns true if `HOME` is needed and not set: the state is then kept in a temporary directory.
+    pub fn lacks_home(get: impl Fn(&str) -> Option<OsString>) -> bool {
+        let is_absolute = |name: &str| get(name).is_some_and(|path| Path::new(&path).is_absolute());
+        get("NERVE_HOME").is_none_or(|home| home.is_empty()) && !is_absolute("HOME")
+    }
+
     /// Claims a server's hosts for this process, until the returned file is dropped. Without it, a server of
     /// the same name with another runtime directory would drive them too.
     ///
@@ -284,17 +313,25 @@ pub fn private_directory(path: &Path) -> Result<(), ServerError> {
         .mode(0o700)
         .create(path)
         .map_err(ServerError::io("create the directory", path))?;
+    check_private(path)
+}
+
+/// Checks an existing directory as [`private_directory`] does.
+///
+/// # Errors
+/// See [`private_directory`].
+pub fn check_private(path: &Path) -> Result<(), ServerError> {
     let meta = fs::symlink_metadata(path).map_err(ServerError::io("look at", path))?;
-    let unsafe_because = |problem: String| Err(ServerError::UnsafeDirectory { path: path.into(), problem });
+    let unsafe_file = |problem: String| Err(ServerError::UnsafeDirectory { path: path.into(), problem });
     let uid = rustix::process::getuid().as_raw();
     if !meta.is_dir() {
-        return unsafe_because("it is not a directory".to_string());
+        return unsafe_file("it is not a directory".to_string());
     }
     if meta.uid() != uid {
-        return unsafe_because(format!("it belongs to uid {}, not to {uid}", meta.uid()));
+        return unsafe_file(format!("it belongs to uid {}, not to {uid}", meta.uid()));
     }
     if meta.mode() & 0o077 != 0 {
-        return unsafe_because(format!("its mode {:04o} lets others in", meta.mode() & 0o7777));
+        return unsafe_file(format!("its mode {:04o} lets others in", meta.mode() & 0o7777));
     }
     Ok(())
 }
@@ -332,6 +369,42 @@ mod tests {
         assert_eq!(paths.history, Path::new("/here/.nerve/history"));
         assert_eq!(paths.runs(), Path::new("/s/nerve/runs"));
         assert_eq!(paths.sessions_file(), Path::new("/home/u/.nerve/sessions.json"));
+    }
+
+    #[test]
+    fn ah_home_moves_only_recordings() {
+        let own = paths(&[("AH_HOME", "/a"), ("HOME", "/home/u")]);
+        assert_eq!(own.recordings(), Path::new("/a/recordings"));
+        assert_eq!(own.snapshots(), Path::new("/home/u/.local/state/nerve/snapshots"));
+        let relative = paths(&[("AH_HOME", "a"), ("HOME", "/home/u")]);
+        assert_eq!(relative.recordings(), Path::new("/home/u/.local/state/nerve/recordings"));
+        let both = paths(&[("AH_HOME", "/a"), ("NERVE_HOME", "/n")]);
+        assert_eq!(both.recordings(), Path::new("/n/recordings"));
+    }
+
+    #[test]
+    fn directories_open_to_others_fail_the_check() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        let paths = ServerPaths::under(&home);
+        paths.check_directories().unwrap();
+        assert!(!home.exists());
+        private_directory(&home).unwrap();
+        paths.check_directories().unwrap();
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
+        let started = paths.panes().unwrap_err().to_string();
+        assert_eq!(paths.check_directories().unwrap_err().to_string(), started);
+    }
+
+    #[test]
+    fn home_is_needed_without_nerve_home() {
+        let lacks = |vars: &[(&str, &str)]| {
+            ServerPaths::lacks_home(|name| {
+                vars.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            })
+        };
+        assert!(lacks(&[]) && lacks(&[("HOME", "")]) && lacks(&[("NERVE_HOME", "")]));
+        assert!(!lacks(&[("HOME", "/h")]) && !lacks(&[("NERVE_HOME", "n")]));
     }
 
     #[test]

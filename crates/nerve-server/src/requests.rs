@@ -5,14 +5,15 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use nerve_api::reply::{Authenticated, Stopped};
 use nerve_api::request::{Authenticate, Shutdown, Subscribe, read};
-use nerve_api::{DecodeError, EventType, RequestMessage, RequestName, decode_request};
+use nerve_api::{DecodeError, EventType, RawRequest, RequestName, decode_request};
+use nerve_engine::dispatch::{Call, Dispatcher, Outcome, ReplySize};
 use nerve_node::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Answer, is_run};
-use crate::convert::line_of;
-use crate::dispatch::{Call, Dispatcher, Outcome, ReplySize};
+use crate::client_origin;
 use crate::events::Filter;
+use crate::line::line_of;
 use crate::state::ServerState;
 
 /// A request that was read.
@@ -37,14 +38,17 @@ pub(crate) struct Refusal {
 
 /// Reads a line. The error is the line that answers it.
 pub(crate) fn read_line(line: &[u8], dispatcher: &Dispatcher) -> Result<Incoming, Vec<u8>> {
-    let message = decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    incoming(message, dispatcher).map_err(|refusal| refusal.answer.failed(refusal.error))
+    let request = decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    incoming(request, dispatcher).map_err(|refusal| refusal.answer.failed(refusal.error))
 }
 
 /// Reads the parameters of a request.
-pub(crate) fn incoming(message: RequestMessage, dispatcher: &Dispatcher) -> Result<Incoming, Box<Refusal>> {
-    let RequestMessage { command: name, params, request_id, warnings } = message;
-    let answer = Answer { request_id, name: Some(name), warnings, ..Answer::default() };
+pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Result<Incoming, Box<Refusal>> {
+    let RawRequest { command: name, params, request_id, warnings } = request;
+    // Until here only older names cause warnings.
+    let old_names = !warnings.is_empty();
+    let origin = client_origin::current();
+    let answer = Answer { request_id, name: Some(name), old_names, warnings, origin, ..Answer::default() };
     let invalid = |message| EngineError::new(ErrorKind::InvalidRequest, message);
     let decode = || {
         Ok(match name {
@@ -79,7 +83,7 @@ pub(crate) fn filter(request: Subscribe) -> Result<Filter, EngineError> {
         })
     };
     let types = types.map(|names| names.iter().map(parse).collect()).transpose()?;
-    Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases })
+    Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases, hides_drops: false })
 }
 
 /// The token of a client, and how to answer it.
@@ -90,8 +94,8 @@ pub(crate) struct Credentials {
 
 /// Reads the first line of a client that is not authenticated. The error is the line that answers anything but AUTHENTICATE.
 pub(crate) fn credentials(line: &[u8]) -> Result<Credentials, Vec<u8>> {
-    let message = decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    let RequestMessage { command: name, params, request_id, .. } = message;
+    let RawRequest { command: name, params, request_id, .. } =
+        decode_request(line).map_err(|error| line_of(&error.reply()))?;
     let answer = Answer { request_id, name: Some(name), ..Answer::default() };
     if name != RequestName::Authenticate {
         let error = EngineError::new(ErrorKind::Authentication, "AUTHENTICATE must come first");
@@ -116,7 +120,7 @@ pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
 /// `room` is awaited before a reply is encoded that took its time and may be large. Returns `None` if `gone` was cancelled first.
 pub(crate) async fn answer<T, R: Future<Output = ()>>(
     request: Incoming,
-    serving: &ServerState,
+    state: &ServerState,
     gone: &CancellationToken,
     room: impl FnOnce() -> R,
     encode: impl Fn(Answer, Outcome) -> T,
@@ -131,10 +135,10 @@ pub(crate) async fn answer<T, R: Future<Output = ()>>(
                 if size == ReplySize::LargeAtEnd {
                     room().await;
                 }
-                answered(&answer, &outcome, serving);
+                record_outcome(&answer, &outcome, state);
                 Some(encode(answer, outcome))
             };
-            return guarded(work, |error| encode(last, Err(error))).await;
+            return catch_panic(work, |error| encode(last, Err(error))).await;
         }
         Incoming::Subscribe { answer, .. } => {
             let error =
@@ -146,7 +150,7 @@ pub(crate) async fn answer<T, R: Future<Output = ()>>(
             (answer, Ok(Box::new(Authenticated { authenticated: true }) as Box<_>))
         }
         Incoming::Shutdown { keep_nodes, answer } => {
-            serving.shut_down(keep_nodes);
+            state.shut_down(keep_nodes);
             (answer, Ok(Box::new(Stopped { stopped: true }) as Box<_>))
         }
     };
@@ -169,21 +173,21 @@ pub(crate) async fn execute(
     }
 }
 
-/// Counts an outcome, and forwards the events that led to it, so that they can be sent before the answer.
-pub(crate) fn answered(answer: &Answer, outcome: &Outcome, serving: &ServerState) {
-    serving.hub.forward();
+/// Counts an outcome. Forwards the events that led to it, so that they are sent before the answer.
+pub(crate) fn record_outcome(answer: &Answer, outcome: &Outcome, state: &ServerState) {
+    state.hub.forward();
     if let Some(name) = answer.name {
         let error = outcome.as_ref().err().filter(|error| !is_run(error));
-        serving.hub.metrics.answered(name, error.map(|error| error.kind));
+        state.hub.metrics.answered(name, error.map(|error| error.kind));
     }
 }
 
-/// Runs `work`. If it panics, `failed` makes the answer.
-pub(crate) async fn guarded<T>(
+/// Runs `work`. If it panics, returns the result of `failed`.
+pub(crate) async fn catch_panic<T>(
     work: impl Future<Output = Option<T>>,
     failed: impl FnOnce(EngineError) -> T,
 ) -> Option<T> {
-    // What panics is dropped, not used again.
+    // A future that panicked is dropped and not polled again.
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a request failed in the engine");
         let message = "the request ended without an answer: this is a bug in nerve";

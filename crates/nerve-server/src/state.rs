@@ -4,9 +4,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nerve_engine::Engine;
+use nerve_engine::dispatch::{Dispatcher, dispatcher};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{Dispatcher, dispatcher};
 use crate::events::{Hub, Tag};
 
 /// The engine, its events and the progress of a shutdown.

@@ -5,20 +5,19 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_proxy::connection_limit::ConnectionSlot;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Authenticator, LogLimiter};
-use crate::connection::{self, Link};
+use crate::clients::{ACCEPT_PAUSE, Clients, PendingClient};
+use crate::config::ServerConfig;
 use crate::daemon::Addresses;
 use crate::error::ServerError;
 use crate::handshake;
 use crate::http;
-use crate::server::{Clients, ServerConfig};
+use crate::link::{self, Link};
 use crate::state::ServerState;
-use crate::unix::ACCEPT_PAUSE;
 
 /// Time that a client may take for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,11 +49,7 @@ impl Network {
         config.token.obtain()?;
         let tcp = config.tcp.map(|address| TcpPort::bind(config, address, &[])).transpose()?;
         let http = config.http.map(|address| TcpPort::bind(config, address, http::PROTOCOLS)).transpose()?;
-        let setup = http::HttpConfig {
-            names: config.http_names.clone(),
-            recordings: config.paths.recordings(),
-            mounts: config.mounts.clone(),
-        };
+        let setup = http::HttpConfig { names: config.http_names.clone(), mounts: config.mounts.clone() };
         Ok(Some(Network {
             tcp,
             http,
@@ -100,14 +95,6 @@ impl Network {
             () = watcher.watch() => Ok(()),
         }
     }
-}
-
-/// A client that has connected but not authenticated yet.
-pub(crate) struct PendingClient {
-    pub(crate) link: Link,
-    pub(crate) peer: SocketAddr,
-    /// Until the client has authenticated, the connection may be evicted.
-    pub(crate) slot: ConnectionSlot,
 }
 
 /// A bound TCP port.
@@ -201,17 +188,17 @@ async fn establish(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Resu
     stream.set_nodelay(true)?;
     set_keepalive(&stream)?;
     let Some(tls) = tls else { return Link::tcp(stream) };
-    let watch = connection::watch_tcp(&stream)?;
+    let watch = link::watch_tcp(&stream)?;
     let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
     let is_http = !tls.config().alpn_protocols.is_empty();
     let handshake = async {
-        match is_http && http::plain::is_spoken(&stream).await? {
-            true => Err(http::plain::refuse(stream).await),
+        match is_http && http::plaintext::is_plaintext_http(&stream).await? {
+            true => Err(http::plaintext::refuse(stream).await),
             false => tls.accept(stream).await,
         }
     };
     let stream = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await.map_err(late)??;
-    Ok(Link::over(stream, watch))
+    Ok(Link::over_tcp(stream, watch))
 }
 
 /// Makes the kernel detect peers that vanished without closing (tcp(7), SO_KEEPALIVE, TCP_USER_TIMEOUT).
@@ -232,7 +219,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let watch = connection::watch_tcp(&stream).unwrap();
+        let watch = link::watch_tcp(&stream).unwrap();
         let _link = establish(stream, None).await.unwrap();
         assert_eq!(sockopt::tcp_user_timeout(&watch).unwrap(), 60_000);
         // TCP_USER_TIMEOUT overrides the keepalive schedule (tcp(7)): both amount to a minute.

@@ -16,6 +16,15 @@ pub enum TuiError {
     /// Signals cannot be handled.
     #[error("cannot listen for signals")]
     Signals(#[source] io::Error),
+    /// The host of a program does not answer.
+    #[error("the program's terminal does not answer")]
+    Handshake(#[source] io::Error),
+    /// The connection to a host failed.
+    #[error(transparent)]
+    Host(io::Error),
+    /// Standard output does not accept output.
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
     /// No profile matches the program.
     #[error("no profile fits the program")]
     NoProfile,

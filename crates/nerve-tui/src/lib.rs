@@ -4,19 +4,23 @@
 //! |---|---|
 //! | [`view`] | the viewer: keys and output in, cells out; no I/O, no clock |
 //! | [`terminal`] | the user's terminal: raw mode, keys, frames, signals; it is restored in all cases |
+//! | [`settings`] | the user's settings |
 //! | [`session`] | a viewer in the user's terminal |
-//! | [`live`] | shows a running program |
+//! | [`live_viewer`] | shows a running program |
+//! | [`stdio_relay`] | connects the standard streams with a program, without a viewer |
 //! | [`recording`] | shows and plays a recording |
 //! | [`tool_view`] | the terminal of an agent's tool |
 //!
-//! What needs more than the terminal, such as branches and snapshots, is a [`session::Request`] that the caller
-//! performs.
+//! An operation that needs more than the terminal, such as a branch or a snapshot, becomes a [`session::Request`] that
+//! the caller performs.
 #![warn(missing_docs)]
 
 mod error;
-pub mod live;
+pub mod live_viewer;
 pub mod recording;
 pub mod session;
+pub mod settings;
+pub mod stdio_relay;
 pub mod terminal;
 pub mod tool_view;
 pub mod view;

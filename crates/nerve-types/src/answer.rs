@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-/// A part of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A section of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ResponseSection"))]
 pub struct Section {
     /// Kind of section.
+    #[serde(rename = "type")]
     pub kind: SectionKind,
-    /// Text of the section without common indentation.
+    /// Text of the section, without common indentation.
+    #[serde(default)]
     pub content: String,
-    /// Known properties: `tool`, `args`, `id` (transcript only), `duration`, `label`, `status` (`ok`, `error`,
-    /// `rejected`, `running`, `waiting`, `asking`, `pending`), `folded` (`true`: only a summary was shown).
+    /// Details of the section: `tool`, `args`, `id` (transcript only), `duration`, `label`, `status` (`ok`, `error`, `rejected`, `running`,
+    /// `waiting`, `asking`, `pending`), `folded` (`true`: only a summary was shown).
+    #[serde(default)]
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -51,14 +56,18 @@ pub enum SectionKind {
 
 text_value!(open SectionKind);
 
-/// Token counts; unknown ones are `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Token counts, as far as known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TokenCounts"))]
 pub struct Tokens {
     /// Tokens of the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
     /// Tokens of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
-    /// The sum, if only that is shown.
+    /// Sum of all tokens, if the agent shows only a sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }
 

@@ -33,6 +33,10 @@ pub enum ErrorKind {
     /// The delivery of the prompt could not be confirmed.
     #[strum(serialize = "delivery_error")]
     Delivery,
+    /// The agent showed no work and no answer.
+    NoAnswer,
+    /// The answer is known or suspected to be incomplete.
+    Incomplete,
     /// The run was cancelled.
     Cancelled,
     /// A budget was exceeded.
@@ -70,10 +74,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_on_the_wire() {
+    fn wire_names_are_stable() {
         let names = "invalid_request_error not_found_error already_exists_error process_error node_stopped blocked busy \
-                     too_large timeout interrupted delivery_error cancelled budget_exceeded api_error \
-                     authentication_error permission_error rate_limit_error network_error lost internal_error";
+                     too_large timeout interrupted delivery_error no_answer incomplete cancelled budget_exceeded \
+                     api_error authentication_error permission_error rate_limit_error network_error lost internal_error";
         assert_eq!(ErrorKind::names().collect::<Vec<_>>().join(" "), names);
         assert!(ErrorKind::names().all(|name| name.parse().map(ErrorKind::as_str) == Ok(name)));
     }

@@ -1,4 +1,5 @@
-//! Values that all crates share: time, sizes, terminal events, answers, signals of agents, kinds of errors, and the rule for names.
+//! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
+//! names, limits of texts, and the connection limiter.
 //!
 //! Nothing here does I/O or reads a clock.
 #![warn(missing_docs)]
@@ -6,15 +7,20 @@
 #[macro_use]
 mod text_value;
 
+pub mod activity;
 mod answer;
+#[cfg(feature = "connections")]
+pub mod connection_limit;
 mod error_kind;
 mod event;
 mod exit_status;
 pub mod files;
 mod foreground;
+mod history_op;
 pub mod name;
 mod signal;
 mod size;
+pub mod text_limit;
 mod time;
 
 pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
@@ -22,6 +28,7 @@ pub use error_kind::ErrorKind;
 pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
 pub use foreground::Foreground;
+pub use history_op::HistoryOp;
 pub use signal::{BlockKind, Delivery, SignalSource};
 pub use size::Size;
 pub use time::TsNs;

@@ -5,13 +5,11 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`terminal`] | [`terminal::TerminalState`]: the model of a terminal |
+//! | [`terminal`] | [`terminal::TerminalState`]: the model of a terminal, with its compact scrollback |
 //! | [`screen`] | an immutable view of the visible rows |
-//! | [`store`] | compact scrollback |
 //! | [`keys`] | keys, mouse and pasted text as bytes |
 #![warn(missing_docs)]
 
 pub mod keys;
 pub mod screen;
-pub mod store;
 pub mod terminal;

@@ -1,6 +1,5 @@
 //! An immutable view of a terminal.
 
-use crate::terminal::line::{Link, Underline};
 use nerve_types::Size;
 
 /// The visible screen at one byte offset. While a synchronized update (`?2026`) is open, the last complete frame.
@@ -62,6 +61,33 @@ pub struct Decoration {
     pub underline_color: Color,
     /// 1-based index into [`Row::links`], 0 for none.
     pub link: u16,
+}
+
+/// Forms of underline (SGR 4, 4:2 … 4:5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Underline {
+    /// Not underlined.
+    #[default]
+    None,
+    /// One line.
+    Single,
+    /// Two lines.
+    Double,
+    /// A wave.
+    Curl,
+    /// Dots.
+    Dotted,
+    /// Dashes.
+    Dashed,
+}
+
+/// A hyperlink (OSC 8).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// The `id` parameter, empty if the program gave none.
+    pub id: String,
+    /// The target.
+    pub uri: String,
 }
 
 /// The style of a cell.

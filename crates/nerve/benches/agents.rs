@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nerve_testkit::find_agent;
+
 use support::{Report, Samples};
 use trial::{Row, VARIANTS, run_scenario, table};
 

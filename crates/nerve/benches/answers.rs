@@ -25,6 +25,7 @@ use nerve_testkit::mock_model::{Answer, Script, serve};
 use nerve_testkit::{Hermetic, Renderer, find_agent};
 use nerve_types::{Event, EventKind, Size, TsNs};
 use nerve_vt::terminal::TerminalState;
+
 use support::{Figure, Goal, Report, Samples};
 
 const TURNS: usize = 100;
@@ -102,7 +103,7 @@ async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) 
         let (replied, now) = (Instant::now(), clock.now());
         while let Ok(event) = events.try_recv() {
             if let Happened::NodeReady { .. } = event.kind {
-                from_ready.push(now.since(event.at).as_secs_f64() * 1e3);
+                from_ready.push((now.seconds() - event.timestamp).max(0.0) * 1e3);
             }
         }
         let (last, word) = watch.show(&mut screen, Some((&last_word(turn), replied)));
@@ -190,8 +191,10 @@ fn prompt(text: String) -> Prompt {
         tag: None,
         timeout: Some(LIMIT),
         fail_if_busy: true,
+        at_dialog: Default::default(),
         detach_on_timeout: false,
         trace: None,
+        origin: Default::default(),
     }
 }
 

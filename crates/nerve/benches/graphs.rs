@@ -20,6 +20,7 @@ use nerve_node::function::FunctionNode;
 use nerve_node::trace::{TraceStatus, Tracer};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
+
 use support::{Figure, Goal, Report, Samples};
 
 /// Goal for one step.

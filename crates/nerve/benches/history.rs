@@ -14,6 +14,7 @@ use nerve_record::history::{
 };
 use nerve_testkit::Hermetic;
 use nerve_types::TsNs;
+
 use support::{Goal, Report, Samples};
 
 const RUNS: usize = 7;

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+
 use server_process::LiveServer;
 use support::{Figure, Report};
 

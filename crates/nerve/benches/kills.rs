@@ -22,9 +22,10 @@ use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::NerveClient;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_testkit::wait_until;
-use random::Random;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+use random::Random;
 use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 

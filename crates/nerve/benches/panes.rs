@@ -16,11 +16,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use nerve_api::request::{CommandLine, ConversationOptions, CreateNode};
+use nerve_api::request::{CommandLine, ConversationOptions, CreateNode, ExecuteInput};
 use nerve_api::value::{BackendKind, NodeState};
-use nerve_client::{ExecuteOptions, RemoteNode};
+use nerve_client::RemoteNode;
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{Renderer, find_agent, wait_until};
+
 use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 
@@ -87,7 +88,7 @@ async fn forks(report: &mut Report) -> Result<()> {
     let node = client.create_node(&params).await?;
     node.wait(&[NodeState::Ready], Some(PATIENCE)).await?;
     let fresh = start.elapsed().as_secs_f64() * 1e3;
-    node.execute("hello", &limit()).await?;
+    node.execute(limited("hello")).await?;
     let (mut answered, mut ready) = (Vec::new(), Vec::new());
     for number in 0..FORKS {
         let start = Instant::now();
@@ -119,15 +120,15 @@ async fn conversations(report: &mut Report) -> Result<()> {
         chat: Some("long".to_string()),
         ..ConversationOptions::default()
     };
-    let kept = ExecuteOptions { conversation: Some(conversation), ..limit() };
+    let kept = ExecuteInput { conversation: Some(conversation), ..limited("true") };
     let (mut plain, mut more) = (Vec::new(), Vec::new());
     for _ in 0..TALKS {
         let start = Instant::now();
-        node.execute("true", &limit()).await?;
+        node.execute(limited("true")).await?;
         let without = start.elapsed().as_secs_f64() * 1e3;
         plain.push(without);
         let start = Instant::now();
-        node.execute("true", &kept).await?;
+        node.execute(kept.clone()).await?;
         more.push(start.elapsed().as_secs_f64() * 1e3 - without);
     }
     report.row("a turn without a conversation", &Samples::new(plain).median("ms"));
@@ -186,9 +187,9 @@ async fn wezterm(report: &mut Report) -> Result<()> {
     let client = server.client().await?;
     let mux = Mux::start(&server, &program)?;
     let node = server_process::bash_in(&client, "wez", PROMPT, |params| mux.place(params)).await?;
-    let (mut times, options) = (Vec::new(), limit());
+    let mut times = Vec::new();
     for number in 1..=2 * TURNS {
-        let answer = node.execute(&format!("sleep 0.{}; date +%s%N", number % 10), &options).await?;
+        let answer = node.execute(limited(format!("sleep 0.{}; date +%s%N", number % 10))).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let ended: f64 = answer.response.text.trim().parse().context("not the time that was printed")?;
         times.push(now.as_secs_f64() * 1e3 - ended / 1e6);
@@ -261,16 +262,16 @@ impl Drop for Mux {
     }
 }
 
-fn limit() -> ExecuteOptions {
-    ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() }
+fn limited(text: impl Into<ExecuteInput>) -> ExecuteInput {
+    ExecuteInput { timeout: Some(PATIENCE.into()), ..text.into() }
 }
 
 /// Returns the median turn in milliseconds, and stops the node.
 async fn turns(node: &RemoteNode, wrong: &mut usize) -> Result<f64> {
-    let (mut times, options) = (Vec::with_capacity(TURNS), limit());
+    let mut times = Vec::with_capacity(TURNS);
     for number in 1..=TURNS {
         let start = Instant::now();
-        let answer = node.execute(&format!("echo {number}"), &options).await?;
+        let answer = node.execute(limited(format!("echo {number}"))).await?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
         *wrong += usize::from(answer.response.text != number.to_string());
     }

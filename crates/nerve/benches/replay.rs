@@ -27,6 +27,7 @@ use nerve_record::replay::TerminalReplay;
 use nerve_testkit::Hermetic;
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
+
 use random::Random;
 use support::{Figure, Goal, Report, Samples, memory_of};
 use synthetic::START;
@@ -231,14 +232,14 @@ fn opening(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
         let mut builds = Vec::new();
         for run in 1..=RUNS {
             eprintln!("index of {name}: {run} of {RUNS}");
-            let sidecar = Index::path_of(path);
+            let sidecar = Index::sidecar_path(path);
             if sidecar.exists() {
                 std::fs::remove_file(&sidecar)?;
             }
             builds.push(milliseconds(|| Index::ensure(path)?.context("no index was made").map(drop))?);
         }
         report.row(&format!("{name}: making the index"), &Samples::new(builds).median("ms"));
-        let size = Index::path_of(path).metadata()?.len();
+        let size = Index::sidecar_path(path).metadata()?.len();
         report.row(&format!("{name}: size of the index"), &Figure::one(size as f64 / 1e6, "MB"));
         let mut random = Random(bytes);
         let paths: Vec<u64> = (0..PLACES).map(|_| random.below(bytes)).collect();

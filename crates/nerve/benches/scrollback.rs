@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{LineIndex, TerminalState};
+
 use support::{Goal, Report, Samples, memory_of};
 
 const ROWS: u64 = 1_000_000;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nerve_client::NerveClient;
 use nerve_testkit::{Hermetic, wait_until};
+
 use server_process::{LiveServer, run};
 use support::{Figure, Goal, Report, Samples, memory_of};
 

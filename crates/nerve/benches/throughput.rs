@@ -21,6 +21,7 @@ use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, TerminalNode, TerminalSpec};
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
+
 use support::{Figure, Goal, Report, Samples, memory_of};
 
 const PAIRS: usize = 7;

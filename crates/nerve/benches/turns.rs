@@ -12,10 +12,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nerve_client::{ExecuteOptions, NerveClient};
+use nerve_api::request::ExecuteInput;
+use nerve_client::NerveClient;
 use nerve_host::backend::Program;
 use nerve_host::backend::pty::Pty;
 use nerve_types::Size;
+
 use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 
@@ -126,11 +128,11 @@ impl Runs {
 
 async fn by_nerve(client: &NerveClient, id: &str, prompt: &str) -> Result<Run> {
     let node = server_process::bash(client, id, prompt).await?;
-    let options = ExecuteOptions { timeout: Some(Duration::from_secs(10)), ..ExecuteOptions::default() };
+    let timeout = Some(Duration::from_secs(10).into());
     let (mut times, mut wrong) = (Vec::with_capacity(TURNS), 0);
     for number in 1..=TURNS {
         let start = Instant::now();
-        let answer = node.execute(&format!("echo {number}"), &options).await?;
+        let answer = node.execute(ExecuteInput { timeout, ..format!("echo {number}").into() }).await?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
         if answer.response.text != number.to_string() {
             wrong += 1;

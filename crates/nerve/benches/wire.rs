@@ -13,14 +13,15 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use blocking_client::Plain;
 use nerve_api::framing::MAX_LINE_BYTES;
 use serde_json::Value;
-use server_process::LiveServer;
-use support::{Figure, Goal, Report, Samples, memory_of};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
+
+use blocking_client::Plain;
+use server_process::LiveServer;
+use support::{Figure, Goal, Report, Samples, memory_of};
 
 /// Requests of one client whose round trips are timed.
 const TIMED: usize = 20_000;

@@ -1,28 +1,28 @@
 //! `nerve`: drives, records and orchestrates terminal AI agents.
 //!
-//! [`cli`] declares the command line, [`cmd`] implements the commands, [`repl`] runs them interactively, [`out`]
-//! prints, [`exit`] defines errors and exit codes.
+//! [`cli`] declares the command line, [`cmd`] implements the commands, [`exit`] ends the process. [`nerve_repl`] has the
+//! output, the errors, and the commands that the REPL has too.
 
 mod cli;
 mod cmd;
 mod current_exe;
 mod exit;
-mod out;
-mod repl;
 mod settings;
 mod telemetry;
-mod trace;
 
 use std::process::ExitCode;
+
+use nerve_repl::{out, trace};
+use nerve_tui::stdio_relay::Interrupted;
 
 fn main() -> ExitCode {
     let cli = parse_command_line();
     let json = cli.as_ref().is_ok_and(cmd::prints_json);
     let code = match cli.and_then(cmd::run) {
         Ok(code) => code,
-        Err(error) if error.is::<exit::BrokenPipe>() => exit::DONE,
-        Err(error) => match error.downcast_ref::<exit::Interrupted>() {
-            Some(interrupted) => interrupted.terminate(),
+        Err(error) if error.is::<out::BrokenPipe>() => exit::DONE,
+        Err(error) => match error.downcast_ref::<Interrupted>() {
+            Some(interrupted) => exit::terminate(*interrupted),
             None => {
                 let failure = exit::Failure::from_error(&error);
                 out::failure(&failure, json);
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 
 /// Parses the command line of the name that this program was started under: `nerve`, `ah` or an agent's shell.
 fn parse_command_line() -> anyhow::Result<cli::Cli> {
-    if cmd::exec::tool::is_called() {
+    if cmd::exec::tool::is_invoked() {
         let args = cmd::exec::tool::arguments()?;
         return Ok(cli::Cli { command: cli::Command::Exec(args) });
     }

@@ -139,6 +139,7 @@ fn repeated_server_crashes_lose_no_byte() {
     ]);
     let file = home.recording_of("count");
     for _ in 0..rounds.max(1) {
+        // The server is killed at a random moment.
         std::thread::sleep(Duration::from_micros(random.below(200_000)));
         home.kill_server("default");
         home.ok(&["server", "start"]);

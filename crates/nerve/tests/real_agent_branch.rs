@@ -1,6 +1,6 @@
 //! Branches of recorded sessions of the real agents (pinned by xtask), with the scripted model API on loopback: checks
 //! the model's requests in the branch, and the files.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -192,8 +192,11 @@ async fn session_recorded_without_server_is_branched() {
     fixture.ok(&["host", "stop", &id]).await;
     tokio::task::spawn_blocking(move || recorder.wait()).await.unwrap().unwrap();
     let meta = Meta::load(&file).unwrap().unwrap();
-    assert!(meta.agent_session.is_some() && meta.transcript.is_some(), "the agent's hooks told it: {meta:?}");
-    assert_eq!(meta.asked, fixture.agent.recipe.argv);
+    assert!(
+        meta.agent_session.is_some() && meta.transcript.is_some(),
+        "the agent's hooks report it: {meta:?}"
+    );
+    assert_eq!(meta.requested_cmd, fixture.agent.recipe.argv);
     let lines = snapshots::read(&file).unwrap();
     let labels: Vec<&str> = lines.iter().filter_map(|line| line.label.as_deref()).collect();
     assert_eq!(labels, ["wordalpha", "wordbeta", "end"]);
@@ -234,7 +237,7 @@ async fn codex_branch_has_full_conversation_and_old_files() {
     let recording = fixture.snapshot_and_change().await;
     fixture.ok(&["server", "node", "execute", "c", "wordbeta"]).await;
     fixture.ok(&["server", "node", "stop", "c"]).await;
-    assert!(Meta::load(&recording).unwrap().unwrap().agent_session.is_some(), "its rollout file told it");
+    assert!(Meta::load(&recording).unwrap().unwrap().agent_session.is_some(), "its rollout file names it");
 
     let branched = fixture.json(&["branch", recording.to_str().unwrap(), "--at", "first", "wordgamma"]).await;
     assert_eq!(branched["conversation"]["kind"], "whole");
@@ -260,11 +263,11 @@ async fn branch_twice_and_check(fixture: &Fixture) -> String {
     fixture.ok(&["server", "node", "stop", "c"]).await;
     let (file, project) = (recording.to_str().unwrap(), fixture.project());
 
-    let told = fixture.json(&["branch", file, "--at", "first", "--dry-run", "x"]).await;
+    let plan = fixture.json(&["branch", file, "--at", "first", "--dry-run", "x"]).await;
     assert_eq!(
-        (&told["conversation"]["turns"], &told["conversation"]["of"]),
+        (&plan["conversation"]["turns"], &plan["conversation"]["of"]),
         (&1.into(), &2.into()),
-        "{told}"
+        "{plan}"
     );
     let branched = fixture.json(&["branch", file, "--at", "first", "wordgamma"]).await;
     let talk = &branched["conversation"];

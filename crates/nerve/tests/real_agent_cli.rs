@@ -1,6 +1,6 @@
 //! The commands a person would type, with the real Claude Code (pinned by xtask) behind them and the scripted model API on
 //! loopback: demo, ask, a node on a server.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The real Claude Code (pinned by xtask) as a client of `nerve mcp` over `--mcp-config`, with the scripted model API
 //! on loopback. Checks the tool calls of the model and the results it receives.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use nerve_testkit::harness::RealAgent;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
@@ -86,7 +86,7 @@ async fn claude_lists_creates_uses_and_stops_a_node() {
     let script =
         script_tool(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
     let script = script_tool(script, "SHOW", "nerve_list_nodes", json!({}));
-    let script = script_tool(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
+    let script = script_tool(script, "MISTAKE", "nerve_execute", json!({"node_id": "absent", "text": "hi"}));
     let script = script_tool(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
     let Some(fixture) = Fixture::new(script, &[]).await else { return };
     fixture.nerve(&["server", "start"]).await;
@@ -98,7 +98,7 @@ async fn claude_lists_creates_uses_and_stops_a_node() {
         ("MAKE one", r#"{"node_id":"worker","state":"ready"}"#),
         ("USE it", "42"),
         ("SHOW them", "worker"),
-        ("make a MISTAKE", "no node 'nobody'"),
+        ("make a MISTAKE", "no node 'absent'"),
         ("END it", r#""stopped":true"#),
     ] {
         let answer = fixture.nerve(&["server", "node", "execute", "boss", prompt]).await;
@@ -170,7 +170,7 @@ async fn claude_creates_uses_and_stops_a_node_over_http() {
     let script = script_tool(Script::default(), "MAKE", "nerve_create_node", shell);
     let script =
         script_tool(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
-    let script = script_tool(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
+    let script = script_tool(script, "MISTAKE", "nerve_execute", json!({"node_id": "absent", "text": "hi"}));
     let script = script_tool(script, "WAIT", "nerve_execute", long);
     let script = script_tool(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
     let Some(fixture) = Fixture::with(script, over_http).await else { return };
@@ -183,7 +183,7 @@ async fn claude_creates_uses_and_stops_a_node_over_http() {
     };
     check_turn("MAKE one", r#"{"node_id":"worker","state":"ready"}"#).await;
     check_turn("USE it", "42").await;
-    check_turn("make a MISTAKE", "no node 'nobody'").await;
+    check_turn("make a MISTAKE", "no node 'absent'").await;
     fixture.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
     fixture.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
     fixture.nerve(&["server", "node", "interrupt", "boss"]).await;

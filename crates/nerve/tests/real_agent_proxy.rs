@@ -1,6 +1,6 @@
 //! The real Claude Code (pinned by xtask) as a node with a proxy of its own, the scripted model API behind: turns that are counted, a
 //! server that is killed, a fork, a key that the agent never sees.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::path::Path;
 

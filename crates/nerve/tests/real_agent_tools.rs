@@ -1,11 +1,11 @@
 //! What the real Claude Code (pinned by xtask) runs, against the scripted model API on loopback: listed under its own ids, and with
 //! `--trace-tools` each in a terminal of its own.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_node::executions::follow::Follow;
+use nerve_node::executions::follow::ExecutionFollower;
 use nerve_record::executions::ExecutionLine;
 use nerve_testkit::Renderer;
 use nerve_testkit::harness::{CommandOutput, RealAgent};
@@ -68,7 +68,7 @@ impl Fixture {
 
     /// What is listed of its last execution, when its end is.
     async fn last_execution(&self) -> ExecutionLine {
-        let mut follow = Follow::new(&self.recording().await).unwrap();
+        let mut follow = ExecutionFollower::new(&self.recording().await).unwrap();
         loop {
             let last = follow.known().iter().last().cloned();
             // Two write: who runs it, and who reads the transcript.
@@ -101,10 +101,7 @@ async fn traced_tools_run_unchanged_in_own_terminals() {
     let Some(fixture) = Fixture::new().await else { return };
     fixture.create(&["--trace-tools"]).await;
     let (dialog, answer) = fixture.run_allowed("ODDTOOL please").await;
-    assert!(
-        dialog.contains("mkdir -p sub && cd sub"),
-        "the command as it was written is asked about: {dialog}"
-    );
+    assert!(dialog.contains("mkdir -p sub && cd sub"), "the dialog shows another command: {dialog}");
     assert!(!dialog.contains("nerve exec") && !dialog.contains("nerve-tool"), "{dialog}");
     assert!(answer.contains("on-a-terminal") && answer.contains("it's 42"), "{answer}");
     let line = fixture.last_execution().await;

@@ -1,7 +1,8 @@
 //! The activity of the program: its output, its busy titles, and its use of the terminal.
 
-use super::Foreground;
 use nerve_types::TsNs;
+
+use super::Foreground;
 
 /// Latest activity of the program.
 #[derive(Debug)]

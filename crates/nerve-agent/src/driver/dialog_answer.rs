@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
-use super::observation::Signal;
-use super::state::{AgentState, Evidence, Source};
-use super::{Driver, Effect};
 use nerve_types::TsNs;
 use nerve_vt::keys::{Code, Key};
 use nerve_vt::screen::Modes;
+
+use super::observation::Signal;
+use super::state::{AgentState, Evidence, Source};
+use super::{Driver, Effect};
 
 /// Time that the dialog gets to close.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,9 +110,9 @@ impl Driver {
         }
     }
 
-    fn end_answer(&mut self, gone: bool) {
+    fn end_answer(&mut self, is_closed: bool) {
         self.dialogs.answer = None;
-        self.outbox.push(Effect::Answered { gone });
+        self.outbox.push(Effect::Answered { is_closed });
     }
 
     /// Updates the state after the dialog has closed.

@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
-use super::prompt_line::{PromptEnd, first_row};
-use super::verdict::{Verdict, text_before_cursor};
-use super::{AgentState, Driver, Source, View};
 use nerve_types::Foreground;
 use nerve_types::TsNs;
+
+use super::prompt_end::{PromptEnd, first_row};
+use super::verdict::{Verdict, text_before_cursor};
+use super::{AgentState, Driver, Source, View};
 
 /// Longest prompt to look for before typed text, in characters.
 const MAX_PROMPT_CHARS: usize = 80;
@@ -73,12 +74,12 @@ impl Driver {
         let last_output = self.activity.last_output.max(since);
         let silent = last_output + timing.quiet();
         let idle_since = self.activity.idle_since.unwrap_or(now).max(since);
-        let believed = match view.foreground {
+        let expected_end = match view.foreground {
             Foreground::Idle => Some(idle_since + timing.quiet() * SLEEP_QUIETS),
             Foreground::Unknown => possible_prompt_at.map(|at| at + timing.quiet() * POSSIBLE_PROMPT_QUIETS),
             Foreground::Awake | Foreground::Other => None,
         };
-        let due = believed.map_or(silent, |believed| believed.min(silent));
+        let due = expected_end.map_or(silent, |expected_end| expected_end.min(silent));
         if now < due {
             return Some(Verdict::Busy { source, text: text.into(), recheck: Some(due) });
         }
@@ -147,8 +148,18 @@ impl Driver {
     /// Finds the prompt at the beginning of the cursor's line, whatever is typed behind it.
     pub(super) fn find_prompt_in_line(&self, view: &View<'_>) -> Option<PromptEnd> {
         let row = first_row(view);
-        let mut expires_at = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(MAX_PROMPT_CHARS);
-        let end = expires_at.find(|end| self.is_prompt(&row[..*end]))?;
-        Some(PromptEnd::of_line(view, &row[..end]))
+        Some(PromptEnd::at_line_start(view, &row[..self.prompt_length(row)?]))
+    }
+
+    /// Returns true if the row begins with a prompt.
+    pub(super) fn begins_with_prompt(&self, row: &str) -> bool {
+        // Rows lack trailing blanks.
+        self.prompt_length(row).is_some() || self.is_prompt(&format!("{row} "))
+    }
+
+    /// Returns the length in bytes of the prompt at the beginning of a row.
+    fn prompt_length(&self, row: &str) -> Option<usize> {
+        let mut ends = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(MAX_PROMPT_CHARS);
+        ends.find(|end| self.is_prompt(&row[..*end]))
     }
 }

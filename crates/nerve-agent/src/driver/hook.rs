@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::{AgentState, Driver};
 use nerve_types::TsNs;
+
+use super::{AgentState, Driver};
 
 /// An event that an agent's hook reported.
 #[derive(Debug, Clone, PartialEq, Eq)]

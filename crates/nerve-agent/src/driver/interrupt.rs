@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::{AgentState, Driver, Foreground};
 use nerve_types::TsNs;
 use nerve_vt::screen::Screen;
+
+use super::typeahead::Typeahead;
+use super::{AgentState, Driver, Foreground};
 
 /// Maximum number of repeats of an interrupt that may have been lost.
 const MAX_REPEATS: u32 = 2;
@@ -74,19 +76,20 @@ impl Interrupts {
 impl Driver {
     /// Interrupts the agent with the keys of its profile. A running turn ends as interrupted once the agent is ready
     /// again. A prompt not yet sent is withdrawn, and its turn ends at once. A suspension is dismissed: the next prompt
-    /// may be tried.
+    /// may be tried. A composer in another mode (a shell mode) is cleared and leaves it.
     ///
     /// A shell that has read its line but not yet started the command loses an interrupt, so the interrupt is repeated
     /// while the shell stays busy. A foreground program gets only one, because many programs treat a second one as an
     /// order to quit at once.
     pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
-        if self.take_back_prompt(now) {
+        if self.take_back_prompt(now) || self.leave_other_mode(now) {
             return;
         }
         if matches!(self.state, AgentState::Suspended { .. }) {
             self.usage_limits.dismiss();
             self.wake_at(now);
         }
+        self.typeahead = Typeahead::default();
         match &mut self.turns.current {
             Some(turn) => turn.interrupted = true,
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
@@ -113,9 +116,8 @@ impl Driver {
         else {
             return false;
         };
-        let is_interrupted = self.turns.current.as_ref().is_some_and(|turn| turn.interrupted);
         let footer = screen.rows.get(composer.rows.1..).unwrap_or_default();
-        is_interrupted && footer.iter().any(|row| pattern.is_match(&row.text))
+        self.is_interrupted() && footer.iter().any(|row| pattern.is_match(&row.text))
     }
 
     fn send_interrupt(&mut self, step: Step) {

@@ -8,6 +8,8 @@ pub(super) struct Marks {
     pub(super) last: Option<Mark>,
     pub(super) prompt: Option<Mark>,
     pub(super) output: Option<Mark>,
+    /// After `output`, the shell drew a prompt and ran another command.
+    pub(super) has_later_prompt: bool,
     pub(super) end: Option<Mark>,
 }
 
@@ -15,8 +17,14 @@ impl Marks {
     /// Records a mark. With `keeps_output`, an earlier start of output stays the latest one.
     pub(super) fn record(&mut self, mark: &Mark, keeps_output: bool) {
         match mark.kind {
-            MarkKind::OutputStart if keeps_output => {}
-            MarkKind::OutputStart => self.output = Some(mark.clone()),
+            MarkKind::OutputStart if keeps_output => {
+                let first = self.output.as_ref().map(|mark| mark.offset);
+                self.has_later_prompt |= self.prompt.as_ref().map(|mark| mark.offset) > first;
+            }
+            MarkKind::OutputStart => {
+                self.has_later_prompt = false;
+                self.output = Some(mark.clone());
+            }
             MarkKind::CommandEnd(_) => self.end = Some(mark.clone()),
             MarkKind::PromptStart => self.prompt = Some(mark.clone()),
             MarkKind::CommandStart | MarkKind::Continuation => {}

@@ -8,16 +8,19 @@
 
 mod activity;
 mod barrier;
+mod columns;
 mod dialog_answer;
 mod foreign_input;
 mod hook;
 mod interrupt;
 mod marks;
 mod observation;
+mod prompt_end;
 mod prompt_line;
 mod reset_time;
 mod state;
 mod turn;
+mod typeahead;
 mod usage_limit;
 mod verdict;
 
@@ -30,12 +33,12 @@ pub use usage_limit::LimitNotice;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::profile::Profile;
 use nerve_types::{ExitStatus, Foreground, TsNs};
 use nerve_vt::keys::unescape;
 use nerve_vt::screen::Screen;
-use nerve_vt::terminal::Notice;
+use nerve_vt::terminal::{MarkKind, Notice};
 
+use crate::profile::Profile;
 use activity::Activity;
 use barrier::Barrier;
 use dialog_answer::Dialogs;
@@ -43,6 +46,7 @@ use marks::Marks;
 use observation::observe_screen_except;
 use prompt_line::PromptLine;
 use turn::Turns;
+use typeahead::Typeahead;
 use verdict::Verdict;
 
 /// An action that the driver requests from its caller. Effects are executed in order.
@@ -55,7 +59,7 @@ pub enum Effect {
     /// The answer to a dialog is complete.
     Answered {
         /// The dialog closed; false if it is still on the screen.
-        gone: bool,
+        is_closed: bool,
     },
     /// The turn ended.
     TurnEnded(Box<TurnEnd>),
@@ -90,6 +94,7 @@ pub struct Driver {
     ready_since: Option<TsNs>,
     marks: Marks,
     prompt_line: PromptLine,
+    typeahead: Typeahead,
     turns: Turns,
     dialogs: Dialogs,
     hooks: hook::Hooks,
@@ -131,6 +136,7 @@ impl Driver {
             ready_since: None,
             marks: Marks::default(),
             prompt_line: PromptLine::default(),
+            typeahead: Typeahead::default(),
             turns: Turns::default(),
             dialogs: Dialogs::default(),
             hooks: hook::Hooks::default(),
@@ -149,6 +155,14 @@ impl Driver {
     pub fn on_takeover(&mut self, now: TsNs) {
         if self.state == AgentState::Starting {
             self.set_state(now, AgentState::Busy, Source::Input, "taken over; state not observed yet".into());
+        }
+    }
+
+    /// Records that the program was ready under an earlier driver and has written nothing since.
+    pub fn on_idle_takeover(&mut self, now: TsNs) {
+        if self.state == AgentState::Starting {
+            let text = "ready under an earlier server, no output since";
+            self.set_state(now, AgentState::Ready, Source::Quiet, text.into());
         }
     }
 
@@ -204,6 +218,9 @@ impl Driver {
                 // If a prompt ran several commands, the first one begins the output.
                 let keeps_output = self.turns.current.is_some() && self.has_command_output();
                 self.marks.record(mark, keeps_output);
+                if matches!(mark.kind, MarkKind::PromptStart | MarkKind::Continuation) {
+                    self.typeahead.on_prompt();
+                }
             }
             Notice::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
@@ -219,7 +236,7 @@ impl Driver {
     pub fn on_exit(&mut self, now: TsNs, status: ExitStatus) {
         self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
         if self.dialogs.answer.take().is_some() {
-            self.outbox.push(Effect::Answered { gone: true });
+            self.outbox.push(Effect::Answered { is_closed: true });
         }
         self.end_turn(now, Outcome::Exited(status), None);
         self.outbox.deadline = None;
@@ -264,6 +281,7 @@ impl Driver {
     pub fn on_input(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
         let runs = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a | 0x1c));
         if runs && self.turns.current.is_none() {
+            self.typeahead.record(bytes, cursor_line);
             self.expect_prompt(now, cursor_line, "input was typed");
         }
     }
@@ -314,6 +332,7 @@ impl Driver {
                 // because some agents blink.
                 let due = (since.max(self.activity.last_output) + hold).min(since + hold * 10);
                 if now >= due {
+                    self.typeahead = Typeahead::default();
                     self.set_state(now, AgentState::Ready, source, text);
                 } else if self.state != AgentState::Ready {
                     self.wake_at(due);

@@ -1,9 +1,10 @@
 //! Observation of one screen: the position of the composer, its draft, and the signal of the live region.
 
+use nerve_vt::screen::{Row, Screen};
+
 use super::state::Source;
 use super::usage_limit::LimitNotice;
-use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, Rule, RuleState};
-use nerve_vt::screen::{Row, Screen};
+use crate::profile::{BlockKind, Composer, Dialog, Layout, Pattern, Profile, Region, Rule, RuleState};
 
 /// Interpretation of one screen, before other signals are weighed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,6 +44,8 @@ impl Observation {
 pub enum Signal {
     /// Waiting for a prompt.
     Ready(String),
+    /// Not accepting prompts yet.
+    Starting(String),
     /// Working, with the source of the signal.
     Busy(Source, String),
     /// Showing a dialog, with the source of the signal.
@@ -60,6 +63,8 @@ pub struct ComposerView {
     pub draft: String,
     /// A paste is shown as a chip.
     pub chip: bool,
+    /// It is in a mode that treats text differently.
+    pub other_mode: bool,
 }
 
 /// A choice of a dialog.
@@ -76,11 +81,11 @@ pub fn observe_screen(profile: &Profile, screen: &Screen) -> Observation {
     observe_screen_except(profile, screen, |_| false)
 }
 
-/// Observes a screen, ignoring the notices for which `over` returns true.
+/// Observes a screen, ignoring the notices for which `is_ignored` returns true.
 pub(super) fn observe_screen_except(
     profile: &Profile,
     screen: &Screen,
-    mut over: impl FnMut(&LimitNotice) -> bool,
+    mut is_ignored: impl FnMut(&LimitNotice) -> bool,
 ) -> Observation {
     let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
     // A dialog's choice can look like a composer. With the dialog's question above, it is a choice.
@@ -89,7 +94,7 @@ pub(super) fn observe_screen_except(
     let rule = profile.rules.iter().find_map(|rule| {
         let rows = match (rule.region, &composer) {
             (Region::Footer, Some(view)) => view.rows.1..screen.rows.len(),
-            (Region::Status, Some(view)) => status_rows(screen, view.rows.0),
+            (Region::Status, Some(view)) => status_rows(screen, view.rows.0, rule.rows),
             (Region::Dialog, None) => dialog.clone(),
             (Region::Cursor, _) => {
                 let row = screen.cursor.row as usize;
@@ -98,8 +103,8 @@ pub(super) fn observe_screen_except(
             _ => 0..0,
         };
         let found = find_rule_match(rule, screen.rows.get(rows)?)?;
-        let notice = (rule.state == RuleState::Suspended).then(|| notice(rule, found));
-        if notice.as_ref().is_some_and(&mut over) {
+        let notice = (rule.state == RuleState::Suspended).then(|| read_notice(rule, found));
+        if notice.as_ref().is_some_and(&mut is_ignored) {
             return None;
         }
         Some((rule, found[0].text.trim(), notice))
@@ -108,27 +113,28 @@ pub(super) fn observe_screen_except(
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
             let is_horizontal = find_horizontal_choices(profile, rows).map(|choices| (choices, true));
-            let found = is_horizontal.unwrap_or_else(|| (choices(profile, rows), false));
-            (found, dialog_text(profile, rows), context(above))
+            let found = is_horizontal.unwrap_or_else(|| (find_choices(profile, rows), false));
+            (found, dialog_text(profile, rows), context_letters(above))
         }
         _ => Default::default(),
     };
     let signal = rule.map(|(rule, row, notice)| {
-        let text = format!("row '{}'", clip(row));
+        let text = format!("row '{}'", shorten(row));
         match (rule.state, notice) {
             (_, Some(notice)) => Signal::Suspended(notice),
+            (RuleState::Starting, None) => Signal::Starting(text),
             (RuleState::Busy, None) => Signal::Busy(Source::Screen, text),
             (RuleState::Blocked, None) => Signal::Blocked(rule.kind, Source::Screen, text),
             (RuleState::Ready | RuleState::Suspended, None) => Signal::Ready(text),
         }
     });
-    let signal = with_title(profile, screen, composer.is_some(), signal);
-    let conversation_empty = is_empty(profile, screen, composer.as_ref());
+    let signal = combine_with_title(profile, screen, composer.is_some(), signal);
+    let conversation_empty = is_conversation_empty(profile, screen, composer.as_ref());
     let title_busy = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
     Observation { composer, title_busy, signal, choices, is_horizontal, dialog, context, conversation_empty }
 }
 
-fn is_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>) -> bool {
+fn is_conversation_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>) -> bool {
     let pattern = profile.session.as_ref().and_then(|session| session.empty.as_ref());
     let (Some(pattern), Some(composer)) = (pattern, composer) else { return false };
     screen.rows[composer.rows.1..].iter().any(|row| pattern.is_match(&row.text))
@@ -144,11 +150,11 @@ fn find_rule_match<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
     (!rows[at + 1..].iter().any(|row| unless.is_match(&row.text))).then(|| &rows[at..])
 }
 
-/// Rows that a notice can have.
+/// Maximum number of rows of a notice.
 const NOTICE_ROWS: usize = 6;
 
 /// Reads the notice that begins in `rows[0]`.
-fn notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
+fn read_notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
     let paragraph = rows.iter().map(|row| row.text.trim_end()).take(NOTICE_ROWS);
     let mut text = String::new();
     for row in paragraph.take_while(|row| !row.is_empty()) {
@@ -175,26 +181,33 @@ fn is_dialog_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> 
 }
 
 /// Combines screen and title: both have to agree on ready, and either alone signals busy.
-fn with_title(profile: &Profile, screen: &Screen, composer: bool, signal: Option<Signal>) -> Option<Signal> {
-    let is = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|p| p.is_match(&screen.title));
+fn combine_with_title(
+    profile: &Profile,
+    screen: &Screen,
+    has_composer: bool,
+    signal: Option<Signal>,
+) -> Option<Signal> {
+    let matches_title =
+        |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|p| p.is_match(&screen.title));
     // A notice visible while the agent works is an old one.
-    let title_busy = is(&profile.title.busy);
+    let title_busy = matches_title(&profile.title.busy);
     if signal.as_ref().is_some_and(|signal| !(title_busy && matches!(signal, Signal::Suspended(_)))) {
         return signal;
     }
     if title_busy {
-        return Some(Signal::Busy(Source::Title, format!("'{}'", clip(&screen.title))));
+        return Some(Signal::Busy(Source::Title, format!("'{}'", shorten(&screen.title))));
     }
-    if is(&profile.title.blocked) {
-        let text = format!("'{}'", clip(&screen.title));
+    if matches_title(&profile.title.blocked) {
+        let text = format!("'{}'", shorten(&screen.title));
         return Some(Signal::Blocked(BlockKind::Permission, Source::Title, text));
     }
-    let title_ok = profile.title.idle.is_none() || screen.title.is_empty() || is(&profile.title.idle);
-    (composer && title_ok).then(|| {
+    let title_ok =
+        profile.title.idle.is_none() || screen.title.is_empty() || matches_title(&profile.title.idle);
+    (has_composer && title_ok).then(|| {
         let title = if screen.title.is_empty() {
             String::new()
         } else {
-            format!(", title '{}'", clip(&screen.title))
+            format!(", title '{}'", shorten(&screen.title))
         };
         Signal::Ready(format!("composer without a busy sign{title}"))
     })
@@ -203,21 +216,29 @@ fn with_title(profile: &Profile, screen: &Screen, composer: bool, signal: Option
 fn find_composer(composer: &Composer, screen: &Screen) -> Option<ComposerView> {
     let cursor = screen.cursor.row as usize;
     let (start, end) = match composer.layout {
-        Layout::Box => boxed(composer, &screen.rows)?,
-        Layout::Bar => barred(composer, &screen.rows)?,
-        Layout::Row => around_cursor(composer, &screen.rows, cursor)?,
+        Layout::Box => find_boxed_composer(composer, &screen.rows)?,
+        Layout::Bar => find_barred_composer(composer, &screen.rows)?,
+        Layout::Row => find_row_composer(composer, &screen.rows, cursor)?,
     };
     // A composer without the cursor does not receive the keys.
     if !(start..end).contains(&cursor) {
         return None;
     }
-    let typed = draft(composer, &screen.rows[start..end]);
+    let typed = read_draft(composer, &screen.rows[start..end]);
     let placeholder = composer.placeholder.iter().any(|p| p.is_match(&typed)) || is_dim(&screen.rows[start]);
     let chip = composer.chip.as_ref().is_some_and(|p| p.is_match(&typed));
-    Some(ComposerView { rows: (start, end), draft: if placeholder { String::new() } else { typed }, chip })
+    let other_mode = is_other_mode(composer, &screen.rows[start]);
+    let draft = match (placeholder, other_mode) {
+        (false, _) => typed,
+        (true, false) => String::new(),
+        // Only the mark of the mode: an empty composer would take a prompt.
+        (true, true) => typed.chars().take(1).collect(),
+    };
+    Some(ComposerView { rows: (start, end), draft, chip, other_mode })
 }
 
-fn boxed(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
+/// Finds the rows of a composer between two lines.
+fn find_boxed_composer(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
     let (above, below) = (composer.above.as_ref()?, composer.below.as_ref()?);
     let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
     let top = rows[..end].iter().rposition(|row| above.is_match(&row.text))?;
@@ -226,7 +247,8 @@ fn boxed(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
     (top + 1 < end && starts).then_some((top + 1, end))
 }
 
-fn barred(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
+/// Finds the rows of a composer with a bar before each row.
+fn find_barred_composer(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
     let below = composer.below.as_ref()?;
     let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
     let start =
@@ -234,10 +256,11 @@ fn barred(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
     (start < end).then_some((start, end))
 }
 
-fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(usize, usize)> {
+/// Finds the rows of a composer that begins with a marker above the cursor or in its row.
+fn find_row_composer(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(usize, usize)> {
     let start = (0..=cursor.min(rows.len().checked_sub(1)?))
         .rev()
-        .find(|at| composer.prompt.is_match(&rows[*at].text))?;
+        .find(|at| composer.prompt.is_match(&rows[*at].text) || is_other_mode(composer, &rows[*at]))?;
     // Draft rows are indented or blank. Other rows between marker and cursor are conversation or a dialog.
     let drafted =
         rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
@@ -250,7 +273,7 @@ fn is_other_mode(composer: &Composer, row: &Row) -> bool {
     composer.other_mode.as_ref().is_some_and(|mode| mode.is_match(&row.text))
 }
 
-fn draft(composer: &Composer, rows: &[Row]) -> String {
+fn read_draft(composer: &Composer, rows: &[Row]) -> String {
     let text = |row: &Row, first: bool| match composer.layout {
         _ if first && is_other_mode(composer, row) => row.text.trim_end().to_string(),
         Layout::Bar => composer.prompt.after(&row.text).unwrap_or("").trim().to_string(),
@@ -279,7 +302,7 @@ fn is_dim(row: &Row) -> bool {
         && text.last().is_some_and(|run| run.style.dim)
 }
 
-fn status_rows(screen: &Screen, composer_top: usize) -> std::ops::Range<usize> {
+fn status_rows(screen: &Screen, composer_top: usize, count: usize) -> std::ops::Range<usize> {
     let rows = &screen.rows[..composer_top];
     // Rules and hint rows separate the status block from the composer: take the last few rows with text.
     let start = rows
@@ -288,7 +311,7 @@ fn status_rows(screen: &Screen, composer_top: usize) -> std::ops::Range<usize> {
         .rev()
         .filter(|(_, row)| !row.text.is_empty())
         .map(|(at, _)| at)
-        .nth(4)
+        .nth(count.saturating_sub(1))
         .unwrap_or(0);
     start..composer_top
 }
@@ -301,11 +324,11 @@ fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
     above.map_or(start, |at| start + at)..end
 }
 
-/// Rows between two choices of one dialog at most: wrapped labels and a blank row. Choices further up belong to another
-/// list.
+/// Maximum number of rows between two choices of one dialog: wrapped labels and a blank row. Choices further up belong to
+/// another list.
 const CHOICE_GAP: usize = 3;
 
-fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
+fn find_choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
     let mut found = Vec::new();
     let mut gap = 0;
     for row in rows.iter().rev() {
@@ -325,24 +348,41 @@ fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
     found
 }
 
+/// Returns the row with all choices, the row with the hints (in a wide window the same), and the choices with their
+/// position.
+fn find_choices_row<'r>(dialog: &Dialog, rows: &'r [Row]) -> Option<(&'r Row, &'r Row, (usize, &'r str))> {
+    rows.iter().enumerate().rev().find_map(|(at, row)| {
+        if dialog.hints.as_ref().is_some_and(|hints| hints.is_match(&row.text)) {
+            let pattern = dialog.row_above_hints.as_ref()?;
+            return rows[..at]
+                .iter()
+                .rev()
+                .find_map(|above| Some((above, row, pattern.choices(&above.text)?)));
+        }
+        Some((row, row, dialog.row.as_ref()?.choices(&row.text)?))
+    })
+}
+
 /// Finds choices in one row, left to right. The selected one has a different background than the end of the row.
 fn find_horizontal_choices(profile: &Profile, rows: &[Row]) -> Option<Vec<ChoiceRow>> {
-    let pattern = profile.dialog.row.as_ref()?;
-    let (row, (start, held)) = rows.iter().rev().find_map(|row| Some((row, pattern.choices(&row.text)?)))?;
-    let background = |col: usize| {
+    let (row, hints, (start, group)) = find_choices_row(&profile.dialog, rows)?;
+    let background = |row: &Row, col: usize| {
         let covers =
             |start: u16, len: u16| (usize::from(start)..usize::from(start) + usize::from(len)).contains(&col);
         let run = row.runs.iter().find(|run| covers(run.start, run.len));
         run.map(|run| if run.style.inverse { run.style.fg } else { run.style.bg }).unwrap_or_default()
     };
-    let plain = background(row.text.chars().count().saturating_sub(1));
+    let plain = background(hints, hints.text.chars().count().saturating_sub(1));
     let mut col = row.text[..start].chars().count();
     let mut choices = Vec::new();
     // Surplus blanks between labels end up at the beginning of a piece, or form an empty piece.
-    for piece in held.split("  ") {
+    for piece in group.split("  ") {
         let (label, indent) = (piece.trim(), piece.chars().take_while(|c| *c == ' ').count());
         if !label.is_empty() {
-            choices.push(ChoiceRow { label: label.to_string(), selected: background(col + indent) != plain });
+            choices.push(ChoiceRow {
+                label: label.to_string(),
+                selected: background(row, col + indent) != plain,
+            });
         }
         col += piece.chars().count() + 2;
     }
@@ -357,16 +397,17 @@ fn dialog_text(profile: &Profile, rows: &[Row]) -> String {
     rows.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// Rows with text above a dialog that identify its context.
+/// Number of rows with text above a dialog that identify its context.
 const CONTEXT_ROWS: usize = 3;
 
-fn context(above: &[Row]) -> String {
+/// Returns the letters of the last rows with text.
+fn context_letters(above: &[Row]) -> String {
     let words = |row: &Row| row.text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let rows = above.iter().rev().map(words).filter(|words| !words.is_empty());
     rows.take(CONTEXT_ROWS).collect::<Vec<_>>().join("\n")
 }
 
-fn clip(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let mut clipped: String = text.chars().take(80).collect();
     if clipped.len() < text.len() {
         clipped.push('…');

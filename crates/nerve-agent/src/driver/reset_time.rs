@@ -10,11 +10,11 @@ use jiff::{Timestamp, ToSpan};
 
 use nerve_types::TsNs;
 
-/// Words of a text that are read.
-const WORDS: usize = 24;
+/// Maximum number of words of a text that are read.
+const MAX_WORDS: usize = 24;
 /// A time of day at most this long ago has just passed; an earlier one means tomorrow.
 const RECENT_PAST: Duration = Duration::from_secs(3600);
-const DAY: u64 = 24 * 60 * 60;
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// Parses `3pm (UTC)`, `15:05 UTC`, `Nov 25, 3:05am (UTC)`, `in 2 days 3 hours 5 minutes` or seconds since the Unix
 /// epoch, as written at `now`. Returns `None` for a text without a time or with another time zone.
@@ -25,20 +25,20 @@ pub(super) fn parse_reset_time(text: &str, now: TsNs) -> Option<TsNs> {
         .split(separates)
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| !word.is_empty() && !matches!(*word, "at" | "in" | "on" | "and"))
-        .take(WORDS)
+        .take(MAX_WORDS)
         .collect();
-    epoch(&words).or_else(|| relative(&words, now)).or_else(|| dated(&words, now))
+    parse_epoch(&words).or_else(|| parse_duration(&words, now)).or_else(|| parse_date(&words, now))
 }
 
 /// Parses `1751230800`, the format of older Claude Code versions.
-fn epoch(words: &[&str]) -> Option<TsNs> {
+fn parse_epoch(words: &[&str]) -> Option<TsNs> {
     let [word] = words else { return None };
     let seconds: u64 = word.parse().ok().filter(|_| word.len() == 10)?;
     seconds.checked_mul(1_000_000_000).map(TsNs)
 }
 
 /// Parses `2 days 3 hours 5 minutes` and `2h 5m`.
-fn relative(words: &[&str], now: TsNs) -> Option<TsNs> {
+fn parse_duration(words: &[&str], now: TsNs) -> Option<TsNs> {
     let mut rest = words.iter();
     let mut seconds = 0u64;
     while let Some(word) = rest.next() {
@@ -46,7 +46,7 @@ fn relative(words: &[&str], now: TsNs) -> Option<TsNs> {
         let (number, unit) = word.split_at(split);
         let unit = if unit.is_empty() { rest.next()? } else { unit };
         let each = match unit {
-            "d" | "day" | "days" => DAY,
+            "d" | "day" | "days" => SECONDS_PER_DAY,
             "h" | "hr" | "hrs" | "hour" | "hours" => 3600,
             "m" | "min" | "mins" | "minute" | "minutes" => 60,
             "s" | "sec" | "secs" | "second" | "seconds" => 1,
@@ -58,7 +58,7 @@ fn relative(words: &[&str], now: TsNs) -> Option<TsNs> {
 }
 
 /// Parses a time of day in UTC with an optional date.
-fn dated(words: &[&str], now: TsNs) -> Option<TsNs> {
+fn parse_date(words: &[&str], now: TsNs) -> Option<TsNs> {
     let (zone, words) = words.split_last()?;
     if !matches!(*zone, "utc" | "gmt" | "etc/utc" | "z") {
         return None;
@@ -66,18 +66,18 @@ fn dated(words: &[&str], now: TsNs) -> Option<TsNs> {
     let now = Timestamp::from_nanosecond(i128::from(now.0)).ok()?;
     let today = Offset::UTC.to_datetime(now).date();
     let found = match words.split_first() {
-        Some((name, rest)) if month(name).is_some() => {
+        Some((name, rest)) if parse_month(name).is_some() => {
             let (day, rest) = rest.split_first()?;
             let day = day.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
             let (year, rest) = match rest.split_first() {
                 Some((year, rest)) if year.len() == 4 => (year.parse().ok(), rest),
                 _ => (None, rest),
             };
-            let date = Date::new(year.unwrap_or(today.year()), month(name)?, day).ok()?;
-            let at = date.to_datetime(clock(rest)?);
+            let date = Date::new(year.unwrap_or(today.year()), parse_month(name)?, day).ok()?;
+            let at = date.to_datetime(parse_clock(rest)?);
             if year.is_some() { at } else { resolve_year(at, today) }
         }
-        _ => resolve_day(today.to_datetime(clock(words)?), now)?,
+        _ => resolve_day(today.to_datetime(parse_clock(words)?), now)?,
     };
     let found = Offset::UTC.to_timestamp(found).ok()?;
     u64::try_from(found.as_nanosecond()).ok().map(TsNs)
@@ -107,7 +107,7 @@ fn resolve_year(at: DateTime, today: Date) -> DateTime {
     at.checked_add(years.years()).unwrap_or(at)
 }
 
-fn month(name: &str) -> Option<i8> {
+fn parse_month(name: &str) -> Option<i8> {
     const MONTHS: [&str; 12] =
         ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
     let at = MONTHS.iter().position(|month| name.get(..3) == Some(month))?;
@@ -115,7 +115,7 @@ fn month(name: &str) -> Option<i8> {
 }
 
 /// Parses `3pm`, `3:05pm`, `3:05 pm` and `15:05`.
-fn clock(words: &[&str]) -> Option<Time> {
+fn parse_clock(words: &[&str]) -> Option<Time> {
     let (time, half) = match words {
         [time, half @ ("am" | "pm")] => (*time, Some(*half)),
         [time] => {

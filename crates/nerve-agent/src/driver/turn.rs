@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::observation::{Signal, is_echo_of};
-use super::state::{AgentState, Delivery, Source};
-use super::{Driver, Effect, View};
-use crate::profile::{Pattern, SubmitMode};
 use nerve_types::{ExitStatus, TsNs};
 use nerve_vt::keys::{paste, unescape};
 use nerve_vt::screen::{Modes, Row};
 use nerve_vt::terminal::MarkKind;
+
+use super::observation::{Signal, is_echo_of};
+use super::state::{AgentState, Delivery, Source};
+use super::{Driver, Effect, View};
+use crate::profile::{Composer, Pattern, SubmitMode};
 
 /// A finished turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,9 @@ pub struct Span {
     pub lines: (u64, u64),
     /// Column where the last line ends, if a shell's prompt follows on it.
     pub last_col: Option<u16>,
+    /// The text may contain echoes of the prompt's further lines. False if the shell marked the start of the output and drew no
+    /// prompt in it.
+    pub has_echo: bool,
 }
 
 /// Reason why a prompt was rejected. Nothing was written.
@@ -91,9 +95,8 @@ pub(super) struct Turn {
     pub(super) number: u64,
     pub(super) delivery: Delivery,
     pub(super) interrupted: bool,
+    /// The screen shows the end of the answer.
     has_answer: bool,
-    /// The screen or the title has shown work since Enter was pressed.
-    has_shown_work: bool,
     prompt: String,
     phase: Phase,
     started_at: TsNs,
@@ -117,6 +120,8 @@ enum Phase {
 
 /// Time that an agent gets to clear the driver's own draft from its composer.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait for a Stop hook after the last change of a screen that looks idle.
+const STOP_HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Driver {
     /// Sends a prompt, begins a turn and returns its number.
@@ -159,7 +164,6 @@ impl Driver {
             delivery: Delivery::Typed,
             interrupted: false,
             has_answer: false,
-            has_shown_work: false,
             prompt: prompt.to_string(),
             phase,
             started_at: now,
@@ -186,9 +190,37 @@ impl Driver {
         true
     }
 
+    /// Returns the prompt that may stand in the composer: typed but not seen to leave it.
+    pub fn unsent_prompt(&self) -> Option<&str> {
+        match &self.turns.current {
+            Some(turn) if turn.phase == Phase::Running => None,
+            Some(turn) => Some(&turn.prompt),
+            None => self.turns.returned_prompt.as_deref(),
+        }
+    }
+
+    /// Records the unsent prompt of an earlier driver of the terminal, which the next prompt may replace.
+    pub fn on_unsent_prompt(&mut self, prompt: String) {
+        self.turns.returned_prompt = Some(prompt);
+    }
+
+    /// Clears the composer of an idle agent if it is in another mode. Returns `false` otherwise: work is interrupted first.
+    pub(super) fn leave_other_mode(&mut self, now: TsNs) -> bool {
+        let is_other_mode = self.observation.composer.as_ref().is_some_and(|composer| composer.other_mode);
+        if !is_other_mode || self.turns.current.is_some() || self.state != AgentState::Ready {
+            return false;
+        }
+        self.clear_composer(now);
+        true
+    }
+
     fn clear_composer(&mut self, now: TsNs) {
-        let keys = self.profile.composer.as_ref().map(|composer| composer.clear.clone()).unwrap_or_default();
-        self.write_keys(&keys);
+        let is_other_mode = self.observation.composer.as_ref().is_some_and(|composer| composer.other_mode);
+        let keys = self.profile.composer.as_ref().map(|composer| match &composer.leave_mode {
+            Some(keys) if is_other_mode => keys.clone(),
+            _ => composer.clear.clone(),
+        });
+        self.write_keys(&keys.unwrap_or_default());
         self.wake_at(now + CLEAR_TIMEOUT);
     }
 
@@ -222,9 +254,8 @@ impl Driver {
             Phase::Typing { since } => self.advance_typing(now, since, view),
             Phase::Submitting { since, enters } => self.advance_submitting(now, since, enters, view),
             Phase::Running => {
-                self.detect_answer(view);
-                self.note_work();
-                self.advance_running(now);
+                self.detect_answer(now, view);
+                self.advance_running(now, view);
             }
         }
     }
@@ -269,8 +300,7 @@ impl Driver {
     }
 
     fn advance_submitting(&mut self, now: TsNs, since: TsNs, enters: u32, view: &View<'_>) {
-        self.detect_answer(view);
-        self.note_work();
+        self.detect_answer(now, view);
         let has_worked = self.has_worked();
         let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
         let cleared = self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
@@ -286,8 +316,13 @@ impl Driver {
             // Judge again at once: the screen has to be ready from this point on.
             self.ready_since = None;
             self.wake_at(now);
+        } else if matches!(self.observation.signal, Some(Signal::Starting(_))) {
+            // The agent has taken Enter and sends the prompt as soon as it can.
+            self.set_phase(Phase::Submitting { since: now, enters });
         } else if now < due {
             self.wake_at(due);
+        } else if self.is_interrupted() && self.observation.composer.is_some() {
+            self.end_turn(now, Outcome::Interrupted, Some("interrupted before the prompt left the composer"));
         } else if enters < self.profile.submit.enters && self.observation.composer.is_some() {
             // The text is still in the composer: the agent ignored Enter.
             self.set_phase(Phase::Submitting { since: now, enters: enters + 1 });
@@ -305,26 +340,48 @@ impl Driver {
         }
     }
 
-    fn advance_running(&mut self, now: TsNs) {
+    fn advance_running(&mut self, now: TsNs, view: &View<'_>) {
         let has_worked = self.has_worked() || self.has_command_output();
         let is_start_unconfirmed = !has_worked && self.is_start_unconfirmed();
+        let unsent = self.reason_not_sent(is_start_unconfirmed, view);
         let Some(turn) = &mut self.turns.current else { return };
         if has_worked && turn.delivery != Delivery::Started {
             turn.delivery = Delivery::Started;
         }
-        if self.state == AgentState::Ready {
-            let outcome = if turn.interrupted { Outcome::Interrupted } else { Outcome::Done };
-            let evidence = is_start_unconfirmed.then_some("ready and silent; no work was seen");
-            self.end_turn(now, outcome, evidence);
+        if self.state != AgentState::Ready {
+            return;
         }
+        let (outcome, evidence) = match (turn.interrupted, unsent) {
+            (true, _) => (Outcome::Interrupted, None),
+            (false, Some(reason)) => (Outcome::NotDelivered, Some(reason)),
+            (false, None) => {
+                (Outcome::Done, is_start_unconfirmed.then_some("ready and silent; no work was seen"))
+            }
+        };
+        self.end_turn(now, outcome, evidence);
     }
 
-    /// Returns how long a ready screen must be stable while a Stop hook is expected; `None` without one. Longer for an
-    /// agent that has not been seen working, because it may not have begun to draw.
+    /// Returns why the prompt was not sent, or not answered, although Enter was pressed.
+    fn reason_not_sent(&self, is_start_unconfirmed: bool, view: &View<'_>) -> Option<&'static str> {
+        if self.is_prompt_returned() {
+            return Some("the prompt stands in the composer again");
+        }
+        let (composer, turn) = (self.profile.composer.as_ref()?, self.turns.current.as_ref()?);
+        let is_no_command = composer.no_command.as_ref().is_some_and(|none| none.is_match(&turn.prompt));
+        let above = &view.screen.rows[..self.observation.composer.as_ref()?.rows.0];
+        let is_dropped = is_start_unconfirmed
+            && is_no_command
+            && !above.iter().any(|row| echoes(composer, row, &turn.prompt));
+        is_dropped.then_some("the agent took the prompt for a command that it does not have")
+    }
+
+    /// Returns how long a ready screen must be stable while a Stop hook is expected; `None` without one. The title and
+    /// the composer of an agent about to ask for a permission can look idle: only the end of an answer shortens the
+    /// wait.
     pub(super) fn hook_wait(&self) -> Option<Duration> {
         let turn = self.turns.current.as_ref().filter(|turn| !turn.interrupted)?;
-        let timing = &self.profile.timing;
-        let patience = if turn.has_shown_work { timing.settle() * 5 } else { timing.quiet() };
+        let is_over = turn.has_answer || self.is_prompt_returned();
+        let patience = if is_over { self.profile.timing.settle() * 5 } else { STOP_HOOK_TIMEOUT };
         self.hooks.expects_stop(self.barrier.at()).then_some(patience)
     }
 
@@ -338,7 +395,7 @@ impl Driver {
     }
 
     /// Detects a finished answer below the prompt's echo: evidence of work, however short.
-    fn detect_answer(&mut self, view: &View<'_>) {
+    fn detect_answer(&mut self, now: TsNs, view: &View<'_>) {
         let (Some(turn), Some(composer), Some(end)) =
             (&mut self.turns.current, &self.observation.composer, self.profile.turn_end.as_ref())
         else {
@@ -346,12 +403,10 @@ impl Driver {
         };
         let above = &view.screen.rows[..composer.rows.0];
         let Some(at) = above.iter().rposition(|row| end.is_match(&row.text)) else { return };
+        let had_answer = turn.has_answer;
         turn.has_answer = if view.screen.modes.alternate {
-            let mark = self.profile.composer.as_ref().map(|composer| &composer.prompt);
-            let echo = |row: &Row| {
-                mark.and_then(|mark| mark.after(&row.text))
-                    .is_some_and(|text| is_prompt_beginning(text, &turn.prompt))
-            };
+            let composer = self.profile.composer.as_ref();
+            let echo = |row: &Row| composer.is_some_and(|composer| echoes(composer, row, &turn.prompt));
             match above.iter().rposition(echo) {
                 Some(echo) => echo < at && !above[echo..at].iter().any(|row| end.is_match(&row.text)),
                 // A long answer has pushed its echo off the screen. Its end differs from the previous answer's end.
@@ -364,6 +419,23 @@ impl Driver {
         } else {
             view.screen.first_line + at as u64 >= turn.first_line
         };
+        if turn.has_answer != had_answer {
+            // The wait for a Stop hook is a different one now.
+            self.outbox.wake_at(now);
+        }
+    }
+
+    /// Returns true if the composer shows the prompt of the running turn again: it was not accepted, or someone
+    /// interrupted the agent before it began to answer.
+    fn is_prompt_returned(&self) -> bool {
+        let turn = self.turns.current.as_ref();
+        let turn = turn.filter(|turn| turn.phase == Phase::Running && !turn.has_answer);
+        let shown = self.observation.composer.as_ref();
+        shown.zip(turn).is_some_and(|(shown, turn)| is_echo_of(shown, &turn.prompt))
+    }
+
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.turns.current.as_ref().is_some_and(|turn| turn.interrupted)
     }
 
     /// Returns true if the agent has worked since the prompt was submitted.
@@ -378,13 +450,6 @@ impl Driver {
         let busy = matches!(self.observation.signal, Some(Signal::Busy(..)))
             && self.activity.offset > self.barrier.offset();
         has_answer || titled || busy
-    }
-
-    fn note_work(&mut self) {
-        let shows = self.shows_work();
-        if let Some(turn) = &mut self.turns.current {
-            turn.has_shown_work |= shows;
-        }
     }
 
     fn set_phase(&mut self, phase: Phase) {
@@ -406,6 +471,8 @@ impl Driver {
         let Some(turn) = self.turns.current.take() else { return };
         self.turns.returned_prompt = (outcome != Outcome::Done).then(|| turn.prompt.clone());
         let start = self.span_start(&turn);
+        let is_marked = self.marks.output.as_ref().is_some_and(|mark| mark.offset > turn.first_byte);
+        let has_echo = !is_marked || self.marks.has_later_prompt;
         let end = self.marks.end.as_ref().filter(|mark| mark.offset > turn.first_byte);
         let (end_line, last_col) = match end {
             Some(mark) if self.profile.composer.is_none() && mark.col > 0 => {
@@ -430,7 +497,12 @@ impl Driver {
             outcome,
             delivery: turn.delivery,
             evidence,
-            span: Span { bytes: (turn.first_byte, self.activity.offset), lines: (start, end_line), last_col },
+            span: Span {
+                bytes: (turn.first_byte, self.activity.offset),
+                lines: (start, end_line),
+                last_col,
+                has_echo,
+            },
             exit_code,
             time: (turn.started_at, now),
         })));
@@ -444,6 +516,11 @@ const ANSWER_END_ROWS: usize = 3;
 fn end_of_answer(rows: &[Row], end: &Pattern) -> Vec<String> {
     let Some(at) = rows.iter().rposition(|row| end.is_match(&row.text)) else { return Vec::new() };
     rows[at.saturating_sub(ANSWER_END_ROWS)..=at].iter().map(|row| row.text.clone()).collect()
+}
+
+/// Returns true if the row is the first row of the prompt's echo.
+fn echoes(composer: &Composer, row: &Row, prompt: &str) -> bool {
+    composer.prompt.after(&row.text).is_some_and(|text| is_prompt_beginning(text, prompt))
 }
 
 /// Returns true if `prompt` begins with `text`, a row of an echo.

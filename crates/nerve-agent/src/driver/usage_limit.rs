@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::reset_time::parse_reset_time;
 use nerve_types::TsNs;
+
+use super::reset_time::parse_reset_time;
 
 /// A notice in which an agent reports a usage limit.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::prompt_line::{columns, width};
-use super::state::Source;
-use super::{Driver, LimitNotice, Signal, View};
-use crate::driver::AgentState;
-use crate::profile::BlockKind;
 use nerve_types::Foreground;
 use nerve_types::TsNs;
 use nerve_vt::screen::Screen;
 use nerve_vt::terminal::{Mark, MarkKind};
+
+use super::columns::{columns, width};
+use super::state::Source;
+use super::{Driver, LimitNotice, Signal, View};
+use crate::driver::AgentState;
+use crate::profile::BlockKind;
 
 /// Longest pause between checks of a program that starts silently.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,6 +48,9 @@ impl Driver {
                 return Verdict::Blocked { kind: *kind, source: *source, text: text.clone() };
             }
             Some(Signal::Suspended(notice)) => return self.judge_notice(now, notice),
+            Some(Signal::Starting(text)) => {
+                return Verdict::Busy { source: Source::Screen, text: text.clone(), recheck: None };
+            }
             Some(Signal::Busy(source, text)) => {
                 return Verdict::Busy { source: *source, text: text.clone(), recheck: None };
             }
@@ -60,7 +64,10 @@ impl Driver {
             }
             None => {}
         }
-        if self.profile.composer.is_some() { self.judge_unknown(now) } else { self.judge_line(now, view) }
+        if self.profile.composer.is_some() {
+            return self.judge_unknown(now);
+        }
+        self.await_typeahead(now, view, self.judge_line(now, view))
     }
 
     /// Waits until the notice is completely drawn: its last row may hold the time.
@@ -221,7 +228,7 @@ impl Driver {
         Verdict::Ready { source, text, hold: Duration::ZERO }
     }
 
-    fn silent_since(&self) -> TsNs {
+    pub(super) fn silent_since(&self) -> TsNs {
         self.activity.last_output.max(self.barrier.at()).max(self.activity.idle_since.unwrap_or_default())
     }
 

@@ -7,12 +7,13 @@ mod live_region;
 mod row_kind;
 mod turn;
 
-use super::conversation::{Layout, SURE};
-use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
-use super::rows::{compact, is_blank, is_right_aligned, is_rule};
-use super::{ParsedTurn, Parser, TurnText};
-use live_region::Composer;
 use nerve_vt::screen::Screen;
+
+use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::layout::{Layout, SURE};
+use super::rows::{compact, is_blank, is_right_aligned, is_rule};
+use super::{ParsedTurn, Parser, SectionKind, TurnText};
+use live_region::Composer;
 use row_kind::RowKind;
 
 /// Parser for Claude Code 2.x.
@@ -41,7 +42,11 @@ impl Parser for ClaudeParser {
             return ParsedTurn::default();
         }
         let start = answer_start(turn, composer.as_ref());
-        turn::parse(&rows, start, composer.as_ref())
+        let mut parsed = turn::parse(&rows, start, composer.as_ref());
+        if turn.prompt.starts_with('/') {
+            mark_unknown_command(&mut parsed);
+        }
+        parsed
     }
 }
 
@@ -53,26 +58,38 @@ pub(super) static LAYOUT: Layout = Layout {
         if after_rule { None } else { row_kind::prompt(rows[row]) }
     },
     indent: 2,
-    ends_echo: |rows, row| match RowKind::of(rows[row]) {
+    ends_echo: |rows, row| match RowKind::classify(rows[row]) {
         RowKind::Result(_) => true,
         RowKind::Indented if is_right_aligned(rows[row]) => true,
         RowKind::Indented => is_blank(rows[row - 1]) && row_kind::fold(rows[row].trim_start()).is_some(),
         _ => false,
     },
+    is_wrapped_echo: |rows, row| {
+        !is_blank(rows[row - 1]) && matches!(RowKind::classify(rows[row]), RowKind::Unknown)
+    },
     is_answer: |row| {
         matches!(
-            RowKind::of(row),
+            RowKind::classify(row),
             RowKind::Head(_) | RowKind::Thinking(_) | RowKind::Result(_) | RowKind::End
         )
     },
     banner: "Claude Code v",
     live: |rows| Composer::find(rows).map(|composer| composer.top),
-    weight: |row| match RowKind::of(row) {
+    weight: |row| match RowKind::classify(row) {
         RowKind::Head(_) | RowKind::End | RowKind::Result(_) => SURE,
         RowKind::Prompt if row.starts_with('❯') => SURE / 2,
         _ => 0,
     },
 };
+
+/// Turns the answer `Unknown command: /name` into an error, without the repeated arguments.
+fn mark_unknown_command(parsed: &mut ParsedTurn) {
+    let Some(first) = parsed.sections.first_mut() else { return };
+    if first.kind == SectionKind::Text && first.content.starts_with("Unknown command: /") {
+        first.kind = SectionKind::Error;
+        parsed.sections.retain(|section| !section.content.starts_with("Args from unknown skill: "));
+    }
+}
 
 /// Returns the first row after the echo of the prompt, or the first row that can belong to an answer.
 fn answer_start(turn: &TurnText<'_>, composer: Option<&Composer>) -> usize {
@@ -82,9 +99,13 @@ fn answer_start(turn: &TurnText<'_>, composer: Option<&Composer>) -> usize {
         if after_rule { None } else { row_kind::prompt(&lines[row]) }
     };
     if let Some(end) = end_of_last_echo(lines, turn.prompt, &EchoStyle { head: &head, indent: 2 }) {
-        return end;
+        // A row that the terminal wrapped is not indented. A blank row separates the answer.
+        let below = lines[end.min(lines.len())..].iter().map(|row| RowKind::classify(row));
+        let is_wrapped = below.clone().next() == Some(RowKind::Unknown);
+        let rows = below.take_while(|mark| matches!(mark, RowKind::Unknown | RowKind::Indented));
+        return if is_wrapped { end + rows.count() } else { end };
     }
-    match tail_of_echo(lines, turn.prompt, |row| RowKind::of(row).starts_item()) {
+    match tail_of_echo(lines, turn.prompt, |row| RowKind::classify(row).starts_item()) {
         0 => end_of_banner(lines),
         tail => tail,
     }

@@ -3,11 +3,12 @@
 //! While text streams, only the window title signals work; the line `Worked for …` ends a turn. The composer is the
 //! last `›` row. A dialog's selected choice looks the same except for its number and footer.
 
-use super::conversation::{Layout, SURE};
+use nerve_vt::screen::Screen;
+
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::layout::{Layout, SURE};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
-use nerve_vt::screen::Screen;
 
 /// Parser for Codex 0.1xx.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +26,7 @@ impl Parser for CodexParser {
             && screen.cursor.visible
             && !is_busy_title(&screen.title)
             && !has_status_above(&rows[..composer])
+            && !rows[cursor + 1..].iter().any(|row| is_startup(row))
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
@@ -40,15 +42,13 @@ impl Parser for CodexParser {
             Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
             None => rows.len(),
         };
-        let mut builder = SectionBuilder {
-            rows: &rows[..end],
-            at: answer_start(&turn.lines[..end], turn.prompt),
-            ..SectionBuilder::default()
-        };
+        let (at, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
+        let mut builder = SectionBuilder { rows: &rows[..end], at, ..SectionBuilder::default() };
         builder.is_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
         builder.run();
         let is_complete = !builder.is_dialog && builder.has_ended;
-        ParsedTurn { sections: builder.sections, tokens: None, is_complete }
+        let is_truncated = is_truncated && !builder.sections.is_empty();
+        ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
     }
 }
 
@@ -58,6 +58,7 @@ pub(super) static LAYOUT: Layout = Layout {
     indent: 2,
     // Two blank rows separate the prompt from the answer.
     ends_echo: |rows, row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|next| is_blank(next)),
+    is_wrapped_echo: |_, _| false,
     is_answer: |row| after_marker(row, &['•', '◦', '■', '✗']).is_some() || is_end(row),
     banner: ">_ OpenAI Codex",
     live: |rows| match LiveRegion::find(rows)? {
@@ -120,6 +121,11 @@ fn has_status_above(rows: &[&str]) -> bool {
     rows.iter().rev().find(|row| !is_inner(row)).is_some_and(|row| is_status(row))
 }
 
+/// Returns true for the footer of a program that has not started its servers yet and sends no prompt.
+fn is_startup(row: &str) -> bool {
+    ["  ", "· "].iter().any(|gap| row.contains(&format!("{gap}Waiting for startup")))
+}
+
 fn is_status(row: &str) -> bool {
     after_marker(row, &['•', '◦']).is_some_and(|rest| {
         rest.split_once(" (").is_some_and(|(_, time)| {
@@ -128,10 +134,31 @@ fn is_status(row: &str) -> bool {
     })
 }
 
-fn answer_start(lines: &[String], wanted: &str) -> usize {
+/// Returns the first row of the answer, and true if rows above it have scrolled away.
+///
+/// On the alternate screen the echo stays in the first row while the answer scrolls below it. Only at the beginning of
+/// the answer do two blank rows follow it.
+fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
+    if let Some(at) = wanted.strip_prefix('!').and_then(|command| user_shell_row(lines, command)) {
+        return (at, false);
+    }
     let head = |row: usize| prompt(&lines[row]);
-    end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 2 })
-        .unwrap_or_else(|| tail_of_echo(lines, wanted, |row| !is_inner(row)))
+    let Some(end) = end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 2 }) else {
+        let tail = tail_of_echo(lines, wanted, |row| !is_inner(row));
+        return (tail, tail == 0 && !wanted.is_empty());
+    };
+    let is_first = !lines[1.min(lines.len())..end].iter().any(|row| prompt(row).is_some());
+    let gap = lines[end..].iter().take_while(|row| is_blank(row)).count();
+    (end, is_first && prompt(&lines[0]).is_some() && gap < 2)
+}
+
+/// Returns the row that shows the result of a command in shell mode, which has no echo.
+fn user_shell_row(lines: &[String], command: &str) -> Option<usize> {
+    let command = compact(command);
+    lines.iter().rposition(|row| {
+        let shown = after_marker(row, &['•']).and_then(|rest| rest.strip_prefix(USER_SHELL));
+        shown.is_some_and(|shown| !shown.is_empty() && command.starts_with(&compact(shown)))
+    })
 }
 
 #[derive(Default)]
@@ -150,19 +177,21 @@ impl<'a> SectionBuilder<'a> {
             let marker = row.chars().next().unwrap_or(' ');
             let rest = after_marker(row, &[marker]).unwrap_or(row);
             match marker {
-                '•' | '◦' => self.bullet(marker, row, rest, block),
+                '•' | '◦' => self.bullet(marker, row, rest, block, has_end),
                 '■' => {
                     let kind = if rest.starts_with("Conversation interrupted") {
                         SectionKind::Interrupted
                     } else {
                         SectionKind::Error
                     };
-                    self.push(kind, rest, block);
+                    self.notice(kind, rest, block);
                     self.has_ended = true;
                 }
-                '✗' => self.push(SectionKind::Error, rest, block),
+                '✗' => self.notice(SectionKind::Error, rest, block),
                 // A permission that the user granted, or a warning.
-                '✔' | '⚠' => {}
+                '✔' | '⚠' => {
+                    self.take_wrapped();
+                }
                 // The next prompt ends this turn.
                 '›' => {
                     self.has_ended = true;
@@ -173,10 +202,8 @@ impl<'a> SectionBuilder<'a> {
                     self.has_ended |= row.contains(" Worked for ")
                 }
                 // The program has exited.
-                _ if row.starts_with("Token usage: ") || row.starts_with("To continue this session") => {
-                    return;
-                }
-                _ => self.text(row, block),
+                _ if is_farewell(row) => return,
+                _ => self.push(SectionKind::Text, row, without_tip(block)),
             }
             self.has_ended |= has_end;
         }
@@ -186,6 +213,26 @@ impl<'a> SectionBuilder<'a> {
     fn take_block(&mut self) -> &'a [&'a str] {
         let from = self.at + 1;
         self.at = from + self.rows[from..].iter().take_while(|row| is_inner(row)).count();
+        &self.rows[from..self.at]
+    }
+
+    /// Adds a notice of the program, which wraps to rows without an indentation.
+    fn notice(&mut self, kind: SectionKind, first: &'a str, block: &'a [&'a str]) {
+        let mut rows = block.to_vec();
+        rows.extend(self.take_wrapped());
+        self.push(kind, first, without_tip(&rows));
+    }
+
+    /// Returns the rows directly below that start nothing, and moves past them.
+    fn take_wrapped(&mut self) -> &'a [&'a str] {
+        let from = self.at;
+        while let Some(row) = self.rows.get(self.at)
+            && !is_blank(self.rows[self.at - 1])
+            && !is_blank(row)
+            && !starts_item(row)
+        {
+            self.at += 1;
+        }
         &self.rows[from..self.at]
     }
 
@@ -200,26 +247,58 @@ impl<'a> SectionBuilder<'a> {
     }
 
     /// Adds a tool or text; skips the status row.
-    fn bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str]) {
+    fn bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str], has_end: bool) {
         let is_bottom = self.at >= self.rows.len();
         if is_bottom && is_status(row) {
             return;
         }
         let runs = marker == '◦' || (self.is_dialog && is_bottom && rest.starts_with("Running "));
-        let has_result = block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
-        if runs || (has_result && is_tool_verb(rest)) || is_edit(rest) {
+        // Only the last text of a turn has a tip below; a command may print one.
+        let is_tip = block.first().is_some_and(|row| is_tip(row)) && (has_end || !rest.starts_with("Ran "));
+        let has_result =
+            !is_tip && block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
+        let by_user = rest.strip_prefix(USER_SHELL).filter(|_| has_result);
+        if let Some(command) = by_user {
+            let section = tool(&format!("Ran {command}"), block, false);
+            // Its output is all that answers the prompt `!command`.
+            let output = Section::new(SectionKind::Text, section.content.clone());
+            self.sections.extend([section, output]);
+            self.has_ended = true;
+        } else if runs || (has_result && is_tool_verb(rest)) || is_edit(rest) {
             self.sections.push(tool(rest, block, runs));
             self.has_ended = false;
         } else {
-            self.text(rest, block);
+            self.push(SectionKind::Text, rest, without_tip(block));
         }
     }
+}
 
-    /// Adds text without a tip below it.
-    fn text(&mut self, first: &'a str, block: &'a [&'a str]) {
-        let tip =
-            block.iter().rposition(|row| !is_blank(row)).filter(|&last| block[last].starts_with("  └ Tip: "));
-        self.push(SectionKind::Text, first, &block[..tip.unwrap_or(block.len())]);
+/// The words before a command that the user ran in shell mode.
+const USER_SHELL: &str = "You ran ";
+
+/// Returns true for a tip of the program below the last text of a turn.
+fn is_tip(row: &str) -> bool {
+    row.starts_with("  └ Tip: ")
+}
+
+/// Returns true for a row at column 0 that starts an item, or that the program writes when it exits.
+fn starts_item(row: &str) -> bool {
+    after_marker(row, &['•', '◦', '■', '✗', '✔', '⚠', '›']).is_some()
+        || row.starts_with('─')
+        || is_farewell(row)
+}
+
+/// Returns true for a row that the program writes when it exits.
+fn is_farewell(row: &str) -> bool {
+    row.starts_with("Token usage: ") || row.starts_with("To continue this session")
+}
+
+/// Removes a tip of the program, which may be wrapped, from the end of a block.
+fn without_tip<'a, 'b>(block: &'b [&'a str]) -> &'b [&'a str] {
+    let last = block.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1);
+    match block[..last].iter().rposition(|row| is_tip(row)) {
+        Some(tip) if block[tip + 1..last].iter().all(|row| indent(row) >= 4) => &block[..tip],
+        _ => block,
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-use super::rows::{compact, indent, is_blank, join};
+use super::layout::{Layout, SURE};
+use super::rows::{compact, dedent, indent, is_blank, join};
 use super::{ParsedTurn, ParserKind, TurnText, claude, codex, gemini};
 
 /// A prompt and its answer within a text.
@@ -17,27 +18,6 @@ pub struct Turn {
     /// The answer.
     pub parsed: ParsedTurn,
 }
-
-/// Layout of a conversation on an agent's screen.
-pub(super) struct Layout {
-    /// Returns the prompt text if an echo starts in this row.
-    pub(super) echo: for<'a> fn(&[&'a str], usize) -> Option<&'a str>,
-    /// Indentation of an echo's further rows, in columns.
-    pub(super) indent: usize,
-    /// Returns true for a row that ends an echo although it is blank or indented.
-    pub(super) ends_echo: fn(&[&str], usize) -> bool,
-    /// Returns true for a row that occurs only in answers.
-    pub(super) is_answer: fn(&str) -> bool,
-    /// Text in the program's start-up banner.
-    pub(super) banner: &'static str,
-    /// Returns the first row of the composer or of a dialog in its place.
-    pub(super) live: fn(&[&str]) -> Option<usize>,
-    /// Returns how strongly a row identifies this agent: 0 for not at all; [`SURE`] or more is sufficient alone.
-    pub(super) weight: fn(&str) -> u32,
-}
-
-/// Total weight that identifies an agent.
-pub(super) const SURE: u32 = 10;
 
 fn layout(kind: ParserKind) -> Option<&'static Layout> {
     match kind {
@@ -94,9 +74,10 @@ fn has_answer(layout: &Layout, rows: &[&str], alone: bool) -> bool {
 fn echo(layout: &Layout, rows: &[&str]) -> String {
     let Some(head) = (layout.echo)(rows, 0) else { return String::new() };
     let more = (1..rows.len()).take_while(|&row| {
-        (is_blank(rows[row]) || indent(rows[row]) >= layout.indent) && !(layout.ends_echo)(rows, row)
+        let is_inner = is_blank(rows[row]) || indent(rows[row]) >= layout.indent;
+        (is_inner && !(layout.ends_echo)(rows, row)) || (layout.is_wrapped_echo)(rows, row)
     });
-    let more = more.map(|row| rows[row].get(layout.indent..).unwrap_or(""));
+    let more = more.map(|row| dedent(rows[row], layout.indent));
     let rows: Vec<&str> = std::iter::once(head).chain(more).collect();
     join(&rows).trim_start().to_string()
 }

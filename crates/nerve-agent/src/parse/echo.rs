@@ -62,6 +62,8 @@ fn match_echo(lines: &[String], first: usize, head: &str, wanted: &str, indented
         }
         match lines.get(row) {
             Some(line) if is_blank(line) || indent(line) >= indented => shown = compact(line),
+            // A row that the terminal wrapped is not indented.
+            Some(line) if rest.starts_with(&compact(line)) => shown = compact(line),
             _ => return (wanted.len() - rest.len() >= PREFIX).then_some(row),
         }
     }
@@ -99,6 +101,11 @@ mod tests {
             end(&["> one two", "  three", "", "  four", "", "  not it"], "one  two three\n\nfour"),
             Some(4)
         );
+    }
+
+    #[test]
+    fn wrapped_rows_need_no_indentation() {
+        assert_eq!(end(&["> one two", "three", "four", "", "x"], "one two three four"), Some(3));
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! answers start at column 2. No line ends a turn: it ends when the status row above the composer stops offering to
 //! cancel.
 
-use super::conversation::{Layout, SURE};
+use nerve_vt::screen::Screen;
+
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::layout::{Layout, SURE};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_right_aligned, is_rule, join};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
-use nerve_vt::screen::Screen;
 
 /// Parser for Gemini CLI 0.6x.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,8 +37,8 @@ impl Parser for GeminiParser {
             // Still in the composer: the rows above answer another prompt.
             return ParsedTurn::default();
         }
-        let start = answer_start(&turn.lines[..end], turn.prompt);
-        let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
+        let (at, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
+        let mut builder = SectionBuilder { rows: &rows[..end], at, ..SectionBuilder::default() };
         builder.run();
         let is_last_word = builder
             .sections
@@ -46,7 +47,8 @@ impl Parser for GeminiParser {
         let is_idle =
             composer.is_some_and(|composer| !composer.is_busy(&rows)) && !builder.sections.is_empty();
         let is_complete = !builder.has_dialog && (is_idle || is_last_word || builder.has_ended);
-        ParsedTurn { sections: builder.sections, tokens: None, is_complete }
+        let is_truncated = is_truncated && !builder.sections.is_empty();
+        ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
     }
 }
 
@@ -55,6 +57,7 @@ pub(super) static LAYOUT: Layout = Layout {
     echo: |rows, row| prompt(rows[row]),
     indent: 3,
     ends_echo: |_, _| false,
+    is_wrapped_echo: |_, _| false,
     is_answer: |row| after_marker(row, &['✦', '✕']).is_some(),
     banner: "Gemini CLI v",
     live: |rows| Composer::find(rows).map(|composer| composer.status),
@@ -82,8 +85,9 @@ impl Composer {
         let prompt = (rule + 1..rows.len().min(rule + 6)).find(|&row| prompt(rows[row]).is_some())?;
         let more =
             rows[prompt + 1..].iter().take_while(|row| !is_bar(row) && (is_blank(row) || indent(row) >= 3));
-        let is_status =
-            |row: &&&str| is_right_aligned(row) || (indent(row) == 1 && prompt_or_box(row).is_none());
+        let is_status = |row: &&&str| {
+            is_hint(row) || is_right_aligned(row) || (indent(row) == 1 && prompt_or_box(row).is_none())
+        };
         let status = rows[..rule].iter().rev().take_while(is_status).count();
         Some(Composer { status: rule - status, prompt, end: prompt + 1 + more.count() })
     }
@@ -119,15 +123,33 @@ fn is_halt(notice: &str) -> bool {
     notice.split_whitespace().collect::<Vec<_>>().join(" ").contains("request has been halted")
 }
 
+/// Returns true for a hint that the program draws around or into an answer. A narrow window has more of them, and
+/// fewer columns before them.
+fn is_hint(row: &str) -> bool {
+    let text = row.trim();
+    (text == "? for shortcuts" && indent(row) >= 10)
+        || text.starts_with("Press Ctrl+O to show more lines")
+        || text.starts_with("Ctrl+O to collapse lines")
+        || text == "... generating more ..."
+        || (text.starts_with("... ") && text.ends_with("hidden (Ctrl+O to show) ..."))
+}
+
 /// Returns true for the edge of a coloured composer or echo.
 fn is_bar(row: &str) -> bool {
     is_rule(row, '▄') || is_rule(row, '▀')
 }
 
-fn answer_start(lines: &[String], wanted: &str) -> usize {
+/// Returns the first row of the answer, and true if rows above it are missing: Gemini CLI can erase its scrollback in
+/// the middle of an answer.
+fn answer_start(lines: &[String], wanted: &str) -> (usize, bool) {
     let head = |row: usize| prompt(&lines[row]);
-    end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 3 })
-        .unwrap_or_else(|| tail_of_echo(lines, wanted, |row| !is_blank(row) && indent(row) < 3))
+    match end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 3 }) {
+        Some(end) => (end, false),
+        None => {
+            let tail = tail_of_echo(lines, wanted, |row| !is_blank(row) && indent(row) < 3);
+            (tail, tail == 0 && !wanted.is_empty())
+        }
+    }
 }
 
 #[derive(Default)]
@@ -142,7 +164,7 @@ struct SectionBuilder<'a> {
 impl<'a> SectionBuilder<'a> {
     fn run(&mut self) {
         while let Some(&row) = self.rows.get(self.at) {
-            if is_blank(row) || is_bar(row) {
+            if is_blank(row) || is_bar(row) || is_hint(row) {
                 self.at += 1;
                 continue;
             }
@@ -201,7 +223,9 @@ impl<'a> SectionBuilder<'a> {
             && (is_blank(row) || indent(row) >= 2)
             && !self.is_compact_tool_here()
         {
-            text.push(dedent(row, 2));
+            if !is_hint(row) {
+                text.push(dedent(row, 2));
+            }
             self.at += 1;
         }
         join(&text)

@@ -3,6 +3,7 @@
 //! Parsers see rows of text from the terminal model, as a person would, and never raw bytes. They are stateless.
 
 pub mod conversation;
+pub mod rollout;
 pub mod session_files;
 pub mod transcript;
 
@@ -10,6 +11,7 @@ mod claude;
 mod codex;
 mod echo;
 mod gemini;
+mod layout;
 mod none;
 mod opencode;
 mod rows;
@@ -51,6 +53,9 @@ pub struct ParsedTurn {
     pub tokens: Option<Tokens>,
     /// The turn's end was seen, not merely the end of the available text.
     pub is_complete: bool,
+    /// The beginning of the answer is missing: it has scrolled away. Only for a known prompt, and for agents that draw
+    /// on the alternate screen or erase their scrollback (Codex, Gemini CLI, opencode).
+    pub is_truncated: bool,
 }
 
 impl ParsedTurn {
@@ -64,6 +69,17 @@ impl ParsedTurn {
             .collect();
         texts.join("\n\n")
     }
+
+    /// Returns the error that ended the turn, even if text precedes it: the stream broke off.
+    pub fn final_error(&self) -> Option<&str> {
+        final_error(&self.sections)
+    }
+}
+
+/// Returns the text of the last section if it is an error.
+pub fn final_error(sections: &[Section]) -> Option<&str> {
+    let last = sections.last().filter(|last| last.kind == SectionKind::Error)?;
+    Some(&last.content)
 }
 
 /// Returns the parser of a kind.

@@ -1,8 +1,9 @@
 //! Parser for programs without a known structure.
 
+use nerve_vt::screen::Screen;
+
 use super::rows::join;
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
-use nerve_vt::screen::Screen;
 
 /// Returns the whole text as one section.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +19,6 @@ impl Parser for NoneParser {
         let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
         let text = join(&rows);
         let sections = if text.is_empty() { Vec::new() } else { vec![Section::new(SectionKind::Text, text)] };
-        ParsedTurn { sections, tokens: None, is_complete: true }
+        ParsedTurn { sections, is_complete: true, ..ParsedTurn::default() }
     }
 }

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
+use nerve_vt::screen::Screen;
+
 use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
-use nerve_vt::screen::Screen;
 
 /// Parser for opencode 1.1x.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,10 +50,14 @@ impl Parser for OpencodeParser {
         let end = live.map_or(rows.len(), |live| live.start);
         let blocks = blocks(&rows[..end]);
         let mut builder = SectionBuilder { rows: &rows[..end], ..SectionBuilder::default() };
-        let start = echo(&rows, &blocks, &wanted).map_or(0, |echo| echo.end);
-        builder.run(start, &blocks);
+        let echo = echo(&rows, &blocks, &wanted);
+        builder.run(echo.as_ref().map_or(0, |echo| echo.end), &blocks);
         let is_complete = !builder.has_dialog && builder.has_ended;
-        ParsedTurn { sections: builder.sections, tokens: None, is_complete }
+        // Of the echo, the blank row at its end may still be visible.
+        let is_below_echo =
+            echo.is_some() || blocks.first().is_some_and(|block| *block == (0..1) && is_blank_bar(rows[0]));
+        let is_truncated = !is_below_echo && !wanted.is_empty() && !builder.sections.is_empty();
+        ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
     }
 }
 
@@ -69,6 +74,10 @@ fn without_toast(row: &str) -> &str {
 /// Returns the text behind a bar of the conversation.
 fn bar(row: &str) -> Option<&str> {
     if indent(row) > TEXT { None } else { row.trim_start().strip_prefix('┃') }
+}
+
+fn is_blank_bar(row: &str) -> bool {
+    bar(row).is_some_and(is_blank)
 }
 
 /// Returns the rows of the composer.
@@ -116,8 +125,14 @@ fn echo(rows: &[&str], blocks: &[Range<usize>], wanted: &str) -> Option<Range<us
                 || chip
                 || (is_part && (wanted.ends_with(&shown) || wanted.starts_with(&shown))))
     };
-    let can_be =
-        |block: &&Range<usize>| matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Text(_));
+    // An error looks like an echo, but the turn ends below it. The echo of a known prompt is found by its text.
+    let ends_turn = |block: &Range<usize>| {
+        let next = rows[block.end..].iter().find(|row| !is_blank(row));
+        !wanted.is_empty() && next.is_none_or(|row| turn_footer(row).is_some() || bar(row).is_some())
+    };
+    let can_be = |block: &&Range<usize>| {
+        matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Text(_)) && !ends_turn(block)
+    };
     blocks.iter().rfind(shows).or_else(|| blocks.iter().rfind(can_be)).cloned()
 }
 

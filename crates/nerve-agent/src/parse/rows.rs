@@ -5,14 +5,20 @@ pub(super) fn is_blank(row: &str) -> bool {
     row.trim().is_empty()
 }
 
-/// Returns the number of leading spaces. No-break spaces do not count: agents put one after their prompt marker.
+/// Returns true for the blanks that agents indent with: some draw no-break spaces.
+fn is_indent(c: char) -> bool {
+    matches!(c, ' ' | '\u{a0}')
+}
+
+/// Returns the number of leading spaces, with or without a break.
 pub(super) fn indent(row: &str) -> usize {
-    row.bytes().take_while(|&b| b == b' ').count()
+    row.chars().take_while(|&c| is_indent(c)).count()
 }
 
 /// Returns the row without its first `n` spaces, or fewer if it has fewer.
 pub(super) fn dedent(row: &str, n: usize) -> &str {
-    &row[indent(row).min(n)..]
+    let end = row.char_indices().take(n).take_while(|(_, c)| is_indent(*c)).last();
+    &row[end.map_or(0, |(at, c)| at + c.len_utf8())..]
 }
 
 /// Returns true if the row starts with a horizontal line of `ch`. Only the first cells count, because a label may
@@ -115,7 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn duration_formats() {
+    fn no_break_spaces_indent() {
+        assert_eq!((indent("\u{a0} x"), indent("x"), indent(" ")), (2, 0, 1));
+        assert_eq!((dedent("\u{a0}  x", 2), dedent(" x", 2), dedent("x", 2)), (" x", "x", "x"));
+    }
+
+    #[test]
+    fn durations_are_recognized() {
         for good in ["0s", "<1s", "1m 12s", "2h 3m 4s", "1.5s", "78ms"] {
             assert!(is_duration(good), "{good}");
         }

@@ -12,12 +12,12 @@ pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use nerve_types::TsNs;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::rows::compact;
 use super::{Section, SectionKind, Tokens};
-use nerve_types::TsNs;
 
 /// One turn of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -248,7 +248,7 @@ impl Turn {
         let is_last = matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence"));
         let unknown = blocks.iter().filter(|block| !self.block(block, is_api_error)).count();
         let has_words =
-            blocks.iter().any(|block| block["type"] == "text" && !text_of(block).trim().is_empty());
+            blocks.iter().any(|block| block["type"] == "text" && !content_text(block).trim().is_empty());
         self.said_end = is_last && has_words;
         unknown
     }
@@ -299,9 +299,9 @@ impl Turn {
                 } else {
                     "ok"
                 };
-                call.content = text_of(&block["content"]).trim_end().to_string();
+                call.content = content_text(&block["content"]).trim_end().to_string();
                 call.metadata.insert("status".to_string(), status.to_string());
-            } else if let Some(words) = interruption(&text_of(block)) {
+            } else if let Some(words) = interruption(&content_text(block)) {
                 self.sections.push(Section::new(SectionKind::Interrupted, words));
                 self.is_complete = true;
             }
@@ -336,10 +336,10 @@ fn optional_string<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 /// Returns the text of a string, a text block or a list of them.
-fn text_of(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Array(blocks) => blocks.iter().map(content_text).collect::<Vec<_>>().join("\n"),
         Value::Object(block) => block.get("text").and_then(Value::as_str).unwrap_or_default().to_string(),
         _ => String::new(),
     }

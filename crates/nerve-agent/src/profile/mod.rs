@@ -133,8 +133,10 @@ pub struct Composer {
     /// Start of its first row (`bar`: of each row). The draft follows.
     pub prompt: Pattern,
     /// Start of its first row in a mode that treats text differently (a shell mode). The whole row then counts as a
-    /// draft, which blocks prompts.
+    /// draft, which blocks prompts. For `box` and `row`.
     pub other_mode: Option<Pattern>,
+    /// Keys that clear it and leave that mode; `clear` if unset.
+    pub leave_mode: Option<String>,
     /// The row directly above it (`box`).
     pub above: Option<Pattern>,
     /// The row directly below it (`box`, `bar`).
@@ -147,6 +149,8 @@ pub struct Composer {
     /// Keys that clear it.
     #[serde(default = "ctrl_u")]
     pub clear: String,
+    /// Prompts that the program takes for a command without a name, and may drop.
+    pub no_command: Option<Pattern>,
     /// Rows of the live area above the composer. The echo of a prompt is drawn there.
     #[serde(default = "two_rows")]
     pub live_above: u16,
@@ -225,12 +229,17 @@ pub struct Rule {
     /// Pattern of a row below the match that invalidates it, because the agent has continued. For `footer` and
     /// `status`.
     pub unless_below: Option<Pattern>,
+    /// Rows with text above the composer that belong to the region `status`.
+    #[serde(default = "five_rows")]
+    pub rows: usize,
 }
 
 /// States of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleState {
+    /// Not accepting prompts yet, although the composer is drawn. No sign that a prompt was received.
+    Starting,
     /// Working.
     Busy,
     /// Showing a dialog.
@@ -268,6 +277,10 @@ pub struct Dialog {
     /// A row with all choices in its group `choices`, separated by two or more blanks. The selected one has a different
     /// background than the end of the row.
     pub row: Option<Pattern>,
+    /// The row of hints below the row with all choices, in a narrow window. `row` has precedence.
+    pub hints: Option<Pattern>,
+    /// The row with all choices above `hints`, in its group `choices`.
+    pub row_above_hints: Option<Pattern>,
 }
 
 impl Default for Dialog {
@@ -277,6 +290,8 @@ impl Default for Dialog {
             rows: 24,
             choice: Pattern::known(r"^[\s│┃]*(?<selected>[❯›●])?\s*\d+\.\s+(?<label>.*?)[\s│┃]*$"),
             row: None,
+            hints: None,
+            row_above_hints: None,
         }
     }
 }
@@ -338,6 +353,8 @@ pub enum HookKind {
 pub enum TranscriptKind {
     /// `~/.claude/projects/<cwd>/<session>.jsonl`.
     Claude,
+    /// `~/.codex/sessions/<date>/rollout-<time>-<id>.jsonl`, which the running program has open.
+    Codex,
 }
 
 fn ctrl_c() -> String {
@@ -346,6 +363,10 @@ fn ctrl_c() -> String {
 
 fn two_rows() -> u16 {
     2
+}
+
+fn five_rows() -> usize {
+    5
 }
 
 fn ctrl_u() -> String {

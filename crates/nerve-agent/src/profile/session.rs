@@ -44,9 +44,11 @@ pub struct SessionArgs {
     #[serde(default)]
     pub elsewhere: Vec<String>,
     /// Method of finding the conversation of a running program.
-    pub learn: Option<IdSource>,
+    #[serde(rename = "learn")]
+    pub id_source: Option<IdSource>,
     /// Format of the program's session files, if they can be cut at a moment.
-    pub past: Option<PastKind>,
+    #[serde(rename = "past")]
+    pub file_format: Option<SessionFileFormat>,
     /// Reason why conversations cannot be forked, for programs without support.
     pub cannot: Option<String>,
     /// Pattern of a row below the composer that is shown while the conversation is empty. A resuming program that shows
@@ -125,7 +127,7 @@ pub enum IdSource {
 /// Formats of session files (see [`crate::parse::session_files`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PastKind {
+pub enum SessionFileFormat {
     /// A file below `~/.gemini/tmp`; the program can read a copy.
     Gemini,
     /// A database, accessed with the program's `session list`, `export` and `import`.

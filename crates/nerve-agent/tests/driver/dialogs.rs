@@ -134,8 +134,24 @@ fn dialog_across(selected: usize) -> String {
     format!("\x1b[H\x1b[2J{}\x1b[0m\x1b[?25l", rows.join("\r\n"))
 }
 
+/// Draws the dialog as in a narrow window: the hints are below the choices.
+fn narrow_dialog_across(selected: usize) -> String {
+    let hints =
+        "\r\n\x1b[48;5;233m  ┃\x1b[48;5;234m\r\n\x1b[48;5;233m  ┃\x1b[48;5;234m  ctrl+f fullscreen  ⇆ select";
+    dialog_across(selected).replace("  ⇆ select", hints)
+}
+
 #[test]
 fn horizontal_choices_use_left_and_right() {
+    check_horizontal_choices(dialog_across);
+}
+
+#[test]
+fn choices_above_the_hints_are_answerable() {
+    check_horizontal_choices(narrow_dialog_across);
+}
+
+fn check_horizontal_choices(dialog_across: fn(usize) -> String) {
     let mut harness = Harness::new("opencode");
     harness.feed("┃  Ask anything\r\n╹▀▀▀\x1b[1;4H");
     harness.advance(4000);

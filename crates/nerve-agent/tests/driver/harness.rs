@@ -50,7 +50,7 @@ impl Harness {
             match effect {
                 Effect::Write(bytes) => self.written.extend(bytes),
                 Effect::TurnEnded(end) => self.ended.push(*end),
-                Effect::Answered { gone } => self.answers.push(gone),
+                Effect::Answered { is_closed } => self.answers.push(is_closed),
                 Effect::StateChanged => {
                     self.blocked_count +=
                         usize::from(matches!(self.driver.state(), AgentState::Blocked { .. }));

@@ -9,6 +9,18 @@ use nerve_types::Foreground;
 
 use crate::harness::{Harness, RULE};
 
+/// Returns Claude Code with hooks, working on the prompt `hello`.
+fn working_claude() -> Harness {
+    let mut harness = Harness::ready_claude();
+    harness.driver.on_hook(harness.now, Hook::SessionStarted);
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.advance(10);
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness
+}
+
 #[test]
 fn composer_is_ready_only_when_stable() {
     let mut harness = Harness::new("claude");
@@ -105,6 +117,19 @@ fn turn_without_work_ends_after_longer_silence() {
     harness.advance(1000);
     assert_eq!((harness.ended[0].outcome, harness.ended[0].delivery), (Outcome::Done, Delivery::Submitted));
     assert!(harness.ended[0].evidence.contains("no work was seen"));
+}
+
+#[test]
+fn prompt_back_in_the_composer_was_not_delivered() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.composer("", "", "esc to interrupt");
+    harness.composer("", "hello", "? for shortcuts");
+    harness.advance(10_000);
+    let end = &harness.ended[0];
+    assert_eq!(end.outcome, Outcome::NotDelivered, "{end:?}");
+    assert_eq!(harness.driver.unsent_prompt(), Some("hello"));
 }
 
 #[test]
@@ -313,13 +338,7 @@ fn lost_interrupt_is_repeated_only_while_busy() {
 
 #[test]
 fn stop_hook_ends_turn_without_delay() {
-    let mut harness = Harness::ready_claude();
-    harness.driver.on_hook(harness.now, Hook::SessionStarted);
-    harness.submit("hello").unwrap();
-    harness.composer("", "hello", "");
-    harness.advance(10);
-    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
-    harness.composer("❯ hello\n", "", "esc to interrupt");
+    let mut harness = working_claude();
     harness.advance(1000);
     harness.driver.on_hook(harness.now, Hook::Stopped(Some("p0".into())));
     harness.observe();
@@ -341,10 +360,229 @@ fn ready_screen_waits_for_stop_hook_with_limit() {
     harness.composer("❯ hello\n", "", "esc to interrupt");
     harness.advance(10);
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
-    harness.advance(150);
+    harness.advance(29_900);
     assert!(harness.ended.is_empty());
-    harness.advance(60);
+    harness.advance(200);
     assert_eq!(harness.ended.len(), 1);
+}
+
+#[test]
+fn drawn_end_of_answer_shortens_wait_for_stop_hook() {
+    for end in ["✻ Worked for 1s", "  ⎿  Interrupted · What should Claude do instead?", "● API Error: 400 no"]
+    {
+        let mut harness = Harness::ready_claude();
+        harness.submit("hello").unwrap();
+        harness.composer("", "hello", "");
+        harness.advance(10);
+        harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
+        harness.composer("❯ hello\n", "", "esc to interrupt");
+        harness.composer(&format!("❯ hello\n\n● Hi.\n\n{end}\n"), "", "? for shortcuts");
+        harness.advance(150);
+        assert!(harness.ended.is_empty(), "{end}");
+        harness.advance(60);
+        assert_eq!(harness.ended.len(), 1, "{end}");
+    }
+}
+
+#[test]
+fn idle_title_before_permission_dialog_does_not_end_turn() {
+    let mut harness = Harness::ready_claude();
+    harness.driver.on_hook(harness.now, Hook::SessionStarted);
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.advance(10);
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
+    harness.feed("\x1b]0;◐ Claude Code\x07");
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.feed("\x1b]0;✳ Claude Code\x07");
+    harness.composer("❯ hello\n\n● Bash(ls)\n  ⎿  Waiting for permission…\n", "", "? for shortcuts");
+    harness.advance(5000);
+    assert!(harness.ended.is_empty());
+    harness.feed(&format!(
+        "\x1b[H\x1b[2J● Bash(ls)\r\n{RULE}\r\n Bash command\r\n Do you want to proceed?\r\n ❯ 1. Yes\r\n   2. No\r\n\r\n Esc to cancel\x1b[5;2H"
+    ));
+    harness.advance(100);
+    assert!(matches!(harness.driver.state(), AgentState::Blocked { kind: BlockKind::Permission, .. }));
+    assert!(harness.ended.is_empty());
+}
+
+#[test]
+fn spinner_that_offers_interrupt_is_busy() {
+    for spinner in
+        ["✶ Bloviating… (esc to interrupt · 3s · ↓ 83 tokens)", "✻ Pondering… (ctrl+c to interrupt)"]
+    {
+        let mut harness = Harness::ready_claude();
+        let tasks = (1..9).map(|n| format!("     ☐ task {n}\n")).collect::<String>();
+        harness.composer(&format!("> go\n\n{spinner}\n  ⎿  ☐ task 0\n{tasks}"), "", "? for shortcuts");
+        harness.advance(5000);
+        assert_eq!(*harness.driver.state(), AgentState::Busy, "{spinner}");
+        harness.composer(&format!("{spinner}\n\n● It says: {spinner}\n"), "", "? for shortcuts");
+        harness.advance(5000);
+        assert_eq!(*harness.driver.state(), AgentState::Ready, "an old row");
+    }
+}
+
+#[test]
+fn prompt_that_returns_to_composer_is_not_delivered() {
+    let mut harness = Harness::ready_claude();
+    let prompt = "/ is how this starts";
+    harness.submit(prompt).unwrap();
+    harness.composer("", prompt, "");
+    harness.composer("", "", "? for shortcuts");
+    harness.composer("", prompt, "? for shortcuts");
+    harness.advance(10_000);
+    assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
+    assert!(harness.ended[0].evidence.contains("in the composer"), "{}", harness.ended[0].evidence);
+}
+
+#[test]
+fn prompt_returned_by_foreign_escape_is_not_delivered() {
+    let mut harness = working_claude();
+    harness.composer("", "hello", "? for shortcuts");
+    harness.advance(1000);
+    assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
+    assert_eq!(harness.driver.unsent_prompt(), Some("hello"));
+}
+
+#[test]
+fn dropped_command_is_not_delivered() {
+    for (above, outcome) in
+        [("", Outcome::NotDelivered), ("❯ / is how\n  ⎿  Unknown command\n", Outcome::Done)]
+    {
+        let mut harness = Harness::ready_claude();
+        harness.submit("/ is how").unwrap();
+        harness.composer("", "/ is how", "");
+        harness.composer(above, "", "? for shortcuts");
+        harness.advance(10_000);
+        assert_eq!(harness.ended[0].outcome, outcome, "{above:?}");
+    }
+}
+
+fn draw_codex(harness: &mut Harness, composer: &str, footer: &str) {
+    harness.feed(&format!("\x1b[H\x1b[2J\x1b[?2004h\r\n{composer}\x1b7\r\n\r\n  {footer}\x1b8"));
+}
+
+#[test]
+fn codex_is_starting_until_its_startup_is_over() {
+    let mut harness = Harness::new("codex");
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "fake-model · /srv  Waiting for startup");
+    harness.advance(10_000);
+    assert_eq!(*harness.driver.state(), AgentState::Starting);
+    assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady));
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+/// Enter was pressed before Codex could send a prompt.
+fn waiting_codex() -> Harness {
+    let mut harness = Harness::new("codex");
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    harness.submit("hello").unwrap();
+    draw_codex(&mut harness, "› hello", "? for shortcuts");
+    draw_codex(&mut harness, "› hello", "Waiting for startup  · esc cancel");
+    harness.take_written();
+    harness.advance(20_000);
+    assert_eq!(harness.take_written(), "", "no Enter is repeated");
+    assert_eq!(
+        (harness.driver.turn(), harness.driver.state()),
+        (Some((1, Delivery::Typed)), &AgentState::Busy)
+    );
+    harness
+}
+
+#[test]
+fn prompt_waits_for_startup_of_codex() {
+    let mut harness = waiting_codex();
+    harness.feed("\x1b]0;⠙ work\x07");
+    draw_codex(&mut harness, "› hello\r\n\r\n\r\n› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    assert_eq!(harness.driver.turn(), Some((1, Delivery::Started)));
+}
+
+#[test]
+fn interrupt_cancels_prompt_that_waits_for_startup() {
+    let mut harness = waiting_codex();
+    harness.driver.interrupt(harness.now, 0);
+    harness.effects();
+    draw_codex(&mut harness, "› hello", "? for shortcuts");
+    harness.advance(5000);
+    assert_eq!(harness.take_written(), "\x1b", "no Enter after the interrupt");
+    assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
+fn permission_to_be_asked_for_is_busy() {
+    let mut harness = Harness::ready_claude();
+    harness.composer("● Bash(ls)\n  ⎿  Waiting…\n\n  Waiting for permission…", "", "? for shortcuts");
+    harness.advance(5000);
+    assert_eq!(*harness.driver.state(), AgentState::Busy);
+    harness.composer("● It says:\n\n  Waiting for permission…\n\n✻ Worked for 1s\n", "", "? for shortcuts");
+    harness.advance(5000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
+fn interrupt_leaves_shell_mode() {
+    let mut harness = Harness::new("codex");
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    draw_codex(&mut harness, "! ls", "Shell mode");
+    harness.advance(10_000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready, "no unknown dialog");
+    assert_eq!(harness.submit("hello"), Err(SubmitError::Draft("! ls".into())));
+    harness.driver.interrupt(harness.now, 0);
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x03");
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    assert_eq!(harness.submit("hello"), Ok(1));
+}
+
+#[test]
+fn interrupt_stops_work_before_it_leaves_a_mode() {
+    let mut harness = Harness::ready_claude();
+    let draw = |footer: &str| format!("\x1b[H\x1b[2J\r\n{RULE}\r\n! ls\x1b7\r\n{RULE}\r\n  {footer}\x1b8");
+    for (footer, keys) in [("esc to interrupt", "\x1b"), ("! for shell mode", "\x15\x7f")] {
+        harness.feed(&draw(footer));
+        harness.advance(1000);
+        harness.driver.interrupt(harness.now, 0);
+        harness.effects();
+        assert_eq!(harness.take_written(), keys, "{footer}");
+    }
+}
+
+#[test]
+fn no_prompt_is_typed_into_shell_mode_of_gemini() {
+    let mut harness = Harness::new("gemini");
+    harness.feed("\x1b]0;◇  Ready (work)\x07 >   Type your message or @path/to/file\x1b[4G");
+    harness.advance(2000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    for (row, draft) in [(" !   Type your shell command\x1b[4G", "!"), (" ! ls", "! ls")] {
+        harness.feed(&format!("\x1b[H\x1b[2J{row}"));
+        harness.advance(2000);
+        assert_eq!(harness.submit("hello"), Err(SubmitError::Draft(draft.into())));
+        harness.driver.interrupt(harness.now, 0);
+        harness.effects();
+        assert_eq!(harness.take_written(), "\x15\x1b");
+    }
+}
+
+#[test]
+fn own_shell_command_is_echoed_and_replaced() {
+    let mut harness = Harness::new("codex");
+    draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
+    harness.advance(1000);
+    harness.submit("!ls").unwrap();
+    harness.take_written();
+    draw_codex(&mut harness, "! ls", "Shell mode");
+    assert_eq!(harness.take_written(), "\r");
+    harness.advance(10_000);
+    assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
+    harness.take_written();
+    assert_eq!(harness.submit("next"), Ok(2));
+    assert_eq!(harness.take_written(), "\x03");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn expected(answer: &[&str]) -> String {
 
 proptest! {
     #[test]
-    fn never_panics(rows in rows(), prompt in prop_oneof![Just(String::new()), prop::sample::select(&SIGNS[..]).prop_map(String::from), any::<String>()],
+    fn arbitrary_text_never_panics(rows in rows(), prompt in prop_oneof![Just(String::new()), prop::sample::select(&SIGNS[..]).prop_map(String::from), any::<String>()],
                       row in 0u16..50, col in 0u16..130, visible: bool) {
         for kind in KINDS {
             let parsed = parse(kind, &prompt, &rows);

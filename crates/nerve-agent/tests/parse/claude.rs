@@ -314,7 +314,7 @@ fn s28_errors() {
 }
 
 #[test]
-fn older_markers() {
+fn older_markers_are_parsed() {
     expect(
         &drawn(
             "fix it",
@@ -355,7 +355,7 @@ fn multi_row_arguments() {
 }
 
 #[test]
-fn tool_like_text() {
+fn tool_like_text_stays_text() {
     expect(
         &drawn(
             "q",
@@ -384,7 +384,7 @@ fn tokens_come_only_from_status_rows() {
 }
 
 #[test]
-fn command_answer() {
+fn answer_of_a_command_is_text() {
     expect(
         &drawn("/cost", "❯ /cost\n  ⎿  Total cost: $0.01\n     Total code changes: 0"),
         "
@@ -411,7 +411,7 @@ fn unknown_prompt_uses_last_echo() {
 }
 
 #[test]
-fn paste_chip_in_echo() {
+fn paste_chip_counts_as_echo() {
     let prompt = format!("look at this:\n{}", "row\n".repeat(30));
     expect(
         &drawn(&prompt, "❯ look at this: [Pasted text #1 +29 lines]\n\n● seen\n\n✻ Worked for 3s"),
@@ -442,4 +442,89 @@ fn turn_continues_after_end_line() {
         &drawn("q", "❯ q\n\n● one\n\n✻ Worked for 3s\n\n● a hook said more\n\n✶ Bloviating… (2s)"),
         "text\n  one\ntext\n  a hook said more\nincomplete",
     );
+}
+
+#[test]
+fn results_of_captures_may_lack_their_indentation() {
+    let expected = "
+        text
+          I look.
+        tool_call args=ls tool=Bash
+          a.txt
+          b.txt
+        text
+          Two files.
+        complete";
+    for rows in [
+        "> go\n\n⏺ I look.\n\n⏺ Bash(ls)\n\u{a0}\u{a0}⎿ \u{a0}a.txt\n\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}b.txt\n\n⏺ Two files.",
+        "> go\n\n⏺ I look.\n\n⏺ Bash(ls)\n⎿  a.txt\n   b.txt\n\n⏺ Two files.",
+        "> go\n\n⏺ I look.\n\n⏺ Bash(ls)\n⎿  a.txt\nb.txt\n\n⏺ Two files.",
+    ] {
+        expect(&drawn("go", rows), expected);
+    }
+}
+
+#[test]
+fn rows_of_the_program_are_not_the_answer() {
+    let rating = "● How is Claude doing this session? (optional)\n  1: Bad    2: Fine   3: Good   0: Dismiss";
+    for rows in [
+        format!("> go\n\n⏺ Done.\n\n{rating}"),
+        format!("> go\n\n✻ Conversation compacted (ctrl+o for history)\n\n● Done.\n\n✻ Worked for 3s\n\n{rating}"),
+        "> go\n\n══════════ Conversation compacted · ctrl+o for history ══════════\n\n  ⎿  Read a.txt (3 lines)\n  ⎿  Referenced file b.txt\n\n⏺ Done.".to_string(),
+        "> go\n\n⏺ Done.\n\n✻ Conversation compacted (ctrl+o for history)\n  ⎿  Read a.txt".to_string(),
+    ] {
+        expect(&drawn("go", &rows), "text\n  Done.\ncomplete");
+    }
+    expect(
+        &drawn("go", "> go\n\n● Who asks “How is Claude doing this session?”\n\n✻ Worked for 3s"),
+        "text\n  Who asks “How is Claude doing this session?”\ncomplete",
+    );
+}
+
+#[test]
+fn wrapped_rows_of_a_prompt_are_not_the_answer() {
+    let rows =
+        "> please read all the files and\nthen tell me what\n  they are about\n\n⏺ Done.\n\n✻ Worked for 3s";
+    let prompt = "please read all the files and then tell me what they are about";
+    for prompt in [prompt, "", "another one"] {
+        expect(&drawn(prompt, rows), "text\n  Done.\ncomplete");
+    }
+}
+
+#[test]
+fn permission_to_be_asked_for_is_not_the_answer() {
+    let rows = "❯ TOUCH it\n\n● Bash(touch zz)\n  ⎿  Waiting…\n\n\n  Waiting for permission…";
+    expect(&drawn("TOUCH it", rows), "tool_call args=touch zz status=waiting tool=Bash\nincomplete");
+}
+
+#[test]
+fn unknown_command_is_an_error() {
+    let rows = "● Unknown command: /frobnicate\n\n● Args from unknown skill: now please";
+    expect(&drawn("/frobnicate now please", rows), "error\n  Unknown command: /frobnicate\ncomplete");
+    expect(
+        &drawn("", rows.lines().next().unwrap_or_default()),
+        "text\n  Unknown command: /frobnicate\ncomplete",
+    );
+}
+
+/// A capture of tmux of Claude Code 2.0.30 with a scripted model at 80×40.
+const OLD: &str = include_str!("../fixtures/captures/claude-2.0.30.txt");
+const OLD_PROMPT: &str = "please tell me a lot about all of the files in this folder and then about the others, and TOUCH one of them for me";
+
+#[test]
+fn capture_of_2_0_is_parsed() {
+    let expected = "
+        tool_call args=touch zz; ls -la zz tool=Bash
+          -rw-r--r-- 1 root root 0 Nov 24 12:22 zz
+        text
+          You said:
+        complete";
+    expect(&bare(OLD_PROMPT, OLD), expected);
+    expect(&bare("", OLD), expected);
+    let lines: Vec<String> = OLD.lines().map(String::from).collect();
+    let turns = nerve_agent::parse::conversation::turns(Claude, &lines);
+    assert_eq!(turns.len(), 1);
+    assert_eq!(turns[0].prompt.replace('\n', " "), OLD_PROMPT);
+    let busy = OLD.replace("● You said:", "✻ Imagining… (esc to interrupt)");
+    assert!(!bare(OLD_PROMPT, &busy).is_complete);
 }

@@ -162,7 +162,7 @@ fn multi_row_edits_plans_and_commands() {
 }
 
 #[test]
-fn errors_and_quotes() {
+fn errors_are_parsed_and_quotes_stay_text() {
     expect(
         &drawn("go", "› go\n\n■ unexpected status 400: scripted error"),
         "error\n  unexpected status 400: scripted error\ncomplete",
@@ -179,4 +179,92 @@ fn errors_and_quotes() {
           and continues
         incomplete",
     );
+}
+
+#[test]
+fn sentence_above_a_tip_is_not_a_tool() {
+    let end = "\n\n  Worked for 3s • 21:48";
+    for text in ["Fixed the bug.", "Nothing", "Ran out of ideas."] {
+        for tip in ["  └ Tip: Try /new.", "  └ Tip: Network proxy can be enabled from\n    /experimental."]
+        {
+            let rows = format!("› go\n\n\n• {text}\n{tip}{end}");
+            expect(&drawn("go", &rows), &format!("text\n  {text}\ncomplete"));
+        }
+    }
+    let command = format!("› go\n\n\n• Ran cat tips\n  └ Tip: x\n\n• Done.{end}");
+    expect(
+        &drawn("go", &command),
+        "
+        tool_call args=cat tips tool=shell
+          Tip: x
+        text
+          Done.
+        complete",
+    );
+}
+
+#[test]
+fn wrapped_error_is_one_section() {
+    let rows = "› go\n\n\n• Some text\n\n■ unexpected status 400 Bad Request: {\"error\": {\nmessage: \"no such\n  model\"}}, url: http://127.0.0.1/v1\n  └ Tip: Try /new.\n\n  Worked for 3s • 21:48";
+    let parsed = drawn("go", rows);
+    expect(
+        &parsed,
+        "
+        text
+          Some text
+        error
+          unexpected status 400 Bad Request: {\"error\": {
+          message: \"no such
+          model\"}}, url: http://127.0.0.1/v1
+        complete",
+    );
+    assert!(parsed.final_error().is_some_and(|error| error.ends_with("/v1")));
+    // A warning wraps, too.
+    let rows =
+        "› go\n\n\n⚠ Long conversations make the model\nless accurate.\n\n• Done.\n\n  Worked for 3s • 21:48";
+    let parsed = drawn("go", rows);
+    expect(&parsed, "text\n  Done.\ncomplete");
+    assert_eq!(parsed.final_error(), None);
+}
+
+#[test]
+fn dropped_stream_ends_with_error() {
+    let rows = "› DROP it\n\n\n• Some text.\n\n■ stream disconnected before completion: stream closed before response.completed";
+    let parsed = drawn("DROP it", rows);
+    assert!(parsed.final_error().is_some_and(|error| error.starts_with("stream disconnected")));
+    assert_eq!((parsed.text().as_str(), parsed.is_complete), ("Some text.", true));
+}
+
+#[test]
+fn shell_mode_output_is_the_answer() {
+    let rows =
+        "› before\n\n\n• Earlier.\n\n  Worked for 3s • 21:48\n\n\n• You ran ls -l\n  └ a.txt\n    b.txt";
+    expect(
+        &drawn("!ls -l", rows),
+        "
+        tool_call args=ls -l tool=shell
+          a.txt
+          b.txt
+        text
+          a.txt
+          b.txt
+        complete",
+    );
+}
+
+#[test]
+fn scrolled_off_beginning_is_truncated() {
+    let fullscreen = lines("codex-fullscreen", "16-after-read");
+    assert!(!parse(Codex, "READTOOL FILE=/srv/proj0/work-codex/notes.txt", &fullscreen).is_truncated);
+    // The echo stays in the first row while the answer scrolls below it.
+    let end = fullscreen.iter().position(|row| row.ends_with("21:53")).expect("the end of the first turn");
+    for start in [0, 1] {
+        let shown = fullscreen[start..=end].join("\n");
+        let parsed = drawn("HUGE answer please", &shown);
+        assert!(parsed.is_truncated && parsed.text().ends_with("END-OF-HUGE"), "{parsed:?}");
+    }
+    let history = lines("codex-inline", "08-long-response.hist");
+    assert!(!parse(Codex, "LONG answer please", &history).is_truncated);
+    let short = lines("codex-fullscreen", "04-short-response");
+    assert!(!parse(Codex, "hello there", &short).is_truncated);
 }

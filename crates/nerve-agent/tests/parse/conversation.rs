@@ -74,7 +74,7 @@ fn gemini_scrollback_below_banner() {
 }
 
 #[test]
-fn tools_and_dialogs() {
+fn tools_and_dialogs_belong_to_their_turn() {
     expect_text(
         &shown(Claude, &lines("claude-fullscreen", "12-permission-bash")),
         r#"
@@ -180,4 +180,16 @@ fn agent_is_guessed_from_text() {
     ] {
         assert_eq!(guess(&rows(text)), expected, "{text}");
     }
+}
+
+#[test]
+fn prompt_wrapped_by_the_terminal_is_one_prompt() {
+    let text = "> please read all the files and\nthen tell me what\n  they are about\n\n⏺ Done.\n\n> next\n\n⏺ Yes.\n";
+    expect_text(
+        &shown(Claude, &rows(text)),
+        r#"
+        "please read all the files and\nthen tell me what\nthey are about" text: Done.
+        "next" text …: Yes.
+        "#,
+    );
 }

@@ -218,3 +218,47 @@ fn several_tools_in_one_box() {
         incomplete",
     );
 }
+
+const NARROW: &str = "
+ > go
+
+✦ The first line
+  and the second.
+
+  Prompt waits.
+ Press Ctrl+O to show more lines of the last response
+                    ? for shortcuts
+──────────────────────────────
+ Shift+Tab to accept edits
+
+ >   Type your message or
+     @path/to/file";
+
+#[test]
+fn hints_of_narrow_window_are_not_the_answer() {
+    let lines: Vec<String> = NARROW.lines().map(String::from).collect();
+    let expected = "text\n  The first line\n  and the second.\n\n  Prompt waits.\ncomplete";
+    expect(&parse(Gemini, "go", &lines), expected);
+    let streamed = NARROW.replace(
+        "\n\n  Prompt",
+        "\n  ... generating more ...\n\n                    ? for shortcuts\n  Prompt",
+    );
+    let lines: Vec<String> = streamed.lines().map(String::from).collect();
+    expect(&parse(Gemini, "go", &lines), expected);
+}
+
+#[test]
+fn dropped_stream_ends_with_error() {
+    let rows = " > go\n\n✦ Some text\n✕ [API Error: terminated while\n  streaming]\n\nℹ This request failed. Press F12 for\n  diagnostics.\n";
+    let lines: Vec<String> = rows.lines().map(String::from).collect();
+    let parsed = parse(Gemini, "go", &lines);
+    assert_eq!(parsed.final_error(), Some("[API Error: terminated while\nstreaming]"));
+    assert!(parsed.is_complete && !parsed.is_truncated);
+}
+
+#[test]
+fn erased_scrollback_is_truncated() {
+    assert!(plain("08b-huge-response", "HUGE answer please").is_truncated);
+    assert!(!plain("08-long-response.hist", "LONG answer please").is_truncated);
+    assert!(!plain("04-short-response", "hello there").is_truncated);
+}

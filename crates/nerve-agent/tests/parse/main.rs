@@ -8,11 +8,13 @@ mod conversation;
 mod gemini;
 mod opencode;
 mod ready;
+mod rollout;
 mod screens;
 mod transcript;
 mod transcript_cut;
 
 use nerve_agent::parse::ParserKind;
+
 use screens::{expect, parse};
 
 #[test]

@@ -14,7 +14,7 @@ fn rows(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn short_answer() {
+fn short_answer_is_complete() {
     expect(&saved("04-short-response", "hello there"), "text\n  You said: hello there\ncomplete");
     expect(&saved("04-short-response", ""), "text\n  You said: hello there\ncomplete");
     expect(&saved("02-startup-ready", "hello there"), "incomplete");
@@ -144,4 +144,21 @@ fn ready_needs_cursor_in_composer_and_no_interrupt() {
         let ready = !["05", "09", "12", "14", "28b"].iter().any(|busy| state.starts_with(busy));
         assert_eq!(nerve_agent::parse::parser(Opencode).is_ready(&screen), ready, "{state}");
     }
+}
+
+#[test]
+fn scrolled_off_beginning_is_truncated() {
+    assert!(saved("08b-huge-response", "HUGE answer please").is_truncated);
+    assert!(!saved("04-short-response", "hello there").is_truncated);
+    let below = "  ┃\n\n     All of it.\n\n     ▣  Build · m · 1.8s";
+    assert!(!parse(Opencode, "how?", &rows(below)).is_truncated, "the end of the echo is visible");
+    assert!(parse(Opencode, "how?", &rows(&below["  ┃\n".len()..])).is_truncated);
+}
+
+#[test]
+fn error_ends_turn_of_scrolled_off_prompt() {
+    let dropped = "     more text\n\n  ┃\n  ┃  stream closed\n  ┃\n\n     ▣  Build · m";
+    let parsed = parse(Opencode, "a prompt that is gone", &rows(dropped));
+    expect(&parsed, "text\n  more text\nerror\n  stream closed\ncomplete");
+    assert_eq!((parsed.final_error(), parsed.is_truncated), (Some("stream closed"), true));
 }

@@ -12,7 +12,7 @@ const READY: bool = true;
 const NOT_READY: bool = false;
 
 #[test]
-fn every_saved_screen() {
+fn saved_screens_are_ready_as_listed() {
     let mut wrong = Vec::new();
     for (agent, kind, expected) in TABLE {
         let screens = screens::all(agent);

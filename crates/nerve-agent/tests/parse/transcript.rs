@@ -26,7 +26,7 @@ fn expect(turn: &TranscriptTurn, expected: &str) {
 }
 
 #[test]
-fn short_answer() {
+fn short_answer_has_text_and_tokens() {
     let turn = turn("hello there");
     expect(&turn, "text\n  You said: hello there\ncomplete");
     assert_eq!(turn.tokens, Some(Tokens { input: Some(1320), output: Some(42), total: None }));
@@ -35,7 +35,7 @@ fn short_answer() {
 }
 
 #[test]
-fn thinking() {
+fn thinking_is_its_own_section() {
     expect(
         &turn("THINK about it"),
         "
@@ -88,7 +88,7 @@ fn rejected_tool_and_interruption() {
 }
 
 #[test]
-fn api_error() {
+fn api_error_is_an_error_section() {
     let turn = turn("ERR400 now");
     expect(&turn, "error\n  API Error: 400 scripted error\ncomplete");
     assert_eq!(turn.tokens, None, "a synthetic message has no usage");
@@ -119,7 +119,7 @@ fn last_of_two_equal_prompts_and_since() {
 }
 
 #[test]
-fn running_turn() {
+fn running_turn_is_incomplete() {
     let text = nine_turns();
     let all: Vec<&str> = text.lines().collect();
     let call = all.iter().position(|line| line.contains("\"name\":\"Bash\"")).expect("the call");
@@ -170,7 +170,7 @@ fn hook_makes_agent_continue() {
 }
 
 #[test]
-fn missing_prompt() {
+fn missing_prompt_gives_no_turn() {
     let turn = turn("never said");
     assert!(!turn.is_found && !turn.is_complete && turn.sections.is_empty());
     assert_eq!(parse_turn(std::iter::empty(), "x", None), TranscriptTurn::default());
@@ -234,7 +234,7 @@ fn blocks_and_reminders_in_the_prompt() {
 }
 
 #[test]
-fn huge_line() {
+fn five_megabyte_line_is_parsed() {
     let text = "word ".repeat(1_000_000);
     let prompt_line = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let answer =

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::response::TurnResponse;
+use crate::value::{BranchProxy, ConversationKind, FileProvider};
 
 /// Reply to CREATE_BRANCH: the branch, or with `dry_run` its plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -28,8 +29,8 @@ pub struct BranchCreated {
     pub server: String,
     /// Environment of the new node.
     pub environment: BranchEnvironment,
-    /// `given` for a proxy of the request, or the kind of the inherited one.
-    pub proxy: Option<String>,
+    /// Proxy of the new node: `given` in the request, or the kind of the inherited one.
+    pub proxy: Option<BranchProxy>,
     /// Git branch of the files, if any.
     pub git_branch: Option<String>,
     /// Files that could not be restored, with the reason.
@@ -66,7 +67,7 @@ pub struct BranchSnapshot {
 #[serde(default)]
 pub struct BranchFiles {
     /// Provider: `git`, `copy` or `reflink`.
-    pub provider: String,
+    pub provider: FileProvider,
     /// Directory whose files were stored.
     pub source: String,
     /// Reference of the provider.
@@ -81,7 +82,7 @@ pub struct BranchFiles {
 #[serde(default)]
 pub struct BranchConversation {
     /// `cut` at the snapshot, `whole` with later messages, or `new`.
-    pub kind: String,
+    pub kind: ConversationKind,
     /// Description for people.
     pub about: String,
     /// Reason for a new conversation.

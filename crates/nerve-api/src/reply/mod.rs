@@ -5,6 +5,7 @@ mod choice;
 mod graph;
 mod history;
 mod node;
+mod recording;
 mod response;
 mod result;
 mod run;
@@ -27,7 +28,10 @@ pub use node::{
     CommandTyped, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo, NodeList,
     NodeMetadata, NodeText, ReachedState, RunningTurn, Stopped, Written,
 };
-pub use response::{ModelUsage, ResponseSection, TokenCounts, Turn, TurnResponse};
+pub use recording::{
+    PrunedBranch, PrunedRecording, RecordedExit, RecordingInfo, RecordingList, RecordingsPruned,
+};
+pub use response::{ModelUsage, Section, Tokens, Turn, TurnResponse};
 pub use result::{ResultInfo, ResultList, TurnAccepted, WebhookAttempt, WebhookStatus};
 pub use run::{GateInfo, RunEnded, RunInfo, RunList, RunStep, RunsCancelled};
 pub use server::{
@@ -42,14 +46,31 @@ pub trait Reply: Serialize + DeserializeOwned + Schema + Send + Sync + 'static {
     fn run_mut(&mut self) -> Option<&mut RunEnded> {
         None
     }
+
+    /// Returns the id of the item that the reply describes, if a request can have created it.
+    fn created_id(&self) -> Option<&str> {
+        None
+    }
 }
 
 macro_rules! plain_replies {
     ($($reply:ident)*) => { $(impl Reply for $reply {})* };
 }
 
-plain_replies! {
-    Authenticated BranchCreated BranchDeleted BranchList CommandTyped GraphInfo GraphList Interrupted NodeCreated NodeDetails NodeExplanation NodeForked
-    NodeHistory NodeList NodeText NodesChanged Pong ReachedState ResultInfo ResultList RunInfo RunList RunsCancelled
-    SessionInfo SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Written
+macro_rules! replies_with_id {
+    ($($reply:ident . $id:ident)*) => {
+        $(impl Reply for $reply {
+            fn created_id(&self) -> Option<&str> {
+                Some(&self.$id)
+            }
+        })*
+    };
 }
+
+plain_replies! {
+    Authenticated BranchCreated BranchDeleted BranchList CommandTyped GraphList Interrupted NodeDetails NodeExplanation
+    NodeHistory NodeList NodeText NodesChanged Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
+    SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Written
+}
+
+replies_with_id! { GraphInfo.graph_id NodeCreated.node_id NodeForked.node_id SessionInfo.name }

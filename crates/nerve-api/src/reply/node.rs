@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
+use serde::{Deserialize, Serialize};
+
 use crate::DEFAULT_SESSION;
 use crate::value::{Delivery, NodeState, SignalSource};
-use serde::{Deserialize, Serialize};
 
 /// Description of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,12 @@
 //! The finished turn in the reply to EXECUTE_INPUT. It contains the fields of the current protocol (`sections`, `is_ready` …) and those of
 //! the first nerve (`success`, `output`, `attributes.sections` …).
 
+pub use nerve_types::{Section, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ErrorKind;
-use crate::value::{Delivery, ResponseSource, SectionKind};
+use crate::value::{Delivery, ResponseSource};
 
 /// A finished turn. Reply to EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,9 +32,9 @@ pub struct TurnResponse {
     /// Text of the agent's answer.
     pub text: String,
     /// Sections of the answer.
-    pub sections: Vec<ResponseSection>,
+    pub sections: Vec<Section>,
     /// Number of tokens, if the agent showed it.
-    pub tokens: Option<TokenCounts>,
+    pub tokens: Option<Tokens>,
     /// Usage in this turn as counted by the node's proxy, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<ModelUsage>,
@@ -45,31 +46,21 @@ pub struct TurnResponse {
     pub source: ResponseSource,
     /// Confirmed delivery of the prompt.
     pub delivery: Delivery,
+    /// True if the turn was interrupted: `text` is what the agent answered before.
+    pub interrupted: bool,
     /// True if the node did the task. For a one-shot command: exit code 0.
     pub success: bool,
     /// Error message.
     pub error: Option<String>,
     /// Kind of error.
     pub error_type: Option<ErrorKind>,
+    /// Hint on how to solve the problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Older name of `text`.
     pub output: String,
     /// Additional attributes: `sections`, `tokens`, `exit_code`, `stdout`, `stderr` …
     pub attributes: Map<String, Value>,
-}
-
-/// A section of an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ResponseSection {
-    /// Kind of section.
-    #[serde(rename = "type")]
-    pub kind: SectionKind,
-    /// Text of the section.
-    #[serde(default)]
-    pub content: String,
-    /// Details of the section: `tool`, `args`, `result` …
-    #[serde(default)]
-    pub metadata: Map<String, Value>,
 }
 
 /// Model usage of a turn, as counted by the node's proxy.
@@ -92,17 +83,9 @@ pub struct ModelUsage {
     pub requests: u64,
 }
 
-/// Token counts, as far as known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TokenCounts {
-    /// Tokens of the prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<u64>,
-    /// Tokens of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<u64>,
-    /// Sum of all tokens, if the agent shows only a sum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u64>,
+impl ModelUsage {
+    /// Returns the sum of all tokens, including cached ones.
+    pub fn total(&self) -> u64 {
+        [self.input, self.output, self.cache_read, self.cache_write].into_iter().fold(0, u64::saturating_add)
+    }
 }

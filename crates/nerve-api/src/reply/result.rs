@@ -61,6 +61,9 @@ pub struct ResultInfo {
     /// Delivery of the prompt, if the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// The part of the answer that arrived before the execution failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Delivery of the webhook, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookStatus>,

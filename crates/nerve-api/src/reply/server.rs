@@ -26,6 +26,9 @@ pub struct ErrorDetails {
     /// Delivery of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// The part of the answer that arrived before the turn failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// The budget that stopped a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<BudgetExceeded>,

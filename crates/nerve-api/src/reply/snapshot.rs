@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::value::FileProvider;
+
 /// Reference to the files of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SnapshotFiles {
     /// Provider: `git`, `copy` or `reflink`.
-    pub provider: String,
+    pub provider: FileProvider,
     /// Directory whose files were stored.
     pub source: String,
     /// Reference of the provider: a git reference, or the name of the copy.

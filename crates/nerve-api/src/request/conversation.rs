@@ -4,6 +4,8 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::value::{Role, UseContext};
+
 /// Conversation of a prompt, or of all prompts of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -19,15 +21,15 @@ pub struct ConversationOptions {
     pub history: Vec<ConversationMessage>,
     /// Messages that are sent with the prompt: `auto` (those the node does not know yet), `always` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<String>,
+    pub context: Option<UseContext>,
 }
 
 /// A message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConversationMessage {
     /// Author of the message: `user` or `assistant`.
-    pub role: String,
+    pub role: Role,
     /// Text of the message.
     pub content: String,
     /// Time in milliseconds since the Unix epoch.

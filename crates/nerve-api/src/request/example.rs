@@ -120,6 +120,27 @@ impl RequestName {
                 json!({ "nodes": ["me"], "failed": [{ "node_id": "sh", "error": "cannot start 'zsh': not found" }] }),
             ),
             RequestName::StopSession => (json!({ "name": "site" }), json!({ "nodes": ["me"], "failed": [] })),
+            RequestName::ListRecordings => (
+                json!({ "last": 1 }),
+                json!({
+                    "recordings": [{
+                        "id": RECORDED, "path": RECORDING, "started_at": 1764500000.5, "started_ts_ns": 1764500000500000000_u64,
+                        "duration": 61.5, "duration_ns": 61500000000_u64, "bytes": 48123, "cols": 120, "rows": 40,
+                        "command": ["claude"], "exit": { "code": 0 }, "snapshots": 3, "live": false,
+                        "empty": false,
+                    }],
+                }),
+            ),
+            RequestName::PruneRecordings => (
+                json!({ "older_than": 2592000.0, "branches": true, "force": false, "dry_run": true }),
+                json!({
+                    "removed": [{ "id": RECORDED, "path": RECORDING, "bytes": 48123, "reason": "age" }],
+                    "bytes": 48123, "total": 12, "dry_run": true,
+                    "branches": [{
+                        "path": BRANCH, "removed": false, "why": "used by node 'me-2'", "needed": true, "orphaned": false,
+                    }],
+                }),
+            ),
             RequestName::ListSnapshots => {
                 (json!({ "node_id": "me", "last": 1 }), json!({ "snapshots": [snapshot()] }))
             }
@@ -189,7 +210,7 @@ fn response() -> Value {
         "raw": "● It parses the arguments.", "text": "It parses the arguments.",
         "sections": [{ "type": "text", "content": "It parses the arguments.", "metadata": {} }],
         "tokens": { "input": 1200, "output": 9 }, "is_complete": true, "is_ready": true, "source": "transcript",
-        "delivery": "started", "success": true, "error": null, "error_type": null, "output": "It parses the arguments.",
+        "delivery": "started", "interrupted": false, "success": true, "error": null, "error_type": null, "output": "It parses the arguments.",
         "attributes": { "ended_by": "the composer is empty" },
     })
 }

@@ -82,6 +82,34 @@ pub struct RunGraph {
     pub tracestate: Option<String>,
 }
 
+impl RunGraph {
+    /// Returns a request that runs `definition` instead of the registered graph.
+    pub fn with_definition(self, definition: Map<String, Value>) -> ExecuteGraph {
+        let RunGraph {
+            graph_id: _,
+            session_id,
+            input,
+            run_id,
+            trace,
+            detach,
+            keep_nodes,
+            traceparent,
+            tracestate,
+        } = self;
+        ExecuteGraph {
+            definition,
+            session_id,
+            input,
+            run_id,
+            trace,
+            detach,
+            keep_nodes,
+            traceparent,
+            tracestate,
+        }
+    }
+}
+
 id_requests! {
     graph_id: "Id of the graph.";
     /// GET_GRAPH: returns one graph with its definition.

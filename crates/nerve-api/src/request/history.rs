@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::value::HistoryOp;
+
 /// GET_HISTORY: returns entries of a node's audit log that match all given filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -17,9 +19,9 @@ pub struct GetHistory {
     /// Returns only the last of the matching entries, at most this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
-    /// Returns only this operation: `send`, `send_stream`, `write`, `run`, `read`, `interrupt` or `close`.
+    /// Returns only this operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub op: Option<String>,
+    pub op: Option<HistoryOp>,
     /// Returns only the entry with this sequence number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,

@@ -12,6 +12,7 @@ mod history;
 mod node;
 mod proxy;
 mod read;
+mod recording;
 mod result;
 mod run;
 mod server;
@@ -26,13 +27,13 @@ use crate::Schema;
 use crate::reply::{
     AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, CommandTyped, Done, ExecuteReply,
     GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory,
-    NodeList, NodeText, NodesChanged, Pong, ReachedState, Reply, ResultInfo, ResultList, RunInfo, RunList,
-    RunReply, RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken,
-    Stopped, Subscribed, Written,
+    NodeList, NodeText, NodesChanged, Pong, ReachedState, RecordingList, RecordingsPruned, Reply, ResultInfo,
+    ResultList, RunInfo, RunList, RunReply, RunsCancelled, SessionInfo, SessionList, SnapshotList,
+    SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
-pub use chat::ChatSettings;
+pub use chat::{ChatSettings, ToolChoice};
 pub use conversation::{ConversationMessage, ConversationOptions};
 pub use example::Example;
 pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph};
@@ -44,6 +45,7 @@ pub use node::{
 };
 pub use proxy::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
 pub use read::read;
+pub use recording::{ListRecordings, PruneRecordings};
 pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
 pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
 pub use server::{Authenticate, Ping, Shutdown, Subscribe};
@@ -212,6 +214,10 @@ requests! {
     StartSession = "START_SESSION" -> NodesChanged, Changes;
     /// Stops the nodes of a session and keeps their definitions.
     StopSession = "STOP_SESSION" -> NodesChanged, Changes;
+    /// Lists the recordings on the server's machine.
+    ListRecordings = "LIST_RECORDINGS" -> RecordingList, Reads;
+    /// Removes old recordings and unneeded folders of branches.
+    PruneRecordings = "PRUNE_RECORDINGS" -> RecordingsPruned, Changes;
     /// Lists the snapshots of a recorded session.
     ListSnapshots = "LIST_SNAPSHOTS" -> SnapshotList, Reads;
     /// Takes a snapshot of a running recorded session.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::Value;
 
 use super::chat::ChatSettings;
 use super::conversation::ConversationOptions;
 use super::id_requests;
 use super::proxy::ProxyOption;
 use super::result::WebhookTarget;
-use super::value::{CommandLine, NodeChoice, Seconds, States};
+use super::value::{CommandLine, NodeChoice, Seconds, States, without_nulls};
 use crate::value::{BackendKind, ParserKind};
 
 /// CREATE_NODE: creates and starts a node.
@@ -71,7 +72,7 @@ pub struct CreateNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claude_session_id: Option<String>,
     /// Model of a chat node. Required for `backend` = `chat`, invalid for others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "chat", skip_serializing_if = "Option::is_none")]
     pub chat: Option<ChatSettings>,
     /// Proxy of this node between its agent and the model's API: `anthropic`, `openai`, or settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +101,11 @@ pub struct InheritedNode {
 
 fn enabled() -> bool {
     true
+}
+
+fn chat<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ChatSettings>, D::Error> {
+    let settings = Option::<Value>::deserialize(deserializer)?;
+    settings.map(without_nulls).transpose().map_err(de::Error::custom)
 }
 
 fn default_ready_timeout() -> Seconds {
@@ -148,7 +154,7 @@ id_requests! {
     StopNode;
     /// GET_NODE: returns the description of a node.
     GetNode;
-    /// SEND_INTERRUPT: interrupts the current work of a node.
+    /// SEND_INTERRUPT: interrupts the current work of a node. The reply arrives when the node is not busy any more.
     SendInterrupt;
     /// EXPLAIN_NODE: returns a node's state with the evidence for it.
     ExplainNode;
@@ -214,6 +220,9 @@ pub struct ExecuteInput {
     /// Fails at once if another turn is running, instead of queueing.
     #[serde(default)]
     pub fail_if_busy: bool,
+    /// Fails at a dialog of the agent, instead of waiting until it is answered: behind the turn of another prompt, and with `async`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fail_if_blocked: bool,
     /// Lets the turn continue after `timeout`, instead of interrupting it.
     #[serde(default)]
     pub detach_on_timeout: bool,
@@ -234,6 +243,20 @@ pub struct ExecuteInput {
     pub tracestate: Option<String>,
 }
 
+impl From<&str> for ExecuteInput {
+    /// Creates a prompt for a node that the recipient knows: `node_id` is empty.
+    fn from(text: &str) -> ExecuteInput {
+        ExecuteInput::new("", text)
+    }
+}
+
+impl From<String> for ExecuteInput {
+    /// Creates a prompt for a node that the recipient knows: `node_id` is empty.
+    fn from(text: String) -> ExecuteInput {
+        ExecuteInput::new("", text)
+    }
+}
+
 impl ExecuteInput {
     /// Creates a request with all defaults.
     pub fn new(node_id: impl Into<String>, text: impl Into<String>) -> ExecuteInput {
@@ -245,6 +268,7 @@ impl ExecuteInput {
             stream: false,
             timeout: None,
             fail_if_busy: false,
+            fail_if_blocked: false,
             detach_on_timeout: false,
             conversation: None,
             is_async: false,

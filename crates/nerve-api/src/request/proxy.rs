@@ -3,8 +3,11 @@
 use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+
+use super::value::without_nulls;
+use crate::value::Provider;
 
 /// Proxy of a node, between its agent and the API of its model: a kind alone (`anthropic`, `openai`), or settings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,18 +15,18 @@ use serde::{Deserialize, Serialize};
 #[serde(untagged)]
 pub enum ProxyOption {
     /// A kind with default settings.
-    Kind(String),
+    Kind(Provider),
     /// Settings.
     Settings(Box<ProxySettings>),
 }
 
 /// Settings of a node's proxy. Instead of an API key, they name the environment variable that contains it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProxySettings {
     /// Protocol of the upstream API: `anthropic` (forwarded unchanged) or `openai` (translated to Chat Completions).
-    pub kind: String,
+    pub kind: Provider,
     /// Base URL of the upstream API. Default: the vendor's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
@@ -42,8 +45,8 @@ pub struct ProxySettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<ProxyPrices>,
     /// Budget after which the proxy rejects requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<ProxyBudget>,
+    #[serde(default, skip_serializing_if = "ProxyBudget::is_unlimited")]
+    pub budget: ProxyBudget,
     /// Maximum number of output tokens of a request, for `openai`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
@@ -51,21 +54,23 @@ pub struct ProxySettings {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reasoning: bool,
     /// Logs requests and replies. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<bool>,
+    #[serde(default = "enabled", skip_serializing_if = "Clone::clone")]
+    pub log: bool,
     /// Logs message bodies too, with known keys removed. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_bodies: bool,
 }
 
-/// Prices in US dollars per million tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+/// Prices in US dollars per million tokens. Reading a cached token costs a tenth of `input`, writing one 1.25 times `input`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProxyPrices {
     /// Price of input tokens.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub input: f64,
     /// Price of output tokens.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub output: f64,
 }
 
@@ -82,13 +87,43 @@ pub struct ProxyBudget {
     pub max_requests: Option<u64>,
     /// Maximum cost in US dollars; requires `prices`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub max_cost_usd: Option<f64>,
+}
+
+impl ProxyBudget {
+    fn is_unlimited(&self) -> bool {
+        *self == ProxyBudget::default()
+    }
+}
+
+fn enabled() -> bool {
+    true
+}
+
+impl ProxySettings {
+    /// Creates settings with all defaults.
+    pub fn new(kind: Provider) -> ProxySettings {
+        ProxySettings {
+            kind,
+            base_url: None,
+            upstream_ca: None,
+            model: None,
+            api_key_env: None,
+            prices: None,
+            budget: ProxyBudget::default(),
+            max_output: None,
+            reasoning: false,
+            log: true,
+            log_bodies: false,
+        }
+    }
 }
 
 impl From<ProxyOption> for ProxySettings {
     fn from(params: ProxyOption) -> ProxySettings {
         match params {
-            ProxyOption::Kind(kind) => ProxySettings { kind, ..ProxySettings::default() },
+            ProxyOption::Kind(kind) => ProxySettings::new(kind),
             ProxyOption::Settings(settings) => *settings,
         }
     }
@@ -111,11 +146,11 @@ impl<'de> Visitor<'de> for KindOrSettings {
     }
 
     fn visit_str<E: de::Error>(self, kind: &str) -> Result<ProxyOption, E> {
-        Ok(ProxyOption::Kind(kind.to_string()))
+        Provider::deserialize(kind.into_deserializer()).map(ProxyOption::Kind)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ProxyOption, A::Error> {
-        let settings = ProxySettings::deserialize(MapAccessDeserializer::new(map))?;
+        let settings = without_nulls(MapAccessDeserializer::new(map))?;
         Ok(ProxyOption::Settings(Box::new(settings)))
     }
 }
@@ -127,20 +162,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_or_settings() {
+    fn proxy_is_a_kind_or_settings() {
         let short: ProxyOption = from_value(json!("openai")).unwrap();
-        assert_eq!(ProxySettings::from(short).kind, "openai");
+        assert_eq!(ProxySettings::from(short), ProxySettings::new(Provider::Openai));
         let long = json!({ "kind": "anthropic", "budget": { "max_tokens": 5 }, "prices": { "input": 3, "output": 15 } });
         let settings = ProxySettings::from(from_value::<ProxyOption>(long).unwrap());
-        assert_eq!(settings.budget.unwrap().max_tokens, Some(5));
+        assert_eq!(settings.budget.max_tokens, Some(5));
+        let nulls = json!({ "kind": "openai", "budget": null, "log": null, "reasoning": null });
+        let settings = ProxySettings::from(from_value::<ProxyOption>(nulls).unwrap());
+        assert_eq!(settings, ProxySettings::new(Provider::Openai));
         for (bad, says) in [
             (json!({}), "kind"),
             (json!(5), "anthropic"),
+            (json!("gemini"), "unknown provider \"gemini\": there are anthropic, openai"),
             (json!({ "kind": "openai", "max_token": 1 }), "max_token"),
             (json!({ "kind": "openai", "budget": { "tokens": 1 } }), "tokens"),
         ] {
             let error = from_value::<ProxyOption>(bad).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn defaults_are_omitted_from_json() {
+        let text = serde_json::to_string(&ProxySettings::new(Provider::Openai)).unwrap();
+        assert_eq!(text, r#"{"kind":"openai"}"#);
+        let read: ProxySettings = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, ProxySettings::new(Provider::Openai));
     }
 }

@@ -1,11 +1,13 @@
-//! Converts the parameters of a request to a typed value. Errors name the field.
+//! Reads the parameters of a request into its type. Errors name the field.
 
 use std::cell::RefCell;
 
+use indexmap::map;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess};
-use serde_json::{Map, Value, map};
+use serde_json::Value;
 
+use crate::params::{Param, Params};
 use crate::request::RequestName;
 
 /// Maximum length of a message in characters. An error quotes the value, which may be megabytes long.
@@ -15,7 +17,12 @@ const MAX_MESSAGE_CHARS: usize = 300;
 ///
 /// # Errors
 /// Returns a message for the client, which names the field that is missing or of the wrong type.
-pub fn read<P: DeserializeOwned>(command: RequestName, params: &Map<String, Value>) -> Result<P, String> {
+pub fn read<P: DeserializeOwned>(command: RequestName, params: &Params<'_>) -> Result<P, String> {
+    // Reading from text fails at a name that is repeated within a field, and its errors contain positions. Values have neither problem.
+    read_fields(command, params).or_else(|_| read_fields(command, &params.clone().into_map().into()))
+}
+
+fn read_fields<P: DeserializeOwned>(command: RequestName, params: &Params<'_>) -> Result<P, String> {
     let field = RefCell::new(None);
     let fields = Fields { rest: params.iter(), value: None, field: &field };
     P::deserialize(MapAccessDeserializer::new(fields)).map_err(|error| {
@@ -62,8 +69,8 @@ fn shorten(message: &str) -> String {
 
 /// A map access that remembers the field being read.
 struct Fields<'a> {
-    rest: map::Iter<'a>,
-    value: Option<&'a Value>,
+    rest: map::Iter<'a, String, Param<'a>>,
+    value: Option<&'a Param<'a>>,
     field: &'a RefCell<Option<String>>,
 }
 
@@ -81,7 +88,11 @@ impl<'a> MapAccess<'a> for Fields<'a> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, serde_json::Error> {
-        let value = seed.deserialize(self.value.take().unwrap_or(&Value::Null))?;
+        let value = match self.value.take() {
+            Some(Param::Json(json)) => seed.deserialize(*json)?,
+            Some(Param::Value(value)) => seed.deserialize(value)?,
+            None => seed.deserialize(&Value::Null)?,
+        };
         self.field.replace(None);
         Ok(value)
     }

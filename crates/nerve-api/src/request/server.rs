@@ -26,7 +26,8 @@ pub struct Shutdown {
     pub keep_nodes: bool,
 }
 
-/// SUBSCRIBE: limits the events of this connection to those that match all filters. Without it, a connection receives all events.
+/// SUBSCRIBE: sends the events that match all filters; all events without filters. A connection that never subscribes receives only
+/// [`EventType::ORIGINAL`](crate::EventType::ORIGINAL).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscribe {

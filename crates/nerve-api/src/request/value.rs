@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::value::NodeState;
 
@@ -86,6 +87,15 @@ impl<'de> Visitor<'de> for TextOrList {
         }
         Ok(OneOrMany::Many(texts))
     }
+}
+
+/// Reads an object of settings, in which `null` means absent.
+pub(super) fn without_nulls<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let mut fields = Map::<String, Value>::deserialize(deserializer)?;
+    fields.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(fields)).map_err(de::Error::custom)
 }
 
 /// A duration in seconds, with an optional fraction, from 0 to [`Seconds::MAX`].

@@ -1,9 +1,16 @@
-use nerve_api::{DecodeError, Message, RequestId, RequestName, decode_request};
+use nerve_api::{
+    DecodeError, Message, Params, RawRequest, RequestId, RequestLine, RequestName, decode_request,
+};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 fn decode_err(line: impl AsRef<[u8]>) -> DecodeError {
     decode_request(line.as_ref()).unwrap_err()
+}
+
+/// Returns the parameters of a request as values.
+fn params(request: RawRequest<'_>) -> Value {
+    Value::Object(request.params.into_map())
 }
 
 #[test]
@@ -12,9 +19,11 @@ fn full_request_round_trips() {
     let request = decode_request(line.as_bytes()).unwrap();
     assert_eq!(request.command, RequestName::CreateNode);
     assert_eq!(request.request_id, Some(RequestId::from("7f")));
-    assert_eq!(request.params["command"], "claude");
     assert!(request.warnings.is_empty());
-    assert_eq!(serde_json::to_string(&request).unwrap(), line);
+    let params = request.params.into_map();
+    let request_id = &request.request_id.unwrap();
+    let encoded = RequestLine { command_type: request.command.as_str(), params: &params, request_id };
+    assert_eq!(serde_json::to_string(&encoded).unwrap(), line);
 }
 
 #[test]
@@ -35,7 +44,6 @@ fn deprecated_names_are_translated_with_warnings() {
     let line = br#"{"command_type":"SEND_INPUT","params":{"channel_id":"a","input":"hi"},"request_id":"1"}"#;
     let request = decode_request(line).unwrap();
     assert_eq!(request.command, RequestName::ExecuteInput);
-    assert_eq!(json!(request.params), json!({"node_id": "a", "text": "hi"}));
     assert_eq!(
         request.warnings,
         [
@@ -44,15 +52,16 @@ fn deprecated_names_are_translated_with_warnings() {
             "input is deprecated, use text"
         ]
     );
+    assert_eq!(params(request), json!({"node_id": "a", "text": "hi"}));
     // `input` is deprecated only in prompts, not in graph commands.
     let request =
         decode_request(br#"{"command_type":"RUN_GRAPH","params":{"input":"x","dag_id":"g"}}"#).unwrap();
-    assert_eq!(json!(request.params), json!({"input": "x", "graph_id": "g"}));
+    assert_eq!(params(request), json!({"input": "x", "graph_id": "g"}));
     // If both are present, the current name takes precedence unless it is null.
     let both = br#"{"command_type":"GET_NODE","params":{"node_id":"new","channel_id":"old"}}"#;
-    assert_eq!(json!(decode_request(both).unwrap().params), json!({"node_id": "new"}));
+    assert_eq!(params(decode_request(both).unwrap()), json!({"node_id": "new"}));
     let null = br#"{"command_type":"GET_NODE","params":{"node_id":null,"channel_id":"old"}}"#;
-    assert_eq!(json!(decode_request(null).unwrap().params), json!({"node_id": "old"}));
+    assert_eq!(params(decode_request(null).unwrap()), json!({"node_id": "old"}));
 }
 
 #[test]
@@ -116,11 +125,47 @@ fn error_does_not_repeat_huge_request() {
     assert!(DecodeError::too_long(17_000_000).message.contains("17000000 bytes"));
 }
 
+/// Parts of JSON, some of them invalid.
+const TOKENS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"a\"",
+    "\"b\"",
+    "\"a\":",
+    "\"b\":",
+    "1",
+    "-0",
+    "1e999",
+    "1.5",
+    "null",
+    "true",
+    "nul",
+    " ",
+    "\n",
+    "\"\\ud800\"",
+    "\"\\u00e9\"",
+    "\"\\q\"",
+    "\"\u{1}\"",
+    "\"",
+];
+
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Err(error) = decode_request(&bytes) {
             prop_assert!(!error.message.is_empty());
         }
+    }
+
+    #[test]
+    fn params_are_parsed_like_values(tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..12)) {
+        let body = format!("{{\"a\":{}}}", tokens.concat());
+        let map = serde_json::from_str::<Map<String, Value>>(&body).map_err(|error| error.to_string());
+        let params = Params::parse(body.as_bytes()).map(Params::into_map).map_err(|error| error.to_string());
+        prop_assert_eq!(params, map);
     }
 }

@@ -3,25 +3,29 @@ use nerve_api::reply::{
     RunsCancelled, SessionInfo,
 };
 use nerve_api::request::{
-    AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun, RunGraph,
-    Subscribe,
+    self, AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun,
+    RunGraph, Subscribe,
 };
 use nerve_api::value::{RunStatus, StepState};
-use nerve_api::{ErrorKind, EventMessage, EventType, RequestMessage, RequestName, decode_request};
+use nerve_api::{ErrorKind, EventMessage, EventType, RawRequest, RequestName, decode_request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn decode(command: &str, params: Value) -> RequestMessage {
-    let line = json!({"command_type": command, "params": params, "request_id": 1}).to_string();
-    decode_request(line.as_bytes()).unwrap()
+fn line(command: &str, params: Value) -> Vec<u8> {
+    json!({"command_type": command, "params": params, "request_id": 1}).to_string().into_bytes()
+}
+
+fn try_read<P: DeserializeOwned>(line: &[u8]) -> Result<P, String> {
+    let RawRequest { command, params, .. } = decode_request(line).unwrap();
+    request::read(command, &params)
 }
 
 fn read<P: DeserializeOwned>(command: &str, params: Value) -> P {
-    decode(command, params).read().unwrap()
+    try_read(&line(command, params)).unwrap()
 }
 
 fn read_error<P: DeserializeOwned + std::fmt::Debug>(command: &str, params: Value) -> String {
-    decode(command, params).read::<P>().unwrap_err().message
+    try_read::<P>(&line(command, params)).unwrap_err()
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn graph_is_accepted_inline_or_as_definition() {
 
 #[test]
 fn deprecated_graph_names_are_translated_and_warned_once() {
-    let request = decode(
+    let old = line(
         "EXECUTE_DAG",
         json!({"dag_id": "d", "tasks": [
             {"task_id": "a", "channel_id": "me", "text": "1"},
@@ -72,6 +76,7 @@ fn deprecated_graph_names_are_translated_and_warned_once() {
             "no step",
         ]}),
     );
+    let request = decode_request(&old).unwrap();
     assert_eq!(request.command, RequestName::ExecuteGraph);
     assert_eq!(
         request.warnings,
@@ -83,7 +88,7 @@ fn deprecated_graph_names_are_translated_and_warned_once() {
             "steps: channel_id is deprecated, use node_id",
         ]
     );
-    let params: ExecuteGraph = request.read().unwrap();
+    let params: ExecuteGraph = try_read(&old).unwrap();
     assert_eq!(
         json!(params.definition),
         json!({"graph": "d", "steps": [
@@ -92,13 +97,14 @@ fn deprecated_graph_names_are_translated_and_warned_once() {
             "no step",
         ]})
     );
-    let cancel = decode("CANCEL_DAG", json!({"dag_id": "d"}));
-    assert_eq!(cancel.warnings.len(), 2);
-    assert_eq!(cancel.read::<CancelGraph>().unwrap().graph_id.as_deref(), Some("d"));
+    let cancel = line("CANCEL_DAG", json!({"dag_id": "d"}));
+    assert_eq!(decode_request(&cancel).unwrap().warnings.len(), 2);
+    assert_eq!(try_read::<CancelGraph>(&cancel).unwrap().graph_id.as_deref(), Some("d"));
     for command in ["GET_GRAPH", "DELETE_GRAPH", "RUN_GRAPH"] {
-        let request = decode(command, json!({"dag_id": "d"}));
-        assert_eq!(request.warnings, ["dag_id is deprecated, use graph_id"], "{command}");
-        assert_eq!(request.read::<GetGraph>().unwrap().graph_id, "d");
+        let old = line(command, json!({"dag_id": "d"}));
+        let warnings = decode_request(&old).unwrap().warnings;
+        assert_eq!(warnings, ["dag_id is deprecated, use graph_id"], "{command}");
+        assert_eq!(try_read::<GetGraph>(&old).unwrap().graph_id, "d");
     }
     // The current name takes precedence over the deprecated one.
     let params: ExecuteGraph =

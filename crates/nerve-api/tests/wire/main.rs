@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod decoding;
+mod events;
 mod framing;
 mod graphs;
 mod messages;

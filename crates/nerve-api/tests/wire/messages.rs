@@ -1,9 +1,11 @@
 use nerve_api::reply::NodeMetadata;
 use nerve_api::reply::{
-    ErrorDetails, NodeDetails, NodeHistory, NodeInfo, ResponseSection, TokenCounts, Turn, TurnResponse,
+    ErrorDetails, NodeDetails, NodeHistory, NodeInfo, Section, Tokens, Turn, TurnResponse,
 };
 use nerve_api::value::{NodeState, SectionKind};
-use nerve_api::{ErrorKind, EventMessage, EventType, Message, RequestId, ResultMessage};
+use nerve_api::{
+    ErrorKind, EventMessage, EventType, Message, RequestId, RequestName, ResultMessage, legacy_names,
+};
 use serde_json::{Value, json};
 
 fn round_trip(message: &Message, wire: &str) {
@@ -67,12 +69,8 @@ fn event_without_seq_is_accepted() {
 #[test]
 fn response_serializes_every_documented_field() {
     let response = TurnResponse {
-        sections: vec![ResponseSection {
-            kind: SectionKind::Text,
-            content: "Hi".into(),
-            ..ResponseSection::default()
-        }],
-        tokens: Some(TokenCounts { output: Some(5), ..TokenCounts::default() }),
+        sections: vec![Section::new(SectionKind::Text, "Hi")],
+        tokens: Some(Tokens { output: Some(5), ..Tokens::default() }),
         ..TurnResponse::default()
     };
     let wire = serde_json::to_value(&response).unwrap();
@@ -88,6 +86,7 @@ fn response_serializes_every_documented_field() {
             "is_ready",
             "source",
             "delivery",
+            "interrupted",
             "success",
             "error",
             "error_type",
@@ -137,4 +136,52 @@ fn node_info_survives_conversion_to_details() {
         r#"{"id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1","session":"default"}}"#
     );
     assert_eq!(NodeInfo::from(NodeDetails::from(info.clone())), info);
+}
+
+#[test]
+fn old_fields_are_added_to_replies() {
+    let with_old = |request: RequestName, data: Value| {
+        let Value::Object(mut data) = data else { panic!("{data}") };
+        legacy_names::add_old_fields(request, &mut data);
+        Value::Object(data)
+    };
+    assert_eq!(
+        with_old(RequestName::ListNodes, json!({"nodes": ["a"], "nodes_info": []})),
+        json!({"nodes": ["a"], "nodes_info": [], "channels": ["a"], "channels_info": []})
+    );
+    assert_eq!(
+        with_old(RequestName::CreateNode, json!({"node_id": "a"})),
+        json!({"node_id": "a", "channel_id": "a", "status": "created"})
+    );
+    assert_eq!(
+        with_old(RequestName::StopNode, json!({"stopped": true})),
+        json!({"stopped": true, "closed": true})
+    );
+    assert_eq!(
+        with_old(RequestName::ExecuteGraph, json!({"graph_id": "g", "results": {}})),
+        json!({"graph_id": "g", "results": {}, "dag_id": "g"})
+    );
+}
+
+#[test]
+fn original_events_are_those_of_the_first_protocol() {
+    let names: Vec<&str> = EventType::ORIGINAL.iter().map(|event| event.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "NODE_CREATED",
+            "NODE_READY",
+            "NODE_BUSY",
+            "NODE_STOPPED",
+            "OUTPUT_CHUNK",
+            "OUTPUT_PARSED",
+            "GRAPH_STARTED",
+            "STEP_STARTED",
+            "STEP_COMPLETED",
+            "STEP_FAILED",
+            "GRAPH_COMPLETED",
+            "ERROR",
+            "SERVER_SHUTDOWN",
+        ]
+    );
 }

@@ -1,25 +1,75 @@
+use std::fmt::Debug;
+
 use nerve_api::request::{
-    AnswerNode, CommandLine, CreateNode, CreateSession, ExecuteInput, GetHistory, GetSession, NodeChoice,
-    ResizeNode, Seconds, StopNode, Subscribe, WaitNode,
+    self, AnswerNode, CommandLine, CreateNode, CreateSession, ExecuteInput, GetHistory, GetSession,
+    NodeChoice, ResizeNode, Seconds, StopNode, Subscribe, WaitNode, WebhookTarget,
 };
-use nerve_api::value::NodeState;
-use nerve_api::{RequestId, RequestMessage, RequestName};
+use nerve_api::value::{HistoryOp, NodeState};
+use nerve_api::{Params, RequestName, decode_request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn request(params: Value) -> RequestMessage {
-    let Value::Object(params) = params else { panic!("{params}") };
-    RequestMessage::new(RequestName::CreateNode, params, RequestId::Number(1))
+/// Reads parameters from text and from values, and expects the same.
+fn try_read<P: DeserializeOwned + Debug + PartialEq>(params: Value) -> Result<P, String> {
+    let text = params.to_string();
+    let Value::Object(values) = params else { panic!("{params}") };
+    let result = request::read(RequestName::CreateNode, &Params::parse(text.as_bytes()).unwrap());
+    assert_eq!(request::read(RequestName::CreateNode, &values.into()), result);
+    result
 }
 
-fn read<P: DeserializeOwned>(params: Value) -> P {
-    request(params).read().unwrap()
+fn read<P: DeserializeOwned + Debug + PartialEq>(params: Value) -> P {
+    try_read(params).unwrap()
 }
 
-fn read_error<P: DeserializeOwned + std::fmt::Debug>(params: Value) -> String {
-    let error = request(params).read::<P>().unwrap_err();
-    assert_eq!(error.request_id, Some(RequestId::Number(1)));
-    error.message
+fn read_error<P: DeserializeOwned + Debug + PartialEq>(params: Value) -> String {
+    try_read::<P>(params).unwrap_err()
+}
+
+/// Reads an EXECUTE_INPUT from its text.
+fn read_prompt(params: &str) -> Result<ExecuteInput, String> {
+    let line = format!(r#"{{"command_type":"EXECUTE_INPUT","params":{params}}}"#);
+    request::read(RequestName::ExecuteInput, &decode_request(line.as_bytes()).unwrap().params)
+}
+
+#[test]
+fn last_value_of_repeated_name_counts() {
+    let prompt = read_prompt(
+        r#"{"node_id":"a","text":"1","stream":null,"stream":true,"timeout":5,"timeout":null,"text":"2",
+            "webhook":{"url":"http://1","secret":"s","url":"http://2"},"x":{"y":1,"y":2}}"#,
+    )
+    .unwrap();
+    let webhook = WebhookTarget { url: "http://2".into(), secret: Some("s".into()) };
+    let wanted = ExecuteInput { stream: true, webhook: Some(webhook), ..ExecuteInput::new("a", "2") };
+    assert_eq!(prompt, wanted);
+    assert_eq!(
+        read_prompt(r#"{"node_id":"a","text":"1","node_id":null}"#).unwrap_err(),
+        "params.node_id is missing: EXECUTE_INPUT needs it"
+    );
+}
+
+#[test]
+fn wrong_type_within_field_names_the_field() {
+    let cases = [
+        (r#"{"webhook": {"url": 5}}"#, "params.webhook: invalid type: integer `5`, expected a string"),
+        (r#"{"webhook": {"url": null}}"#, "params.webhook: invalid type: null, expected a string"),
+        (r#"{"webhook": {}}"#, "params.webhook: missing field `url`"),
+        (
+            r#"{"webhook": "http://a"}"#,
+            "params.webhook: invalid type: string \"http://a\", expected struct WebhookTarget",
+        ),
+        (
+            r#"{"conversation": {"history": [{"role": "user", "content": "a"}, {"role": "user", "content": 1}]}}"#,
+            "params.conversation: history[1]: invalid type: integer `1`, expected a string",
+        ),
+        (
+            "{\n\"conversation\":\n {\"context\": \"x at line 1 column 2\"}}",
+            "params.conversation: unknown context \"x at line 1 column 2\": there are auto, always, never",
+        ),
+    ];
+    for (params, message) in cases {
+        assert_eq!(read_prompt(params).unwrap_err(), message);
+    }
 }
 
 #[test]
@@ -120,7 +170,11 @@ fn prompt_history_and_subscription_params() {
     assert_eq!(prompt.timeout.unwrap().duration().as_millis(), 2_000);
     assert!(!prompt.stream && !prompt.fail_if_busy);
     let history: GetHistory = read(json!({"node_id": "a", "last": 10, "op": "send", "inputs_only": true}));
-    assert_eq!((history.last, history.op.as_deref(), history.seq), (Some(10), Some("send"), None));
+    assert_eq!((history.last, history.op, history.seq), (Some(10), Some(HistoryOp::Send), None));
+    assert_eq!(
+        read_error::<GetHistory>(json!({"node_id": "a", "op": "sned"})),
+        "params.op: unknown operation \"sned\": there are send, send_stream, write, run, interrupt, answer, cancel, unsent, read, close, delete"
+    );
     assert_eq!(
         read_error::<GetHistory>(json!({"node_id": "a", "last": -3})),
         "params.last: invalid value: integer `-3`, expected a whole number, not negative"

@@ -1,7 +1,7 @@
 #![expect(deprecated, reason = "tests the deprecated names")]
 
 use nerve_api::request::CreateNode;
-use nerve_client::{ExecuteOptions, RemoteChannel, StreamItem};
+use nerve_client::{RemoteChannel, StreamItem};
 use serde_json::json;
 
 use super::connected_client;
@@ -33,9 +33,8 @@ async fn deprecated_names_send_current_commands() {
         assert_eq!(channel.channel_id(), "a");
         assert_eq!(client.get_channel("a", None).await.unwrap().id(), "a");
         assert_eq!(client.list_channels(None).await.unwrap(), ["a"]);
-        let options = ExecuteOptions::default();
-        assert_eq!(channel.send("hi", &options).await.unwrap().response.text, "hello");
-        let mut stream = channel.send_stream("hi", &options).await.unwrap();
+        assert_eq!(channel.send("hi").await.unwrap().response.text, "hello");
+        let mut stream = channel.send_stream("hi").await.unwrap();
         assert!(matches!(stream.next().await, Some(Ok(StreamItem::Response(_)))));
         channel.close().await.unwrap();
     };

@@ -73,6 +73,9 @@ async fn one_websocket_carries_requests_answers_and_events() {
     let mut events = client.events();
     let text = "ü".repeat(1 << 20);
     let server = async {
+        let subscribe = read_request(&mut socket).await;
+        assert_eq!(subscribe["command_type"], "SUBSCRIBE");
+        socket.send(answer(&subscribe, json!({"subscribed": true, "seq": 0}))).await.unwrap();
         let first = read_request(&mut socket).await;
         assert_eq!(first["params"]["text"].as_str().map(str::len), Some(2 << 20));
         let second = read_request(&mut socket).await;

@@ -8,9 +8,7 @@ use nerve_api::EventType;
 use nerve_api::framing::{Frame, LineReader};
 use nerve_api::request::Subscribe;
 use nerve_api::value::NodeState;
-use nerve_client::{
-    ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, UnansweredRequest,
-};
+use nerve_client::{ClientError, EventStream, NerveClient, Reconnect, StreamItem, Tls, UnansweredRequest};
 use rustix::net::Shutdown;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -142,12 +140,10 @@ async fn changing_request_is_never_resent() {
     };
     let client_side = async {
         let node = client.node("a", None);
-        let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
-        let options = ExecuteOptions::default();
-        let (turn, item, stop) = tokio::join!(node.execute("y", &options), stream.next(), node.stop());
+        let mut stream = node.execute_stream("x").await.unwrap();
+        let (turn, item, stop) = tokio::join!(node.execute("y"), stream.next(), node.stop());
         for error in [turn.unwrap_err(), item.unwrap().unwrap_err(), stop.unwrap_err()] {
             assert!(error.request_id().is_some());
-            assert!(error.to_string().ends_with("may still take effect"), "{error}");
             assert!(unanswered(error).sent);
         }
         assert!(stream.next().await.is_none());
@@ -169,7 +165,7 @@ async fn unsent_prompt_of_stream_is_sent_over_next_connection() {
         async move { node.write(&"x".repeat(4 << 20)).await }
     });
     super::wait_until("request in flight", || client.in_flight() == 1).await;
-    let mut stream = node.execute_stream("hi", &ExecuteOptions::default()).await.unwrap();
+    let mut stream = node.execute_stream("hi").await.unwrap();
     drop(peer);
     assert!(unanswered(pending_write.await.unwrap().unwrap_err()).sent);
     let server_side = async {
@@ -261,13 +257,13 @@ async fn missing_server_is_given_up_in_time() {
     drop(peer);
     let start = Instant::now();
     let node = client.node("a", None);
-    let (one, two, three) = tokio::join!(client.ping(), node.run("ls"), client.sessions());
+    let requests = async { tokio::join!(client.ping(), node.run("ls"), client.sessions()) };
+    let (one, two, three) = tokio::time::timeout(DEADLINE, requests).await.expect("not given up");
     let elapsed = start.elapsed();
     for error in [one.unwrap_err(), two.unwrap_err(), three.unwrap_err()] {
         assert!(matches!(error, ClientError::NotRunning { .. }), "{error}");
     }
-    // Concurrently, not one after the other.
-    assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&elapsed), "{elapsed:?}");
+    assert!(elapsed > Duration::from_millis(300), "{elapsed:?}");
     let end = tokio::time::timeout(DEADLINE, events.next()).await.expect("stream did not end");
     assert_eq!(end, None);
     // Later requests try again.
@@ -347,8 +343,8 @@ async fn server_that_closes_at_once_is_retried_with_pauses() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
     let mut events = client.events();
-    drop(peer);
     let start = Instant::now();
+    drop(peer);
     for _ in 0..5 {
         drop(server.accept().await);
     }
@@ -367,6 +363,7 @@ async fn never_reconnect_ends_at_once() {
     let (client, mut peer) = server.client().await;
     let client = client.reconnect(Reconnect::Never);
     let mut events = client.events();
+    peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 0})).await;
     peer.send_event("NODE_READY", 1).await;
     let server_side = async {
         peer.request().await;
@@ -377,7 +374,7 @@ async fn never_reconnect_ends_at_once() {
     assert_eq!(next_event(&mut events).await, (READY, 1));
     assert_eq!(events.next().await, None);
     let error = unanswered(client.ping().await.unwrap_err());
-    assert!(!error.sent && error.request_id.as_deref() == Some("2"), "{error:?}");
+    assert!(!error.sent && error.request_id.as_deref() == Some("3"), "{error:?}");
     assert_eq!(client.events().next().await, None);
 }
 
@@ -390,7 +387,7 @@ async fn closed_client_ends_pending_connects() {
     peer.request().await;
     client.close();
     let error = unanswered(pending.await.unwrap().unwrap_err());
-    assert!(error.sent && error.reason() == "this client is closed", "{error:?}");
+    assert!(error.sent && error.reason().contains("closed"), "{error:?}");
     peer.wait_closed().await;
 
     let (client, peer) = server.client().await;
@@ -409,7 +406,7 @@ async fn closed_client_ends_pending_connects() {
     let (end, ()) = tokio::join!(events.next(), closing);
     assert_eq!(end, None);
     let error = unanswered(pending.await.unwrap().unwrap_err());
-    assert_eq!((error.sent, error.reason()), (false, "this client is closed"));
+    assert!(!error.sent && error.reason().contains("closed"), "{error:?}");
 }
 
 #[tokio::test]
@@ -510,7 +507,7 @@ async fn requests_dropped_at_any_moment_leave_no_state() {
         let (one, two, three) = tokio::join!(
             tokio::time::timeout(limit, node.write("x")),
             tokio::time::timeout(limit / 2, async {
-                let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await?;
+                let mut stream = node.execute_stream("x").await?;
                 match stream.next().await {
                     Some(Ok(StreamItem::Response(_))) | None => Ok(1),
                     Some(Ok(_)) => Ok(0),

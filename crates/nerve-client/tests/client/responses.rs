@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use nerve_api::RequestName;
-use nerve_api::request::{CreateNode, CreateSession, GetHistory, NodeChoice};
+use nerve_api::request::{CreateNode, CreateSession, ExecuteInput, GetHistory, NodeChoice};
 use nerve_api::value::{Delivery, NodeState, ParserKind};
-use nerve_client::{ClientError, ExecuteOptions};
+use nerve_client::ClientError;
 use serde_json::{Value, json};
 
 use super::connected_client;
@@ -63,7 +63,7 @@ async fn failure_carries_all_details() {
     };
     let client_side = async {
         let node = client.node("a", None);
-        let error = node.execute("hi", &ExecuteOptions::default()).await.unwrap_err();
+        let error = node.execute("hi").await.unwrap_err();
         assert_eq!(error.to_string(), "node 'a' asks something first (nerve server node answer)");
         let server = error.server().unwrap();
         assert_eq!((server.error_type.as_str(), server.screen.as_deref()), ("blocked", Some("1. Yes")));
@@ -152,15 +152,14 @@ async fn helpers_send_expected_commands() {
         assert_eq!((node.id(), node.session()), ("a", Some("work")));
         assert_eq!(node.info().await.unwrap().metadata["pid"], "7");
         assert_eq!(client.list_nodes(None).await.unwrap()[0].id, "a");
-        let options = ExecuteOptions {
+        let input = ExecuteInput {
             parser: Some(ParserKind::None),
-            timeout: Some(Duration::from_millis(2_500)),
+            timeout: Some(Duration::from_millis(2_500).into()),
             fail_if_busy: true,
             detach_on_timeout: true,
-            conversation: None,
-            ..ExecuteOptions::default()
+            ..ExecuteInput::new("not looked at", "hi")
         };
-        let answer = node.execute("hi", &options).await.unwrap();
+        let answer = node.execute(input).await.unwrap();
         assert_eq!((answer.response.text.as_str(), answer.turn), ("hello", 3));
         assert_eq!(node.write("\u{1b}[A").await.unwrap(), 3);
         node.run("ls").await.unwrap();

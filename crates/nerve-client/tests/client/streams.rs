@@ -1,6 +1,6 @@
 use nerve_api::EventType;
 use nerve_api::request::Subscribe;
-use nerve_client::{ExecuteOptions, ExecuteStream, StreamItem};
+use nerve_client::{ExecuteStream, StreamItem};
 use serde_json::json;
 
 use super::connected_client;
@@ -36,7 +36,7 @@ async fn chunks_precede_the_response() {
     };
     let client_side = async {
         let node = client.node("a", None);
-        let stream = node.execute_stream("count", &ExecuteOptions::default()).await.unwrap();
+        let stream = node.execute_stream("count").await.unwrap();
         collect(stream).await
     };
     let ((chunks, text), ()) = tokio::join!(client_side, server);
@@ -59,7 +59,7 @@ async fn chunks_of_other_turns_are_excluded() {
     };
     let client_side = async {
         let node = client.node("a", Some("work"));
-        collect(node.execute_stream("x", &ExecuteOptions::default()).await.unwrap()).await
+        collect(node.execute_stream("x").await.unwrap()).await
     };
     let ((chunks, text), ()) = tokio::join!(client_side, server);
     assert_eq!((chunks.as_str(), text.as_str()), ("ours", "done"));
@@ -68,7 +68,7 @@ async fn chunks_of_other_turns_are_excluded() {
 #[tokio::test]
 async fn stream_outlives_client_and_node() {
     let (client, mut peer) = connected_client().await;
-    let stream = client.node("a", None).execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+    let stream = client.node("a", None).execute_stream("x").await.unwrap();
     drop(client);
     let server = async {
         let request = peer.request().await;
@@ -83,7 +83,7 @@ async fn stream_outlives_client_and_node() {
 async fn late_reader_misses_chunks_and_is_notified() {
     let (client, mut peer) = connected_client().await;
     let node = client.node("a", None);
-    let stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+    let stream = node.execute_stream("x").await.unwrap();
     let request = peer.request().await;
     for number in 0..3_000 {
         peer.send_chunk("a", json!({"chunk": number.to_string()})).await;
@@ -99,7 +99,7 @@ async fn late_reader_misses_chunks_and_is_notified() {
 async fn lost_chunks_are_reported_where_they_were() {
     let (client, mut peer) = connected_client().await;
     let node = client.node("a", None);
-    let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+    let mut stream = node.execute_stream("x").await.unwrap();
     let request = peer.request().await;
     for number in 0..1_030 {
         peer.send_chunk("a", json!({"chunk": number.to_string()})).await;
@@ -128,13 +128,13 @@ async fn errors_end_a_stream() {
     };
     let client_side = async {
         let node = client.node("a", None);
-        let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+        let mut stream = node.execute_stream("x").await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap(), StreamItem::Chunk("begun".into()));
         let error = stream.next().await.unwrap().unwrap_err();
         assert_eq!(error.server().unwrap().error_type.as_str(), "timeout");
         assert!(stream.next().await.is_none());
 
-        let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+        let mut stream = node.execute_stream("x").await.unwrap();
         let error = stream.next().await.unwrap().unwrap_err();
         assert!(matches!(error, nerve_client::ClientError::Closed(_)), "{error}");
         assert!(stream.next().await.is_none());
@@ -180,10 +180,60 @@ async fn slow_event_reader_gets_number_of_lost_events() {
         peer.send(json!({"type": "event", "event_type": "NODE_BUSY", "node_id": "a", "seq": seq})).await;
     }
     let (pong, ()) = tokio::join!(client.ping(), async {
+        peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 2_000})).await;
         peer.expect("PING", json!({}), json!({"pong": true})).await;
     });
     pong.unwrap();
     let first = events.next().await.unwrap();
     assert_eq!((first.kind(), &first.data["dropped"]), (Some(EventType::EventsDropped), &json!(976)));
     assert_eq!(events.next().await.unwrap().seq, 976);
+}
+
+#[tokio::test]
+async fn first_event_stream_subscribes_to_all_events() {
+    let (client, mut peer) = connected_client().await;
+    let (mut first, second) = (client.events(), client.events());
+    assert_eq!(client.in_flight(), 0);
+    let (pong, ()) = tokio::join!(client.ping(), async {
+        peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 4, "server": "x"})).await;
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+        peer.send_event("NODE_ACTIVITY", 5).await;
+    });
+    pong.unwrap();
+    assert_eq!(first.next().await.unwrap().kind(), Some(EventType::NodeActivity));
+    assert_eq!(client.unmatched_answers(), 0);
+    drop((first, second));
+    // A selection of the user replaces it.
+    let filter = Subscribe { node_id: Some("a".into()), ..Subscribe::default() };
+    let (selected, ()) = tokio::join!(client.subscribe(&filter), async {
+        let params = json!({"node_id": "a", "aliases": false});
+        peer.expect("SUBSCRIBE", params, json!({"subscribed": true, "seq": 5, "server": "x"})).await;
+    });
+    selected.unwrap();
+}
+
+#[tokio::test]
+async fn event_stream_keeps_selected_events() {
+    let (client, mut peer) = connected_client().await;
+    let refused = json!({"type": "result", "success": false, "error": "unknown event", "request_id": "1"});
+    let filter = Subscribe { types: Some(vec!["NODE_REDY".to_string()]), ..Subscribe::default() };
+    let (outcome, ()) = tokio::join!(client.subscribe(&filter), async {
+        assert_eq!(peer.request().await["request_id"], "1");
+        peer.send(refused).await;
+    });
+    assert!(outcome.is_err());
+    let filter = Subscribe { node_id: Some("a".into()), ..Subscribe::default() };
+    let (selected, ()) = tokio::join!(client.subscribe(&filter), async {
+        peer.expect(
+            "SUBSCRIBE",
+            json!({"node_id": "a", "aliases": false}),
+            json!({"subscribed": true, "seq": 5}),
+        )
+        .await;
+    });
+    let (_selected, _more) = (selected.unwrap(), client.events());
+    let (pong, ()) = tokio::join!(client.ping(), async {
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+    });
+    pong.unwrap();
 }

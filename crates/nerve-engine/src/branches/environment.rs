@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::{InheritedNode, ListNodes, ProxyOption};
-use nerve_api::value::NodeState;
+use nerve_api::value::{BranchProxy, NodeState};
+use nerve_node::error::{EngineError, ErrorKind};
 
 use super::origin::Origin;
 use super::server::NodeServer;
-use nerve_node::error::{EngineError, ErrorKind};
 
-/// Recorded separately.
+/// Variable that is recorded with its value.
 const HOME: &str = "HOME";
 
 /// The recorded node's identity and the names in its environment.
@@ -52,11 +52,11 @@ pub struct InheritedSettings {
     /// Names of variables whose values are unknown.
     pub missing: Vec<String>,
     /// Kind of the inherited proxy.
-    pub proxy: Option<String>,
+    pub proxy: Option<BranchProxy>,
 }
 
 impl RecordedNode {
-    pub(super) fn of(origin: &Origin) -> RecordedNode {
+    pub(super) fn from_origin(origin: &Origin) -> RecordedNode {
         let meta = &origin.meta;
         RecordedNode {
             recording: origin.file.clone(),
@@ -90,11 +90,11 @@ impl RecordedNode {
             }
             _ => None,
         };
-        let fact = |name: &str| node.as_ref().and_then(|node| fact(node, name));
+        let metadata = |name: &str| node.as_ref().and_then(|node| metadata(node, name));
         let known: BTreeSet<String> =
-            fact("env").unwrap_or_default().split_whitespace().map(str::to_string).collect();
+            metadata("env").unwrap_or_default().split_whitespace().map(str::to_string).collect();
         let is_open = |name: &&String| *name != HOME && !overrides.env.contains_key(*name);
-        let proxy = fact("proxy");
+        let proxy = metadata("proxy").map(|kind| kind.parse::<BranchProxy>().unwrap_or_default());
         if proxy.is_none()
             && overrides.proxy.is_none()
             && !overrides.no_proxy
@@ -103,7 +103,7 @@ impl RecordedNode {
             let message =
                 format!("cannot inherit the recorded agent's proxy ({kind}): its settings are unknown");
             return Err(EngineError::new(ErrorKind::Process, message)
-                .hint("configure a proxy with --proxy, or use none with --no-proxy"));
+                .hint("configure a proxy with `proxy`, or use none with `no_proxy`"));
         }
         Ok(InheritedSettings {
             inherit: node.map(|node| InheritedNode {
@@ -125,19 +125,20 @@ impl RecordedNode {
             _ => one == other,
         };
         if self.host.is_some() {
-            return fact(node, "host") == self.host;
+            return metadata(node, "host") == self.host;
         }
-        match fact(node, "recording") {
+        match metadata(node, "recording") {
             Some(path) => is_same(Path::new(&path), &self.recording),
             None => {
-                let cwd = fact(node, "cwd").map(PathBuf::from);
+                let cwd = metadata(node, "cwd").map(PathBuf::from);
                 node.state == NodeState::Created && cwd.is_some() && cwd == self.cwd
             }
         }
     }
 }
 
-fn fact(node: &NodeInfo, name: &str) -> Option<String> {
+/// Returns a value of the node's metadata.
+fn metadata(node: &NodeInfo, name: &str) -> Option<String> {
     node.metadata.get(name).cloned()
 }
 
@@ -164,7 +165,11 @@ mod tests {
     fn node_is_recognized_by_recording_host_or_directory() {
         let meta = Meta { node: Some("me".into()), cwd: Some("/w".into()), ..Meta::default() };
         let of = |file: &str| {
-            RecordedNode::of(&Origin { file: file.into(), meta: meta.clone(), snapshots: Vec::new() })
+            RecordedNode::from_origin(&Origin {
+                file: file.into(),
+                meta: meta.clone(),
+                snapshots: Vec::new(),
+            })
         };
         let recorded = of("/r/a.ahr");
         let is_recorded_node = |state: &str, metadata: serde_json::Value| {

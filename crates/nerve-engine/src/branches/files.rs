@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nerve_host::end_snapshot::END;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{self, FileStore};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};
 
-use super::plan::BranchOptions;
+use super::options::BranchOptions;
 use crate::data_dirs::DataDirs;
 use crate::snapshots::files_error;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Source of a branch's files.
 #[derive(Debug, Clone)]
@@ -39,9 +39,16 @@ pub enum Folder {
     Empty,
 }
 
-/// The files, the working directory, and the mapping from the recorded to the new directory.
-pub(super) type FilePlan = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
+/// The files of a branch and where its agent works.
+pub(super) struct FilePlan {
+    pub(super) files: Files,
+    /// Working directory of the agent.
+    pub(super) cwd: PathBuf,
+    /// The directory of the snapshot's files, and the one to which they are restored.
+    pub(super) moved: Option<(PathBuf, PathBuf)>,
+}
 
+/// Plans the files of a branch. `here`: the recorded directory. Blocks: runs git.
 pub(super) fn plan_files(
     snapshot: Option<&SnapshotLine>,
     meta: &Meta,
@@ -53,9 +60,9 @@ pub(super) fn plan_files(
         if !here.is_dir() {
             let message = format!("recorded directory {} not found", here.display());
             return Err(EngineError::new(ErrorKind::NotFound, message)
-                .hint("omit --in-place, or restore the directory"));
+                .hint("omit `in_place`, or restore the directory"));
         }
-        return Ok((Files::InPlace, here.to_path_buf(), None));
+        return Ok(FilePlan { files: Files::InPlace, cwd: here.to_path_buf(), moved: None });
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
         return Err(no_files(snapshot, meta, here));
@@ -65,12 +72,12 @@ pub(super) fn plan_files(
         None => files,
     };
     let store = FileStore::new(&dirs.snapshots);
-    let (provider, key) = files::provider_of(&files, &store).map_err(|error| files_error(error, ""))?;
+    let (provider, key) = files::find_provider(&files, &store).map_err(files_error)?;
     let folder_name = |n: u64| format!("{}-{n}", key.session());
     let folder = |n: u64| dirs.branches.join(folder_name(n));
     let mut n = 1;
     while folder(n).symlink_metadata().is_ok()
-        || provider.has_branch(&git_branch(&folder_name(n))).map_err(|error| files_error(error, ""))?
+        || provider.has_branch(&git_branch(&folder_name(n))).map_err(files_error)?
     {
         n += 1;
     }
@@ -84,12 +91,12 @@ pub(super) fn plan_files(
     // A conflict in a folder chosen by nerve is detected when it is created.
     if kind != Folder::Own && (is_full() || to.is_file()) {
         let failure = EngineError::new(ErrorKind::InvalidRequest, format!("{} is not empty", to.display()));
-        return Err(failure.hint("choose an empty or new directory with --to"));
+        return Err(failure.hint("choose an empty or new directory with `to`"));
     }
     if to.starts_with(&files.source) {
         let message = format!("cannot restore to {}: it is inside {}", to.display(), files.source.display());
         return Err(
-            EngineError::new(ErrorKind::InvalidRequest, message).hint("choose a directory outside with --to")
+            EngineError::new(ErrorKind::InvalidRequest, message).hint("choose a directory outside with `to`")
         );
     }
     let source =
@@ -98,7 +105,8 @@ pub(super) fn plan_files(
     // Removes a trailing `/`, which agents treat as another directory.
     let cwd = cwd.components().collect();
     let branch = git_branch(&folder_name(n));
-    Ok((Files::Restored { files, to: to.clone(), folder: kind, branch }, cwd, Some((source, to))))
+    let files = Files::Restored { files, to: to.clone(), folder: kind, branch };
+    Ok(FilePlan { files, cwd, moved: Some((source, to)) })
 }
 
 /// Returns the git branch name of a branch.
@@ -114,20 +122,20 @@ fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Engine
         None => format!("the recording has no snapshot at its end, so its files are unknown{why}"),
     };
     EngineError::new(ErrorKind::Process, message)
-        .hint(format!("use the current files in {} with --in-place", here.display()))
+        .hint(format!("use the current files in {} with `in_place`", here.display()))
 }
 
 /// Resolves links in a path whose last components may not exist.
 pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut missing: Vec<OsString> = Vec::new();
-    let mut there = path.as_path();
+    let mut existing = path.as_path();
     loop {
-        if let Ok(found) = there.canonicalize() {
+        if let Ok(found) = existing.canonicalize() {
             return missing.iter().rev().fold(found, |path, name| path.join(name));
         }
-        let (Some(name), Some(parent)) = (there.file_name(), there.parent()) else { return path };
+        let (Some(name), Some(parent)) = (existing.file_name(), existing.parent()) else { return path };
         missing.push(name.to_os_string());
-        there = parent;
+        existing = parent;
     }
 }

@@ -6,8 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use nerve_api::reply::BranchInfo;
+use nerve_api::reply::{BranchInfo, PrunedBranch};
+use nerve_graph::session::store::SessionStore;
 use nerve_host::registry::{canonical_path, entries};
+use nerve_node::command::CommandLine;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;
@@ -15,12 +18,20 @@ use nerve_record::store::{Store, id_of};
 use serde_json::Value;
 
 use crate::data_dirs::DataDirs;
-use nerve_graph::session::store::SessionStore;
-use nerve_node::command::CommandLine;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Minimum age for removal: a younger folder may belong to a node that is being created.
 const MIN_AGE: Duration = Duration::from_secs(3600);
+
+/// Options for removing branch folders.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PruneOptions {
+    /// Also removes folders whose recordings are left.
+    pub all: bool,
+    /// Also removes folders with unsaved changes.
+    pub force: bool,
+    /// Reports what would be removed, and removes nothing.
+    pub dry_run: bool,
+}
 
 /// The branch folders and everything that may need them.
 #[derive(Debug)]
@@ -33,8 +44,8 @@ pub struct BranchFolders {
     recordings: Vec<RecordingInfo>,
     /// Command words of nodes that can be restarted.
     commands: Vec<String>,
-    /// Reason why the restartable nodes are unknown.
-    unknown: Option<String>,
+    /// Reason why the sessions file, and so the restartable nodes, could not be read.
+    sessions_error: Option<String>,
 }
 
 #[derive(Debug)]
@@ -42,23 +53,8 @@ struct RecordingInfo {
     path: PathBuf,
     cwd: Option<PathBuf>,
     command: Vec<String>,
-    /// Reason why `cwd` and `command` are unknown.
-    unknown: Option<String>,
-}
-
-/// The result, or with a dry run the expected result, of pruning one folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PruneOutcome {
-    /// The folder.
-    pub folder: PathBuf,
-    /// True if it was removed.
-    pub removed: bool,
-    /// Reason why the folder was kept, or a note on its removal.
-    pub why: Option<String>,
-    /// The folder is unneeded but was kept.
-    pub is_orphaned: bool,
-    /// The folder is listed although it was kept.
-    pub is_reported: bool,
+    /// Reason why the metadata, and so `cwd` and `command`, could not be read.
+    meta_error: Option<String>,
 }
 
 impl BranchFolders {
@@ -68,12 +64,12 @@ impl BranchFolders {
         for entry in entries(&dirs.hosts).iter().filter(|entry| entry.is_alive()) {
             let node = entry.label.get("node").and_then(Value::as_str);
             let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
-            let moved = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
-            users.extend(entry.cwd.iter().chain(&moved).map(|cwd| (canonical_path(cwd), who.clone())));
+            let current_dir = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
+            users.extend(entry.cwd.iter().chain(&current_dir).map(|cwd| (canonical_path(cwd), who.clone())));
         }
         // Defined nodes can be restarted in their directories.
         let mut commands = Vec::new();
-        let unknown = match sessions(&dirs.sessions_file) {
+        let sessions_error = match load_sessions(&dirs.sessions_file) {
             Ok(sessions) => {
                 for node in sessions.list().iter().flat_map(|session| &session.nodes) {
                     users.extend(
@@ -91,11 +87,16 @@ impl BranchFolders {
         };
         let recordings = Store::new(&dirs.recordings).all();
         let recordings = recordings.into_iter().map(|path| {
-            let (meta, unknown) = match Meta::load(&path) {
+            let (meta, meta_error) = match Meta::load(&path) {
                 Ok(meta) => (meta.unwrap_or_default(), None),
                 Err(error) => (Meta::default(), Some(error.to_string())),
             };
-            RecordingInfo { cwd: meta.cwd.as_deref().map(canonical_path), command: meta.cmd, path, unknown }
+            RecordingInfo {
+                cwd: meta.cwd.as_deref().map(canonical_path),
+                command: meta.cmd,
+                path,
+                meta_error,
+            }
         });
         BranchFolders {
             store: FileStore::new(&dirs.snapshots),
@@ -103,14 +104,14 @@ impl BranchFolders {
             users,
             recordings: recordings.collect(),
             commands,
-            unknown,
+            sessions_error,
             dirs: dirs.clone(),
         }
     }
 
     /// Returns the reason why the nodes that can be restarted are unknown, if they are.
-    pub fn unknown(&self) -> Option<&str> {
-        self.unknown.as_deref()
+    pub fn sessions_error(&self) -> Option<&str> {
+        self.sessions_error.as_deref()
     }
 
     /// Describes the folders. Blocks: looks for changed files.
@@ -130,7 +131,7 @@ impl BranchFolders {
                 snapshot: note.and_then(|note| note.snapshot),
                 source: note.map(|note| note.files.source.display().to_string()),
                 git_branch: note.and_then(|note| note.branch.clone()),
-                used_by: self.user_of(folder).map(str::to_string),
+                used_by: self.find_user(folder).map(str::to_string),
                 recordings: self.recordings(folder, &none).map(display_name).collect(),
                 changed,
                 changes,
@@ -144,27 +145,27 @@ impl BranchFolders {
     ///
     /// # Errors
     /// NotFound; Busy (a node uses it, or it is new); Process (unsaved changes).
-    pub fn remove(&self, name: &str, force: bool) -> Result<(PathBuf, Option<String>), EngineError> {
-        let is_it = |folder: &&Folder| {
+    pub fn remove(&self, name: &str, force: bool) -> Result<(String, Option<String>), EngineError> {
+        let is_named = |folder: &&Folder| {
             folder.path == Path::new(name) || folder.path.file_name() == Some(OsStr::new(name))
         };
-        let folder = self.folders.iter().find(is_it).ok_or_else(|| {
+        let folder = self.folders.iter().find(is_named).ok_or_else(|| {
             let message = format!("no branch {name:?} in {}", self.dirs.branches.display());
-            EngineError::new(ErrorKind::NotFound, message).hint("list them: nerve recordings branches")
+            EngineError::new(ErrorKind::NotFound, message).hint("list them: `LIST_BRANCHES`")
         })?;
-        let outcome = self.outcome(folder, &BTreeSet::new(), (true, force, false));
+        let options = PruneOptions { all: true, force, dry_run: false };
+        let outcome = self.prune_folder(folder, &BTreeSet::new(), options);
         if outcome.removed {
-            return Ok((outcome.folder, outcome.why));
+            return Ok((outcome.path, outcome.why));
         }
-        let message =
-            format!("branch {} kept: {}", outcome.folder.display(), outcome.why.unwrap_or_default());
-        Err(match outcome.is_orphaned {
-            true => EngineError::new(ErrorKind::Process, message).hint("remove it with its changes: force"),
+        let message = format!("branch {} kept: {}", outcome.path, outcome.why.unwrap_or_default());
+        Err(match outcome.orphaned {
+            true => EngineError::new(ErrorKind::Process, message).hint("remove it with its changes: `force`"),
             false => EngineError::new(ErrorKind::Busy, message),
         })
     }
 
-    fn user_of(&self, folder: &Folder) -> Option<&str> {
+    fn find_user(&self, folder: &Folder) -> Option<&str> {
         self.users.iter().find(|(cwd, _)| cwd.starts_with(&folder.path)).map(|(_, who)| who.as_str())
     }
 
@@ -188,55 +189,46 @@ impl BranchFolders {
         outside.into_iter().chain(stored).filter(|path| !removed.contains(*path))
     }
 
-    /// Removes the folders that no node uses and whose recordings are all in `removed` (`all`: even if recordings are
-    /// left). Keeps folders with unsaved changes unless `force` is set.
-    pub fn prune(
-        &self,
-        removed: &BTreeSet<PathBuf>,
-        all: bool,
-        force: bool,
-        dry_run: bool,
-    ) -> Vec<PruneOutcome> {
-        let outcomes =
-            self.folders.iter().map(|folder| self.outcome(folder, removed, (all, force, dry_run))).collect();
-        if !dry_run {
+    /// Removes the folders that no node uses and whose recordings are all in `removed`. Keeps folders with unsaved changes.
+    pub fn prune(&self, removed: &BTreeSet<PathBuf>, options: PruneOptions) -> Vec<PrunedBranch> {
+        let pruned = self.folders.iter().map(|folder| self.prune_folder(folder, removed, options)).collect();
+        if !options.dry_run {
             self.remove_unused_conversations(removed);
         }
-        outcomes
+        pruned
     }
 
-    fn outcome(
+    fn prune_folder(
         &self,
         folder: &Folder,
         removed: &BTreeSet<PathBuf>,
-        (all, force, dry_run): (bool, bool, bool),
-    ) -> PruneOutcome {
-        let kept = |why: String, is_orphaned: bool| PruneOutcome {
-            folder: folder.path.clone(),
-            removed: false,
+        PruneOptions { all, force, dry_run }: PruneOptions,
+    ) -> PrunedBranch {
+        let path = || folder.path.display().to_string();
+        let kept = |why: String, orphaned: bool| PrunedBranch {
+            path: path(),
             why: Some(why),
-            is_orphaned,
-            is_reported: is_orphaned,
+            orphaned,
+            ..PrunedBranch::default()
         };
-        let reported = |why: String| PruneOutcome { is_reported: true, ..kept(why, false) };
-        if let Some(why) = &self.unknown {
-            return reported(format!("its users are unknown: {why}"));
+        let needed = |why: String| PrunedBranch { needed: true, ..kept(why, false) };
+        if let Some(why) = &self.sessions_error {
+            return kept(format!("its users are unknown: {why}"), false);
         }
-        if let Some(who) = self.user_of(folder) {
-            return PruneOutcome { is_reported: all, ..kept(format!("used by {who}"), false) };
+        if let Some(who) = self.find_user(folder) {
+            return needed(format!("used by {who}"));
         }
         // A new branch has its folder before its node.
         if is_recent(folder.last_modified()) {
-            return reported("it was created or changed less than an hour ago".to_string());
+            return kept("it was created or changed less than an hour ago".to_string(), false);
         }
         let left = self.recordings(folder, removed).next().map(display_name);
         if let Some(id) = left.filter(|_| !all) {
-            return kept(format!("needed by recording {id}"), false);
+            return needed(format!("needed by recording {id}"));
         }
-        let unknown = self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path));
-        if let Some(why) =
-            unknown.filter_map(|recorded| recorded.unknown.as_ref()).next().filter(|_| !all && !force)
-        {
+        let mut kept_recordings = self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path));
+        let meta_error = kept_recordings.find_map(|recorded| recorded.meta_error.as_ref());
+        if let Some(why) = meta_error.filter(|_| !all && !force) {
             return kept(format!("its recordings are unknown: {why}"), true);
         }
         if !force {
@@ -254,12 +246,11 @@ impl BranchFolders {
             Some(format!("branch '{branch}' kept: {commits} of its commits are on no other branch"))
         };
         match if dry_run { Ok(0) } else { folder.remove(&self.store) } {
-            Ok(commits) => PruneOutcome {
-                folder: folder.path.clone(),
+            Ok(commits) => PrunedBranch {
+                path: path(),
                 removed: true,
                 why: branch_note(commits),
-                is_orphaned: false,
-                is_reported: true,
+                ..PrunedBranch::default()
             },
             Err(error) => kept(error.to_string(), true),
         }
@@ -269,7 +260,7 @@ impl BranchFolders {
     fn remove_unused_conversations(&self, removed: &BTreeSet<PathBuf>) {
         let kept: Vec<&RecordingInfo> =
             self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path)).collect();
-        if self.unknown.is_some() || kept.iter().any(|recorded| recorded.unknown.is_some()) {
+        if self.sessions_error.is_some() || kept.iter().any(|recorded| recorded.meta_error.is_some()) {
             return;
         }
         let named: BTreeSet<&str> =
@@ -296,7 +287,7 @@ impl BranchFolders {
 }
 
 /// Loads sessions from a copy of the file, because loading moves a damaged file away.
-fn sessions(file: &Path) -> io::Result<SessionStore> {
+fn load_sessions(file: &Path) -> io::Result<SessionStore> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("sessions.json");
     match std::fs::copy(file, &copy) {

@@ -6,6 +6,7 @@
 mod environment;
 mod files;
 mod folders;
+mod options;
 mod origin;
 mod plan;
 mod restore;
@@ -15,8 +16,9 @@ mod start;
 
 pub use self::environment::{InheritedSettings, NodeOverrides, missing_note};
 pub use self::files::{Files, Folder};
-pub use self::folders::{BranchFolders, PruneOutcome};
+pub use self::folders::{BranchFolders, PruneOptions};
+pub use self::options::BranchOptions;
 pub use self::origin::Origin;
-pub use self::plan::{At, BranchOptions, Plan, plan_branch};
+pub use self::plan::{BranchPoint, Plan, plan_branch};
 pub use self::run::{BranchResult, Instruction, Wait, create_branch, preview_branch};
 pub use self::server::{CreateFailure, NodeServer};

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use nerve_host::registry::{entry, host_of_unrecorded};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
@@ -11,7 +12,6 @@ use nerve_record::snapshots::SnapshotLine;
 use crate::data_dirs::DataDirs;
 use crate::recordings;
 use crate::snapshots::read_lines;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// The session that a branch continues.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Origin {
     /// NotFound, InvalidRequest (ambiguous), Process (no recording, no metadata).
     pub fn find(name: &str, dirs: &DataDirs) -> Result<Origin, EngineError> {
         match recordings::find(&dirs.recordings, name) {
-            Ok(file) => Origin::of_recording(&file),
+            Ok(file) => Origin::from_recording(&file),
             Err(error) => Origin::read(&recordings::find_unrecorded(&dirs.hosts, name).ok_or(error)?),
         }
     }
@@ -50,7 +50,7 @@ impl Origin {
     ///
     /// # Errors
     /// NotFound; Process: it is empty or no recording, or its metadata is missing.
-    pub fn of_recording(file: &Path) -> Result<Origin, EngineError> {
+    pub fn from_recording(file: &Path) -> Result<Origin, EngineError> {
         recordings::check(file)?;
         Origin::read(file)
     }
@@ -72,9 +72,9 @@ fn load_meta(file: &Path) -> Result<Meta, EngineError> {
         if host_of_unrecorded(file).is_some() {
             let message = "cannot branch: the session was not recorded and has ended";
             return EngineError::new(ErrorKind::NotFound, message)
-                .hint("record with --out-file to branch later");
+                .hint("only recorded sessions can be branched after their end");
         }
-        let path = Meta::path_of(file);
+        let path = Meta::sidecar_path(file);
         EngineError::new(ErrorKind::NotFound, format!("cannot branch: metadata {} not found", path.display()))
             .hint("only sessions recorded by nerve can be branched")
     };

@@ -3,48 +3,30 @@
 use std::path::PathBuf;
 
 use nerve_host::end_snapshot::END;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::{Branch, Conversation, RecordedSession};
+use nerve_node::profiles;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
 use nerve_types::{Size, TsNs};
 
 use super::environment::{NodeOverrides, RecordedNode};
-use super::files::{Files, plan_files, resolve_links};
+use super::files::{FilePlan, Files, plan_files, resolve_links};
+use super::options::BranchOptions;
 use super::origin::Origin;
 use crate::data_dirs::DataDirs;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::branch::{Branch, Conversation, RecordedSession};
-use nerve_node::profiles;
 
 /// Maximum characters of a command in an error message.
 const COMMAND_WIDTH: usize = 40;
 
-/// Position where a branch begins.
+/// The point of a session from which a branch continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub enum BranchPoint {
     /// The snapshot with this number.
     Snapshot(u64),
     /// The end of the session.
     End,
-}
-
-/// The user's choices for a branch.
-#[derive(Debug, Clone, Default)]
-pub struct BranchOptions {
-    /// Name of the node.
-    pub node: Option<String>,
-    /// Target directory of the files.
-    pub to: Option<PathBuf>,
-    /// Work in the recorded directory with its current files.
-    pub in_place: bool,
-    /// Git work tree that has the snapshots.
-    pub dir: Option<PathBuf>,
-    /// Name of the server; `default` if empty.
-    pub server: String,
-    /// Session of the node.
-    pub session: Option<String>,
-    /// Environment and proxy of the node.
-    pub overrides: NodeOverrides,
 }
 
 /// An executable plan of a branch.
@@ -77,21 +59,21 @@ pub struct Plan {
     /// The recorded node.
     pub(super) recorded: RecordedNode,
     pub(super) dirs: DataDirs,
-    request: Request,
+    inputs: PlanInputs,
 }
 
 /// The inputs of a plan, for replanning.
 #[derive(Debug, Clone)]
-struct Request {
+struct PlanInputs {
     origin: Origin,
-    at: At,
+    at: BranchPoint,
     options: BranchOptions,
 }
 
 impl Plan {
     /// Plans again after the folder or branch has been taken. Blocks and fails like [`plan_branch`].
     pub(super) fn replan(self) -> Result<Plan, EngineError> {
-        let Request { origin, at, options } = self.request;
+        let PlanInputs { origin, at, options } = self.inputs;
         plan_branch(&origin, at, options, &self.dirs)
     }
 
@@ -128,23 +110,23 @@ fn turn_count(turns: u64, of: u64) -> String {
     format!("{some} {turns} of {of} turns")
 }
 
-impl At {
+impl BranchPoint {
     /// Parses a snapshot number, a label or `end`.
     ///
     /// # Errors
     /// NotFound, InvalidRequest: no snapshot or more than one has the label.
-    pub fn parse(text: &str, origin: &Origin) -> Result<At, EngineError> {
+    pub fn parse(text: &str, origin: &Origin) -> Result<BranchPoint, EngineError> {
         if text == END {
-            return Ok(At::End);
+            return Ok(BranchPoint::End);
         }
         if let Ok(id) = text.parse() {
-            return Ok(At::Snapshot(id));
+            return Ok(BranchPoint::Snapshot(id));
         }
         let lines = &origin.snapshots;
         let labelled: Vec<u64> =
             lines.iter().filter(|line| line.label.as_deref() == Some(text)).map(|line| line.id).collect();
         match labelled[..] {
-            [id] => Ok(At::Snapshot(id)),
+            [id] => Ok(BranchPoint::Snapshot(id)),
             [] => Err(no_snapshot(&format!("with label '{text}'"), lines)),
             _ => {
                 let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
@@ -161,7 +143,7 @@ impl At {
 /// NotFound, InvalidRequest, Process: the snapshot, its files or the agent is missing.
 pub fn plan_branch(
     origin: &Origin,
-    at: At,
+    at: BranchPoint,
     options: BranchOptions,
     dirs: &DataDirs,
 ) -> Result<Plan, EngineError> {
@@ -169,7 +151,7 @@ pub fn plan_branch(
     let server = if server.is_empty() { "default".to_string() } else { server };
     let meta = &origin.meta;
     let snapshot = snapshot_at(origin, at, dirs)?;
-    let command = if meta.asked.is_empty() { &meta.cmd } else { &meta.asked };
+    let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };
     let (profiles, _) = profiles::load(Some(&dirs.profiles));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
     let profile = named.or_else(|| profiles.for_command(command)).filter(|profile| profile.session.is_some());
@@ -188,23 +170,23 @@ pub fn plan_branch(
         EngineError::new(ErrorKind::Process, "cannot branch: the recorded directory is unknown")
     })?;
     let here = resolve_links(&here);
-    let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, dirs, &options)?;
-    let past = RecordedSession {
+    let FilePlan { files, cwd, moved } = plan_files(snapshot.as_ref(), meta, &here, dirs, &options)?;
+    let recorded = RecordedSession {
         profile: &profile,
         command,
         agent_session: meta.agent_session.as_deref(),
         transcript: meta.transcript.as_deref(),
         home: meta.home.as_deref(),
         cwd: &here,
-        begun: meta.started_at,
-        ended: meta.ended_at,
+        started_at: meta.started_at,
+        ended_at: meta.ended_at,
         copies: &dirs.branches.join(CONVERSATIONS),
     };
     let moment = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
-    let branch = Branch::plan(&past, moment, &cwd, moved);
+    let branch = Branch::plan(&recorded, moment, &cwd, moved);
     let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
-    let request = Request { origin: origin.clone(), at, options: options.clone() };
+    let inputs = PlanInputs { origin: origin.clone(), at, options: options.clone() };
     Ok(Plan {
         recording: origin.file.clone(),
         is_recorded: origin.unrecorded().is_none(),
@@ -218,9 +200,9 @@ pub fn plan_branch(
         server,
         session: options.session,
         overrides: options.overrides,
-        recorded: RecordedNode::of(origin),
+        recorded: RecordedNode::from_origin(origin),
         dirs: dirs.clone(),
-        request,
+        inputs,
     })
 }
 
@@ -240,23 +222,27 @@ fn shorten(command: &str) -> String {
     short
 }
 
-fn snapshot_at(origin: &Origin, at: At, dirs: &DataDirs) -> Result<Option<SnapshotLine>, EngineError> {
+fn snapshot_at(
+    origin: &Origin,
+    at: BranchPoint,
+    dirs: &DataDirs,
+) -> Result<Option<SnapshotLine>, EngineError> {
     let lines = &origin.snapshots;
     match at {
-        At::Snapshot(id) => {
+        BranchPoint::Snapshot(id) => {
             let found = lines.iter().find(|line| line.id == id).cloned();
             let missing = || no_snapshot(&id.to_string(), lines);
             Ok(Some(found.ok_or_else(missing)?))
         }
-        At::End if origin.is_running(dirs) => {
+        BranchPoint::End if origin.is_running(dirs) => {
             let why = match origin.unrecorded() {
                 None => "cannot branch from the end: the session is still being recorded",
                 Some(_) => "cannot branch from the end: the session is still running",
             };
             Err(EngineError::new(ErrorKind::Process, why)
-                .hint("select a snapshot with --at; take one with 'nerve snapshot' in its terminal"))
+                .hint("select a snapshot with `at`; take one with `TAKE_SNAPSHOT`"))
         }
-        At::End => Ok(lines.iter().rfind(|line| line.kind == END).cloned()),
+        BranchPoint::End => Ok(lines.iter().rfind(|line| line.kind == END).cloned()),
     }
 }
 
@@ -270,7 +256,7 @@ fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> EngineError {
         .collect();
     let failure = EngineError::new(ErrorKind::NotFound, format!("no snapshot {what}"));
     failure.hint(match known.is_empty() {
-        true => "the session has no snapshots; branch from its end with --at end".to_string(),
+        true => "the session has no snapshots; branch from its end with `at` end".to_string(),
         false => format!("available snapshots: {}", known.join(", ")),
     })
 }

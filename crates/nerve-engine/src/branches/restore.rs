@@ -6,16 +6,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::ConversationCopy;
 use nerve_record::branches::Note;
 use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
 use nerve_record::snapshots::FilesRef;
+use nerve_types::files::private_folder;
 
 use super::files::{Files, Folder};
 use super::plan::Plan;
 use crate::snapshots::files_error;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::branch::Placed;
-use nerve_types::files::private_folder;
 
 /// Maximum number of attempts to find a folder and branch name that no other command has taken.
 const MAX_TRIES: usize = 100;
@@ -25,31 +25,36 @@ const MAX_TRIES: usize = 100;
 ///
 /// # Errors
 /// NotFound, InvalidRequest, Process; nothing is left behind.
-pub(super) fn restore(mut plan: Plan) -> Result<(Plan, RestoreResult, Undo), EngineError> {
+pub(super) fn restore(mut plan: Plan) -> Result<(Plan, RestoreResult, RestoreGuard), EngineError> {
     for _ in 1..MAX_TRIES {
-        if let Some((restored, undo)) = restore_once(&plan, true)? {
-            return Ok((plan, restored, undo));
+        if let Some((restored, guard)) = restore_once(&plan, true)? {
+            return Ok((plan, restored, guard));
         }
         plan = plan.replan()?;
     }
     let outcome = restore_once(&plan, false)?;
-    let (restored, undo) = outcome
+    let (restored, guard) = outcome
         .ok_or_else(|| EngineError::new(ErrorKind::Busy, "too many concurrent branches of this session"))?;
-    Ok((plan, restored, undo))
+    Ok((plan, restored, guard))
 }
 
 /// Restores the files once. Returns `None` if the folder or branch has been taken and `may_retry` is set.
-fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, Undo)>, EngineError> {
+fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, RestoreGuard)>, EngineError> {
     let store = FileStore::new(&plan.dirs.snapshots);
-    let undo = |files: Files| Undo { files, store: store.clone(), copy: Placed::NOTHING, is_armed: true };
+    let guard = |files: Files| RestoreGuard {
+        files,
+        store: store.clone(),
+        copy: ConversationCopy::NONE,
+        is_armed: true,
+    };
     let Files::Restored { files, to, folder, branch } = &plan.files else {
-        return Ok(Some((RestoreResult { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
+        return Ok(Some((RestoreResult { left_out: Vec::new(), branch: None }, guard(Files::InPlace))));
     };
     let branches = &plan.dirs.branches;
     if to.starts_with(branches) {
         make_private(branches)?;
     }
-    let (provider, key) = files::provider_of(files, &store).map_err(|error| files_error(error, ""))?;
+    let (provider, key) = files::find_provider(files, &store).map_err(files_error)?;
     let dir = RestoreDir { to, is_new: *folder != Folder::Empty, branch };
     let restored = match provider.restore_work_tree(&key, &dir) {
         Ok(restored) => restored,
@@ -57,14 +62,14 @@ fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(RestoreResult, U
         Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
         Err(error) => return Err(restore_failure(error)),
     };
-    let undo = undo(plan.files.clone());
+    let guard = guard(plan.files.clone());
     if to.starts_with(branches.canonicalize().unwrap_or_default()) {
         write_note(plan, files, restored.branch.clone(), to)?;
     }
     // The recorded directory may have been empty, so the snapshot lacks it.
     let created = std::fs::create_dir_all(&plan.cwd);
     created.map_err(|error| failed("create", &plan.cwd, error))?;
-    Ok(Some((restored, undo)))
+    Ok(Some((restored, guard)))
 }
 
 /// Creates the directory of the branches for this user only. Others could replace the agents' files in it.
@@ -88,9 +93,9 @@ fn restore_failure(error: FilesError) -> EngineError {
         FilesError::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
         _ => false,
     };
-    let failure = files_error(error, "");
+    let failure = files_error(error);
     match is_full {
-        true => failure.hint("free disk space, or choose an empty directory on another disk with --to"),
+        true => failure.hint("free disk space, or choose an empty directory on another disk with `to`"),
         false => failure,
     }
 }
@@ -106,53 +111,52 @@ fn write_note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) 
         branch,
         made_at_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
     };
-    note.store(to).map_err(|error| failed("write", &Note::path_of(to), error))
+    note.store(to).map_err(|error| failed("write", &Note::sidecar_path(to), error))
 }
 
 /// Removes the files and the conversation of a failed branch on drop, unless disarmed.
-pub(super) struct Undo {
+pub(super) struct RestoreGuard {
     files: Files,
     store: FileStore,
     /// The copied conversation.
-    copy: Placed,
+    copy: ConversationCopy,
     is_armed: bool,
 }
 
-impl Undo {
-    /// Also removes this copied conversation.
-    pub(super) fn with(mut self, copy: Placed) -> Undo {
+impl RestoreGuard {
+    /// Adds a copied conversation, which is removed, too.
+    pub(super) fn with_conversation(mut self, copy: ConversationCopy) -> RestoreGuard {
         self.copy = copy;
         self
     }
 
     /// Keeps everything on drop.
-    pub(super) fn disarm(mut self) -> Undo {
+    pub(super) fn disarm(mut self) -> RestoreGuard {
         self.is_armed = false;
         self
     }
 
-    /// Removes everything. Blocks.
-    pub(super) fn run(mut self) {
+    /// Removes everything, even if disarmed. Blocks.
+    pub(super) fn remove(mut self) {
         self.is_armed = true;
     }
 
-    fn remove(&self) -> Result<(), EngineError> {
+    fn try_remove(&self) -> Result<(), EngineError> {
         let copy = self.copy.remove();
         if let Files::Restored { files, to, branch, .. } = &self.files {
-            let (provider, _) =
-                files::provider_of(files, &self.store).map_err(|error| files_error(error, ""))?;
-            let _ = std::fs::remove_file(Note::path_of(to));
-            provider.undo_restore(to, branch).map_err(|error| files_error(error, ""))?;
+            let (provider, _) = files::find_provider(files, &self.store).map_err(files_error)?;
+            let _ = std::fs::remove_file(Note::sidecar_path(to));
+            provider.undo_restore(to, branch).map_err(files_error)?;
         }
         copy.map_err(|error| EngineError::new(ErrorKind::Process, error.to_string()))
     }
 }
 
-impl Drop for Undo {
+impl Drop for RestoreGuard {
     fn drop(&mut self) {
         if self.is_armed {
             // The original error is reported instead.
-            let _ = self.remove();
+            let _ = self.try_remove();
         }
     }
 }

@@ -11,7 +11,9 @@ use nerve_api::reply::{
 use nerve_api::request::{
     AnswerNode, ExecuteInput, ExplainNode, GetNode, NodeChoice, Seconds, States, WaitNode,
 };
-use nerve_api::value::{BlockKind, NodeState};
+use nerve_api::value::{BlockKind, BranchProxy, ConversationKind, NodeState};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::Conversation;
 
 use super::environment::InheritedSettings;
 use super::files::Files;
@@ -19,8 +21,6 @@ use super::plan::Plan;
 use super::restore::restore;
 use super::server::NodeServer;
 use super::start::{StartFailure, derive_name, free_name, start};
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::branch::Conversation;
 
 /// Time limit for the agent to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -94,30 +94,32 @@ pub async fn create_branch(
     let node = free_name(server, &plan, &BTreeSet::new()).await?;
     let inherited = plan.recorded.inherit(&plan.server, server, &plan.overrides).await?;
     on_progress("restoring the files");
-    let (plan, restored, undo) = blocking(move || restore(plan)).await?;
+    let (plan, restored, guard) = server.run_file_job(move || restore(plan)).await?;
     on_progress("preparing the conversation");
     let branch = plan.branch.clone();
-    let undo = blocking(move || {
-        let placed = branch.place().map_err(|error| {
-            EngineError::new(ErrorKind::Process, format!("cannot copy the conversation: {error}"))
-        })?;
-        Ok(undo.with(placed))
-    })
-    .await?;
+    let guard = server
+        .run_file_job(move || {
+            let copy = branch.make_copy().map_err(|error| {
+                EngineError::new(ErrorKind::Process, format!("cannot copy the conversation: {error}"))
+            })?;
+            Ok(guard.with_conversation(copy))
+        })
+        .await?;
     on_progress(&format!("starting node '{node}'"));
     // From here on a node may exist that needs the files, even if its creation is not confirmed.
-    let undo = undo.disarm();
+    let guard = guard.disarm();
     let node = match start(server, &plan, &inherited, node).await {
         Ok(node) => node,
         Err(StartFailure { error, possible_node: Some(node) }) => {
             return Err(maybe_started(error, &node, &plan.cwd));
         }
         Err(StartFailure { error, possible_node: None }) => {
-            blocking(move || {
-                undo.run();
-                Ok(())
-            })
-            .await?;
+            server
+                .run_file_job(move || {
+                    guard.remove();
+                    Ok(())
+                })
+                .await?;
             return Err(error);
         }
     };
@@ -161,11 +163,10 @@ impl Plan {
             }
         };
         conversation.kind = match (&cut, &conversation.why) {
-            (Some(_), _) => "cut",
-            (None, None) => "whole",
-            (None, Some(_)) => "new",
-        }
-        .to_string();
+            (Some(_), _) => ConversationKind::Cut,
+            (None, None) => ConversationKind::Whole,
+            (None, Some(_)) => ConversationKind::New,
+        };
         if let Some((from, to, turns, of)) = cut {
             (conversation.from, conversation.to) = (Some(from), Some(to));
             (conversation.turns, conversation.of) = (Some(turns), Some(of));
@@ -181,7 +182,7 @@ impl Plan {
             files: match &self.files {
                 Files::InPlace => None,
                 Files::Restored { files, to, .. } => Some(BranchFiles {
-                    provider: files.provider.clone(),
+                    provider: files.provider.parse().unwrap_or_default(),
                     source: path(&files.source),
                     reference: files.reference.clone(),
                     to: path(to),
@@ -199,8 +200,8 @@ impl Plan {
                 missing: inherited.map(|inherited| inherited.missing.clone()),
             },
             proxy: match &self.overrides.proxy {
-                Some(_) => Some("given".to_string()),
-                None => inherited.and_then(|inherited| inherited.proxy.clone()),
+                Some(_) => Some(BranchProxy::Given),
+                None => inherited.and_then(|inherited| inherited.proxy),
             },
             ..BranchCreated::default()
         }
@@ -314,14 +315,6 @@ fn with_location(error: EngineError, node: &str, cwd: &Path) -> EngineError {
 /// Adds to an error that the node may have been started and its files were kept.
 fn maybe_started(error: EngineError, node: &str, cwd: &Path) -> EngineError {
     let message = format!("{}: node '{node}' may have been started", error.message);
-    let hint = format!("check with 'nerve server node list'; its files are in {}", cwd.display());
+    let hint = format!("check with `LIST_NODES`; its files are in {}", cwd.display());
     EngineError { message, ..error }.hint(hint)
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
-) -> Result<T, EngineError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
 }

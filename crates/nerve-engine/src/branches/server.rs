@@ -8,6 +8,15 @@ use nerve_node::error::EngineError;
 
 /// The server that runs the node of a branch: an engine, or a client of a server.
 pub trait NodeServer: Send + Sync {
+    /// Runs `work`, which reads and writes files, on a thread for blocking work. A server with many callers limits how
+    /// many of these run at the same time.
+    fn run_file_job<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+    ) -> impl Future<Output = Result<T, EngineError>> + Send {
+        async { tokio::task::spawn_blocking(work).await? }
+    }
+
     /// Lists the nodes of a session.
     fn list_nodes(
         &self,

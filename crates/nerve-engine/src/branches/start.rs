@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use nerve_api::request::{CommandLine, CreateNode, ListNodes};
 use nerve_api::value::NodeState;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::branch::Branch;
 
 use super::environment::InheritedSettings;
 use super::plan::Plan;
 use super::server::NodeServer;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::branch::Branch;
 
 /// Maximum length of a node name, in characters.
 const MAX_NAME_LEN: usize = 32;
@@ -63,7 +63,7 @@ pub(super) async fn free_name(
         Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != NodeState::Stopped) => {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
             Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                .hint("stop it first, or choose another name with --node"))
+                .hint("stop it first, or choose another name with `target_id`"))
         }
         Ok(name) => Ok(name.clone()),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
-use nerve_graph::session::deprecated::warn_once;
+use nerve_graph::session::deprecated_methods::warn_once;
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{NodeInfo, StateName};
 use nerve_node::context::TurnContext;
@@ -160,7 +160,7 @@ impl Node for ChannelNode {
             tokio::select! {
                 biased;
                 answer = &mut answer => return answer,
-                () = context.cancellation().wait() => {}
+                () = context.cancellation().cancelled() => {}
             }
             // Fails if the channel was closed in the meantime: then `send` ends by itself.
             let _ = self.channel.interrupt().await;
@@ -230,8 +230,10 @@ impl Channel for TerminalNode {
             tag: None,
             timeout,
             fail_if_busy: false,
+            at_dialog: Default::default(),
             detach_on_timeout: false,
             trace: None,
+            origin: Default::default(),
         };
         Box::pin(async move { Ok(TerminalNode::execute(self, prompt).await?.into_value()) })
     }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use nerve_types::TsNs;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use nerve_graph::context::RunContext;
 use nerve_graph::event::{StepEvent, StepEventKind};
-use nerve_graph::session::deprecated::warn_once;
+use nerve_graph::session::deprecated_methods::warn_once;
 use nerve_graph::step::Step;
 use nerve_graph::{Graph, OnFailure};
 use nerve_node::NodeFuture;
@@ -254,11 +255,11 @@ struct ResultCollector {
     options: DagOptions,
     /// Path of the outer step, if any.
     outer: Option<Arc<str>>,
-    collected: Mutex<Collected>,
+    collected: Mutex<TaskCollection>,
 }
 
 #[derive(Default)]
-struct Collected {
+struct TaskCollection {
     started: HashMap<String, TsNs>,
     results: TaskResults,
 }
@@ -272,7 +273,7 @@ impl ResultCollector {
         // Steps of nested graphs have longer paths.
         let Some(task) = task.filter(|task| !task.contains('/')) else { return };
         let end = |error: Option<String>, output: Value| {
-            let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut collected = self.collected.lock();
             let started = collected.started.get(task).copied().unwrap_or(event.at);
             let status = if error.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
             let duration_ms = event.at.0.saturating_sub(started.0) as f64 / 1e6;
@@ -285,7 +286,7 @@ impl ResultCollector {
         };
         match event.kind {
             StepEventKind::Start { .. } => {
-                let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut collected = self.collected.lock();
                 collected.started.insert(task.to_string(), event.at);
                 drop(collected);
                 if let Some(callback) = &self.options.on_task_start {
@@ -301,7 +302,7 @@ impl ResultCollector {
     }
 
     fn results<'a>(&self, ids: impl Iterator<Item = &'a str>) -> TaskResults {
-        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut collected = self.collected.lock();
         let mut results = std::mem::take(&mut collected.results);
         for id in ids {
             results.entry(id.to_string()).or_insert_with(|| TaskResult {

@@ -1,31 +1,8 @@
 //! A message of a conversation.
 
+use nerve_api::value::Role;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use strum::{EnumString, IntoStaticStr};
-
-/// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Role {
-    /// The prompter.
-    User,
-    /// The answering agent or model.
-    Assistant,
-}
-
-impl Role {
-    /// Returns the name in files and on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns the role of that name.
-    pub fn parse(name: &str) -> Option<Role> {
-        name.parse().ok()
-    }
-}
 
 /// A message as stored in a conversation's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +35,7 @@ impl Message {
 ///
 /// # Errors
 /// Returns the reason. It names the first invalid message, counted from 0.
-pub fn parse_messages(value: Value) -> Result<Vec<Message>, String> {
+pub(crate) fn parse_messages(value: Value) -> Result<Vec<Message>, String> {
     let Value::Array(list) = value else { return Err("not a list of messages".to_string()) };
     let read = |(index, message): (usize, Value)| {
         serde_json::from_value(message).map_err(|error| format!("message {index}: {error}"))

@@ -6,40 +6,14 @@ mod prompt;
 mod seen_messages;
 mod store;
 
-use strum::{EnumString, IntoStaticStr, VariantNames};
-
-pub use message::{Message, Role, parse_messages};
-pub use prompt::{MAX_CONTEXT, prompt_with_context};
-pub use store::{ConversationStore, Loaded, MAX_FILE, MAX_HISTORY};
+pub use message::Message;
+pub use nerve_api::value::{Role, UseContext};
+pub use prompt::prompt_with_context;
+pub use store::{ConversationStore, StoredConversation};
 
 pub(crate) use seen_messages::ProgramSession;
 
 pub use nerve_node::conversation_id::ConversationId;
-
-/// Policy for prepending earlier messages to the prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "lowercase")]
-pub enum UseContext {
-    /// Those that the node's program has not seen; none if the program would run them as commands.
-    #[default]
-    Auto,
-    /// All messages.
-    Always,
-    /// No messages. The turn is stored all the same.
-    Never,
-}
-
-impl UseContext {
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns the value of that name.
-    pub fn parse(name: &str) -> Option<UseContext> {
-        name.parse().ok()
-    }
-}
 
 /// Conversation options of a prompt.
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,11 @@
 //! Puts earlier messages in front of a prompt.
 
-use super::message::{Message, Role};
+use nerve_api::value::Role;
+
+use super::message::Message;
 
 /// Maximum size of earlier messages in one prompt, in bytes; the newest that fit are used.
-pub const MAX_CONTEXT: usize = 4 << 20;
+pub(crate) const MAX_CONTEXT: usize = 4 << 20;
 
 /// Returns the prompt with earlier messages in front of it, and how many of the oldest messages did not fit. Without earlier
 /// messages the prompt is unchanged.

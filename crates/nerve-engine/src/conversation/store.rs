@@ -8,18 +8,18 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nerve_types::files::{Lock, private_folder, replace};
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::ConversationId;
 use super::message::{Message, parse_messages};
 use super::seen_messages::ProgramSession;
-use nerve_types::files::{Lock, private_folder, replace};
 
 /// Maximum number of messages kept in a conversation.
-pub const MAX_HISTORY: usize = 100;
+pub(crate) const MAX_HISTORY: usize = 100;
 /// Maximum size of a file in bytes; a larger one is set aside.
-pub const MAX_FILE: u64 = 16 << 20;
+pub(crate) const MAX_FILE: u64 = 16 << 20;
 /// Maximum size of a message in bytes; of a longer one, beginning and end are kept.
 const MAX_MESSAGE: usize = 256 << 10;
 /// Maximum wait for the lock. Writers hold it for milliseconds, so one that takes longer is stuck.
@@ -37,7 +37,7 @@ pub struct ConversationStore {
 
 /// The messages of a conversation.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct StoredConversation {
     /// The messages, oldest first.
     pub messages: Vec<Message>,
     /// Reason for missing messages, as a sentence.
@@ -64,16 +64,16 @@ impl ConversationStore {
     }
 
     /// Returns the messages, or none and the reason if the file cannot be read. An invalid file is set aside.
-    pub fn load(&self, id: &ConversationId) -> Loaded {
+    pub fn load(&self, id: &ConversationId) -> StoredConversation {
         let path = self.path(id);
         match read(&path) {
-            Ok(FileContents::Messages(messages)) => Loaded { messages, problem: None },
-            Ok(FileContents::Missing) => Loaded::default(),
+            Ok(FileContents::Messages(messages)) => StoredConversation { messages, problem: None },
+            Ok(FileContents::Missing) => StoredConversation::default(),
             Ok(FileContents::Broken(_)) => {
                 let locked = self.lock(&path).and_then(|lock| read_or_set_aside(&path, &lock));
-                locked.unwrap_or_else(|error| Loaded::without(&path, &error))
+                locked.unwrap_or_else(|error| StoredConversation::unreadable(&path, &error))
             }
-            Err(error) => Loaded::without(&path, &error),
+            Err(error) => StoredConversation::unreadable(&path, &error),
         }
     }
 
@@ -104,7 +104,7 @@ impl ConversationStore {
         private_folder(&self.base)?;
         private_folder(path.parent().unwrap_or(&self.base))?;
         let lock = self.lock(path)?;
-        let Loaded { mut messages, problem } = read_or_set_aside(path, &lock)?;
+        let StoredConversation { mut messages, problem } = read_or_set_aside(path, &lock)?;
         for message in &mut messages {
             if reader.has_seen(message) || given.iter().any(|known| known.is_same(message)) {
                 reader.mark_seen(message);
@@ -131,10 +131,10 @@ impl ConversationStore {
     }
 }
 
-impl Loaded {
-    fn without(path: &Path, error: &io::Error) -> Loaded {
+impl StoredConversation {
+    fn unreadable(path: &Path, error: &io::Error) -> StoredConversation {
         let problem = format!("cannot read the conversation in {}: {error}", path.display());
-        Loaded { messages: Vec::new(), problem: Some(problem) }
+        StoredConversation { messages: Vec::new(), problem: Some(problem) }
     }
 }
 
@@ -174,10 +174,10 @@ fn read(path: &Path) -> io::Result<FileContents> {
     Ok(value.and_then(parse_messages).map_or_else(FileContents::Broken, FileContents::Messages))
 }
 
-fn read_or_set_aside(path: &Path, _lock: &Lock) -> io::Result<Loaded> {
+fn read_or_set_aside(path: &Path, _lock: &Lock) -> io::Result<StoredConversation> {
     let why = match read(path)? {
-        FileContents::Messages(messages) => return Ok(Loaded { messages, problem: None }),
-        FileContents::Missing => return Ok(Loaded::default()),
+        FileContents::Messages(messages) => return Ok(StoredConversation { messages, problem: None }),
+        FileContents::Missing => return Ok(StoredConversation::default()),
         FileContents::Broken(why) => why,
     };
     let aside = unused_path(path)?;
@@ -187,7 +187,7 @@ fn read_or_set_aside(path: &Path, _lock: &Lock) -> io::Result<Loaded> {
         path.display(),
         aside.display()
     );
-    Ok(Loaded { messages: Vec::new(), problem: Some(problem) })
+    Ok(StoredConversation { messages: Vec::new(), problem: Some(problem) })
 }
 
 /// Returns an unused path next to `path` that contains the current time.

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nerve_types::Size;
-
-use super::Engine;
 use nerve_host::backend::{Memory, Program};
 use nerve_host::manager::Label;
-use nerve_node::command::{BackendKind, EventKind, NodeRef, TerminalKind, terminal_of};
+use nerve_node::command::{BackendKind, EventKind, NodeRef, TerminalKind, terminal_kind};
 use nerve_node::error::EngineError;
-use nerve_node::factory::with_session;
 use nerve_node::launch::{adopt_host, adopt_pane};
+use nerve_node::names::with_session;
 use nerve_node::profiles::LoadedProfiles;
 use nerve_node::proxy::NodeProxy;
 use nerve_node::terminal::{TerminalNode, TerminalSpec};
+use nerve_types::Size;
+
+use super::Engine;
 
 impl Engine {
     /// Adopts the nodes of an earlier server with this name. They are `starting` while their past output is read. Must be called on a
@@ -51,9 +51,9 @@ impl Engine {
         known: (Option<PathBuf>, Size, Memory),
         adopt: impl FnOnce(TerminalSpec) -> TerminalNode,
     ) {
-        let (at, node) = (node_of(label), &label.node);
+        let (at, node) = (label_node(label), &label.node);
         let adopted = || {
-            let session = self.session_of(&at)?;
+            let session = self.inner.sessions.ensure(at.session.as_deref())?;
             let reservation = session.reserve(&at.node)?;
             let spec = self.adopted_spec(profiles, label, known);
             let spec = spec.inspect_err(|_| session.release(&at.node, reservation))?;
@@ -84,7 +84,7 @@ impl Engine {
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
         let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
-        let node = with_session(&node_of(label));
+        let node = with_session(&label_node(label));
         // Before the node: its agent may be in a turn.
         let starting = self.inner.factory.proxy_launch(&node);
         let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
@@ -96,11 +96,11 @@ impl Engine {
             profile,
             ready_timeout: label.ready_timeout,
             response_timeout: label.response_timeout,
-            journal: self.inner.factory.journal(&node_of(label), label.history)?,
+            journal: self.inner.factory.journal(&label_node(label), label.history)?,
             agent_session: memory.agent_session.clone(),
             proxy,
             adopted: Some(memory),
-            answers: terminal_of(kind) == Some(TerminalKind::Pty),
+            answers: terminal_kind(kind) == Some(TerminalKind::Pty),
             events: self.inner.events.clone(),
             kind: kind.as_str(),
             log_start: false,
@@ -109,6 +109,6 @@ impl Engine {
 }
 
 /// Returns the node that a label describes.
-fn node_of(label: &Label) -> NodeRef {
+fn label_node(label: &Label) -> NodeRef {
     NodeRef { session: label.session.clone(), node: label.node.clone() }
 }

@@ -8,17 +8,18 @@ use nerve_api::request::{
     ListNodes, WaitNode,
 };
 use nerve_api::value::NodeState;
+use nerve_node::command::EventKind;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::{check_name, with_session};
 
 use super::Engine;
 use super::context::RequestContext;
-use super::snapshots::{RecordedSession, absolute_path};
+use super::snapshots::{SessionSelector, absolute_path};
 use crate::branches::{
-    At, BranchFolders, BranchOptions, CreateFailure, Instruction, NodeOverrides, NodeServer, Origin, Wait,
-    create_branch, plan_branch, preview_branch,
+    BranchFolders, BranchOptions, BranchPoint, CreateFailure, Instruction, NodeOverrides, NodeServer, Origin,
+    Wait, create_branch, plan_branch, preview_branch,
 };
 use crate::snapshots::SnapshotOptions;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::check_name;
 
 /// Value of `at` that takes a snapshot first.
 const NOW: &str = "now";
@@ -26,7 +27,8 @@ const NOW: &str = "now";
 const END: &str = "end";
 
 impl Engine {
-    /// Creates a node that continues a recorded session. It is completed even if the future is dropped.
+    /// Creates a node that continues a recorded session, and publishes each step. It is completed even if the future is
+    /// dropped.
     ///
     /// # Errors
     /// NotFound (no node, no recording, no snapshot), InvalidRequest, AlreadyExists, Busy, Process; after the node was created those of
@@ -38,7 +40,7 @@ impl Engine {
     ) -> Result<BranchCreated, EngineError> {
         let engine = self.clone();
         let created = self.inner.creating.spawn(async move { engine.branch(request, &context).await });
-        created.await.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        created.await?
     }
 
     /// Lists the folders of branches.
@@ -50,7 +52,7 @@ impl Engine {
         _: ListBranches,
         context: RequestContext,
     ) -> Result<BranchList, EngineError> {
-        let scan = |folders: BranchFolders| (folders.list(), folders.unknown().map(str::to_string));
+        let scan = |folders: BranchFolders| (folders.list(), folders.sessions_error().map(str::to_string));
         let (branches, unknown) = self.file_job(move |dirs| Ok(scan(BranchFolders::scan(dirs)))).await?;
         if let Some(why) = unknown {
             context.warnings.add(format!("restartable nodes are unknown: {why}"));
@@ -69,7 +71,7 @@ impl Engine {
     ) -> Result<BranchDeleted, EngineError> {
         let DeleteBranch { name, force } = request;
         let (path, note) = self.file_job(move |dirs| BranchFolders::scan(dirs).remove(&name, force)).await?;
-        Ok(BranchDeleted { path: path.display().to_string(), note })
+        Ok(BranchDeleted { path, note })
     }
 
     async fn branch(
@@ -77,71 +79,61 @@ impl Engine {
         request: CreateBranch,
         context: &RequestContext,
     ) -> Result<BranchCreated, EngineError> {
-        let given = RecordedSession::parse(request.source_id, request.session_id.clone(), request.recording)?;
-        let given = given.ok_or_else(|| invalid("source_id or recording is required"))?;
-        for (is_conflict, names) in [
-            (request.in_place && request.to.is_some(), "in_place and to"),
-            (request.in_place && request.dir.is_some(), "in_place and dir"),
-            (request.no_proxy && request.proxy.is_some(), "no_proxy and proxy"),
-        ] {
-            if is_conflict {
-                return Err(invalid(format!("{names}: only one of them can be given")));
-            }
-        }
-        if let Some(target) = &request.target_id {
-            check_name(target, "node")?;
-        }
-        let options = BranchOptions {
-            node: request.target_id,
-            to: request.to.map(|to| absolute_path("to", &to)).transpose()?,
-            in_place: request.in_place,
-            dir: request.dir.map(|dir| absolute_path("dir", &dir)).transpose()?,
-            server: self.inner.factory.server_name().to_string(),
-            session: request.session_id,
-            overrides: NodeOverrides { env: request.env, proxy: request.proxy, no_proxy: request.no_proxy },
+        check_conflicts(&request)?;
+        let selector = SessionSelector::parse(
+            request.source_id.clone(),
+            request.session_id.clone(),
+            request.recording.clone(),
+        )?;
+        let selector = selector.ok_or_else(|| invalid("source_id or recording is required"))?;
+        let (source, name) = match &selector {
+            SessionSelector::Node(at) => (Some(with_session(at)), self.recording_name(at)?),
+            SessionSelector::Named(name) => (None, name.clone()),
         };
-        let wait = match request.wait {
-            true => Wait::Answer(request.timeout.map(|timeout| timeout.duration())),
-            false => Wait::Delivered,
-        };
-        let instruction = Instruction {
-            traceparent: request.traceparent,
-            tracestate: request.tracestate,
-            ..Instruction::new(&request.instruction, wait)?
-        };
-        let name = match &given {
-            RecordedSession::Node(at) => self.recording_of(at)?,
-            RecordedSession::Named(name) => name.clone(),
-        };
-        let at = match request.at.unwrap_or_else(|| END.to_string()) {
-            at if at == NOW && request.dry_run => {
+        let instruction = instruction(&request)?;
+        let at = match request.at.as_deref().unwrap_or(END) {
+            NOW if request.dry_run => {
                 return Err(invalid("at = now takes a snapshot: not possible with dry_run"));
             }
-            at if at == NOW => {
-                let outcome = self.snapshot_of(given, SnapshotOptions::default()).await?;
+            NOW => {
+                let outcome = self.snapshot_session(selector, SnapshotOptions::default()).await?;
                 outcome.note_error.iter().for_each(|warning| context.warnings.add(warning.clone()));
                 let id = outcome.key.id();
                 outcome.files?;
                 id.to_string()
             }
-            at => at,
+            at => at.to_string(),
         };
+        let dry_run = request.dry_run;
+        let options = branch_options(request, self.inner.factory.server_name())?;
         let plan = self.file_job(move |dirs| {
             let origin = Origin::find(&name, dirs)?;
-            let at = At::parse(&at, &origin)?;
+            let at = BranchPoint::parse(&at, &origin)?;
             plan_branch(&origin, at, options, dirs)
         });
         let plan = plan.await?;
-        if request.dry_run {
+        if dry_run {
             let (node, inherited) = preview_branch(Some(self), &plan).await?;
             let plan = plan.reply(&node, inherited.as_ref());
             return Ok(BranchCreated { dry_run: true, instruction: Some(instruction.text), ..plan });
         }
-        Ok(create_branch(self, plan, &instruction, &mut |_| {}).await?.reply())
+        let mut publish = |step: &str| {
+            let (step, tag) = (step.to_string(), context.tag);
+            let event = EventKind::BranchProgress { step, request_id: None, tag };
+            self.inner.events.publish(source.as_ref(), event);
+        };
+        Ok(create_branch(self, plan, &instruction, &mut publish).await?.reply())
     }
 }
 
 impl NodeServer for Engine {
+    async fn run_file_job<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.file_job(|_| work()).await
+    }
+
     async fn list_nodes(&self, request: ListNodes) -> Result<Vec<NodeInfo>, EngineError> {
         Ok(Engine::list_nodes(self, request, RequestContext::default()).await?.nodes_info)
     }
@@ -173,19 +165,120 @@ impl NodeServer for Engine {
 
     async fn execute_input(&self, request: ExecuteInput) -> Result<Turn, EngineError> {
         let engine = self.clone();
-        let internal = |error: String| EngineError::new(ErrorKind::Internal, error);
-        // In a task: the turn continues even if its end is not awaited.
-        let turn =
-            tokio::spawn(
-                async move { Engine::execute_input(&engine, request, RequestContext::default()).await },
-            );
-        match turn.await.unwrap_or_else(|error| Err(internal(error.to_string())))? {
+        let turn = async move { Engine::execute_input(&engine, request, RequestContext::default()).await };
+        // In a task, so that the turn continues even if its end is not awaited.
+        match tokio::spawn(turn).await?? {
             ExecuteReply::Turn(turn) => Ok(*turn),
-            ExecuteReply::Accepted(_) => Err(internal("the turn is asynchronous".to_string())),
+            ExecuteReply::Accepted(_) => {
+                Err(EngineError::new(ErrorKind::Internal, "the turn is asynchronous"))
+            }
         }
     }
 }
 
+/// Rejects options that exclude each other, and invalid names.
+fn check_conflicts(request: &CreateBranch) -> Result<(), EngineError> {
+    for (is_conflict, names) in [
+        (request.in_place && request.to.is_some(), "in_place and to"),
+        (request.in_place && request.dir.is_some(), "in_place and dir"),
+        (request.no_proxy && request.proxy.is_some(), "no_proxy and proxy"),
+    ] {
+        if is_conflict {
+            return Err(invalid(format!("{names}: only one of them can be given")));
+        }
+    }
+    request.target_id.as_ref().map_or(Ok(()), |target| check_name(target, "node"))
+}
+
+fn instruction(request: &CreateBranch) -> Result<Instruction, EngineError> {
+    let wait = match request.wait {
+        true => Wait::Answer(request.timeout.map(|timeout| timeout.duration())),
+        false => Wait::Delivered,
+    };
+    Ok(Instruction {
+        traceparent: request.traceparent.clone(),
+        tracestate: request.tracestate.clone(),
+        ..Instruction::new(&request.instruction, wait)?
+    })
+}
+
+fn branch_options(request: CreateBranch, server: &str) -> Result<BranchOptions, EngineError> {
+    Ok(BranchOptions {
+        node: request.target_id,
+        to: request.to.map(|to| absolute_path("to", &to)).transpose()?,
+        in_place: request.in_place,
+        dir: request.dir.map(|dir| absolute_path("dir", &dir)).transpose()?,
+        server: server.to_string(),
+        session: request.session_id,
+        overrides: NodeOverrides { env: request.env, proxy: request.proxy, no_proxy: request.no_proxy },
+    })
+}
+
 fn invalid(message: impl Into<String>) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use nerve_record::files::{FileStore, SnapshotKey, SnapshotRequest, choose};
+    use nerve_record::meta::Meta;
+    use nerve_record::snapshots::{SnapshotLine, append};
+    use nerve_types::TsNs;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::EngineConfig;
+    use crate::data_dirs::DataDirs;
+    use crate::engine::snapshots::MAX_FILE_JOBS;
+
+    /// Plans a branch from a snapshot of a recorded agent.
+    fn plan(dirs: &DataDirs, project: &std::path::Path) -> crate::branches::Plan {
+        fs::create_dir_all(project).unwrap();
+        fs::write(project.join("file"), "old").unwrap();
+        let key = SnapshotKey::new("s", 1).unwrap();
+        let request = SnapshotRequest { at: TsNs(5), label: None, stop: None };
+        let provider = choose(project, &FileStore::new(&dirs.snapshots), 1 << 20).unwrap();
+        let files = Some(provider.take(&key, &request).unwrap().files);
+        let file = dirs.recordings.join("s.ahr");
+        fs::create_dir_all(&dirs.recordings).unwrap();
+        let cmd = vec!["claude".to_string()];
+        Meta { cmd, cwd: Some(project.to_path_buf()), ..Meta::default() }.store(&file).unwrap();
+        let kind = "manual".to_string();
+        append(&file, &SnapshotLine { id: 1, ts_ns: 5, label: None, kind, anchor_byte: 7, files }).unwrap();
+        plan_branch(&Origin::read(&file).unwrap(), BranchPoint::Snapshot(1), BranchOptions::default(), dirs)
+            .unwrap()
+    }
+
+    // With a paused clock, a timeout ends only when the runtime is idle: no thread for blocking work is busy.
+    #[tokio::test(start_paused = true)]
+    async fn files_of_a_branch_wait_for_other_file_jobs() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let dirs = DataDirs {
+            recordings: at("recordings"),
+            snapshots: at("snapshots"),
+            branches: at("branches"),
+            ..DataDirs::default()
+        };
+        let plan = plan(&dirs, &at("project"));
+        let engine = Engine::new(EngineConfig { data_dirs: Some(dirs.clone()), ..EngineConfig::default() });
+        let others = engine.inner.file_jobs.clone().acquire_many_owned(MAX_FILE_JOBS as u32).await.unwrap();
+        let (sender, mut progress) = mpsc::unbounded_channel();
+        let branch = tokio::spawn(async move {
+            let instruction = Instruction::new("x", Wait::Delivered).unwrap();
+            create_branch(&engine, plan, &instruction, &mut |step| drop(sender.send(step.to_string()))).await
+        });
+        assert_eq!(progress.recv().await.unwrap(), "restoring the files");
+        let next = tokio::time::timeout(Duration::from_secs(60), progress.recv()).await;
+        assert!(next.is_err(), "{next:?}");
+        drop(others);
+        assert_eq!(progress.recv().await.unwrap(), "preparing the conversation");
+        branch.abort();
+        let restored =
+            fs::read_dir(&dirs.branches).unwrap().flatten().any(|at| at.path().join("file").exists());
+        assert!(restored);
+    }
 }

@@ -1,8 +1,10 @@
 //! Context of a request: data of its connection, and warnings for the client.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use nerve_node::command::ClientOrigin;
 use nerve_node::telemetry::TraceContext;
+use parking_lot::Mutex;
 
 /// Characters of an invalid `traceparent` that a warning repeats.
 const SHOWN: usize = 64;
@@ -10,8 +12,11 @@ const SHOWN: usize = 64;
 /// Context of one request: its connection's tag, and the warnings for its reply.
 #[derive(Debug, Default)]
 pub struct RequestContext {
-    /// Tag of the turn's [`OutputChunk`](nerve_node::command::EventKind::OutputChunk) events, by which a connection recognizes its own chunks.
+    /// Tag of the request's [`OutputChunk`](nerve_node::command::EventKind::OutputChunk) and
+    /// [`BranchProgress`](nerve_node::command::EventKind::BranchProgress) events, by which a connection recognizes its own.
     pub tag: Option<u64>,
+    /// The client that sent the request, for audit logs.
+    pub origin: ClientOrigin,
     /// Warnings for the client.
     pub warnings: Warnings,
 }
@@ -23,12 +28,12 @@ pub struct Warnings(Arc<Mutex<Vec<String>>>);
 impl Warnings {
     /// Adds a warning.
     pub fn add(&self, warning: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+        self.0.lock().push(warning);
     }
 
     /// Removes and returns all warnings.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }
 

@@ -1,19 +1,20 @@
 //! Prepends earlier messages of a conversation to prompts, and appends turns to it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use nerve_agent::profile::ContextKind;
-
-use super::Engine;
-use super::turns::NodePrompt;
-use crate::conversation::{
-    ConversationId, ConversationStore, Loaded, Message, ProgramSession, Role, UseContext, prompt_with_context,
-};
 use nerve_graph::session::DEFAULT;
 use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::{EngineError, ErrorKind};
+use parking_lot::Mutex;
+
+use super::Engine;
+use crate::conversation::{
+    Conversation, ConversationId, ConversationStore, Message, ProgramSession, Role, StoredConversation,
+    UseContext, prompt_with_context,
+};
 
 /// A turn in progress that belongs to a conversation.
 #[derive(Debug)]
@@ -35,12 +36,12 @@ pub(super) struct ConversationTurn {
 #[derive(Debug)]
 pub(super) struct Programs {
     engine: String,
-    seen: Mutex<Seen>,
+    seen: Mutex<NodeNumbers>,
 }
 
 /// Node objects that were seen, each with its number.
 #[derive(Debug, Default)]
-struct Seen {
+struct NodeNumbers {
     last: u64,
     nodes: HashMap<NodeRef, (Weak<dyn nerve_node::Node>, u64)>,
 }
@@ -62,13 +63,13 @@ impl Programs {
 
     /// Makes the node a new program that has seen no messages.
     pub(super) fn forget(&self, at: NodeRef) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.nodes.remove(&without_default(at));
     }
 
     /// Returns a number that is unique to this node object.
     fn number(&self, at: &NodeRef, node: &NodeHandle) -> u64 {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         // A weak reference keeps the address from being reused.
         if let Some((same, number)) = seen.nodes.get(at)
             && std::ptr::addr_eq(same.as_ptr(), Arc::as_ptr(node))
@@ -91,10 +92,11 @@ impl Engine {
     pub(super) async fn begin_conversation_turn(
         &self,
         node: &NodeHandle,
-        request: &mut NodePrompt,
+        at: &NodeRef,
+        options: Option<Conversation>,
+        text: &mut String,
     ) -> Result<Option<ConversationTurn>, EngineError> {
-        let at = without_default(request.at.clone());
-        let options = request.conversation.take();
+        let at = without_default(at.clone());
         let own = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
             session.definition(&at.node)?.conversation.map(|id| *id)
@@ -125,9 +127,8 @@ impl Engine {
         };
         let program = self.inner.programs.session(&at, node);
         // The node rejects an empty prompt.
-        let sends_context = kind != ContextKind::Commands
-            && options.context != UseContext::Never
-            && !request.prompt.text.trim().is_empty();
+        let sends_context =
+            kind != ContextKind::Commands && options.context != UseContext::Never && !text.trim().is_empty();
         if !sends_context && !options.history.is_empty() && options.context != UseContext::Never {
             problems
                 .push(format!("the history was not sent to '{}', which would run it as commands", at.node));
@@ -138,12 +139,12 @@ impl Engine {
             .filter(|message| sends_context && !(remembers && program.has_seen(message)))
             .collect();
         let history: &[Message] = if sends_context { &options.history } else { &[] };
-        let (prompt, left_out) = prompt_with_context(sent.iter().chain(history), &request.prompt.text);
+        let (prompt, left_out) = prompt_with_context(sent.iter().chain(history), text);
         if left_out > 0 {
             problems
                 .push(format!("the conversation is too long: its {left_out} oldest messages were left out"));
         }
-        let text = std::mem::replace(&mut request.prompt.text, prompt);
+        let text = std::mem::replace(text, prompt);
         for problem in &problems {
             self.report(&at, problem);
         }
@@ -158,7 +159,7 @@ impl Engine {
         response: &mut Response,
     ) {
         let ConversationTurn { at, target, text, started_ms, sent, mut problems } = turn;
-        if let Some((id, store)) = target.filter(|_| response.succeeded()) {
+        if let Some((id, store)) = target.filter(|_| response.is_success()) {
             let new = [
                 Message::new(Role::User, text, started_ms),
                 Message::new(
@@ -216,7 +217,8 @@ pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
     at
 }
 
-async fn load(store: ConversationStore, id: ConversationId) -> Loaded {
+async fn load(store: ConversationStore, id: ConversationId) -> StoredConversation {
     let loaded = tokio::task::spawn_blocking(move || store.load(&id)).await;
-    loaded.unwrap_or_else(|error| Loaded { messages: Vec::new(), problem: Some(error.to_string()) })
+    loaded
+        .unwrap_or_else(|error| StoredConversation { messages: Vec::new(), problem: Some(error.to_string()) })
 }

@@ -7,24 +7,24 @@ use nerve_agent::parse::transcript::{CutError, cut, parse_turn, turns};
 use nerve_agent::profile::session::{ConversationRef, IdSource, SessionArgs};
 use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_api::reply::NodeForked;
-use nerve_api::request::ForkNode;
+use nerve_api::request::{ForkNode, InheritedNode};
+use nerve_graph::executable::Executable;
+use nerve_graph::session::Session;
+use nerve_node::NodeHandle;
+use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateName, terminal_kind};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::session_files::{SessionFiles, read_transcript, write_sibling};
+use nerve_node::fork::{command_words, new_id};
+use nerve_node::names::check_name;
 use nerve_types::Size;
 
 use super::Engine;
 use super::context::RequestContext;
 use super::specs::node_ref;
-use nerve_graph::executable::Executable;
-use nerve_graph::session::Session;
-use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateName, terminal_of};
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::fork::session_files::{SessionFiles, read_transcript, write_sibling};
-use nerve_node::fork::{new_id, words_of};
-use nerve_node::names::check_name;
 
 /// Time an agent has to write the end of a turn.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Poll interval.
+/// Pause between two reads of a transcript.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Engine {
@@ -38,9 +38,7 @@ impl Engine {
         let forked_from = source.node.clone();
         let engine = self.clone();
         let forked = self.inner.creating.spawn(async move { engine.fork(&source, target_id, at).await });
-        let info = forked
-            .await
-            .unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))?;
+        let info = forked.await??;
         Ok(NodeForked { node_id: info.id, forked_from })
     }
 
@@ -62,17 +60,17 @@ impl Engine {
         let terminal = match node {
             Some(Executable::Node(node)) if node.to_spec().is_some() => Some(node),
             Some(Executable::Node(node)) => return self.copy(&session, source, at, &node, turn),
-            Some(other) => return Err(no_fork(source, &format!("a {} node", other.kind()))),
+            Some(other) => return Err(unsupported_fork_error(source, &format!("a {} node", other.kind()))),
             None => None,
         };
         let definition = definition.or_else(|| terminal.as_ref()?.to_spec());
-        let Some(definition) = definition.filter(|spec| terminal_of(spec.backend).is_some()) else {
-            return Err(no_fork(source, "a node that does not run and has no terminal"));
+        let Some(definition) = definition.filter(|spec| terminal_kind(spec.backend).is_some()) else {
+            return Err(unsupported_fork_error(source, "a node that does not run and has no terminal"));
         };
         if definition.proxy.is_none() && terminal.as_ref().is_some_and(|node| node.has_unknown_proxy()) {
-            return Err(no_proxy_to_fork(source));
+            return Err(unknown_proxy_error(source));
         }
-        let from = Source { at: source.clone(), definition, terminal };
+        let from = ForkSource { at: source.clone(), definition, terminal };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
         let created = self.make(&session, spec, Some(source.node.clone())).await;
         if let (Err(_), Some(copy)) = (&created, copy) {
@@ -93,13 +91,13 @@ impl Engine {
     ) -> Result<NodeInfo, EngineError> {
         let reservation = session.reserve(&at.node)?;
         let fork = match (node.fork(&at), turn) {
-            (None, _) => Err(no_fork(source, &format!("a {} node", node.kind()))),
-            (Some(_), Some(_)) => Err(only_now(source)),
+            (None, _) => Err(unsupported_fork_error(source, &format!("a {} node", node.kind()))),
+            (Some(_), Some(_)) => Err(earlier_turn_error(source)),
             (Some(fork), None) => fork,
         };
         let fork = fork.inspect_err(|_| session.release(&at.node, reservation))?;
         let spec = session.definition(&source.node).map(|spec| {
-            let chat = spec.chat.map(|chat| Box::new(chat.for_fork()));
+            let chat = spec.chat.map(|chat| Box::new(nerve_node::chat::fork_settings(*chat)));
             NodeSpec { node: at.clone(), chat, ..spec }
         });
         let info = fork.info();
@@ -113,41 +111,35 @@ impl Engine {
     /// Returns the definition of the fork, and the copy of a transcript that was written for it.
     async fn forked_spec(
         &self,
-        from: Source,
+        from: ForkSource,
         at: NodeRef,
         turn: Option<u64>,
     ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
         let state = from.terminal.as_ref().map_or(StateName::Stopped, |node| node.info().state);
-        check_state(&from.at, state)?;
-        let argv = argv_of(&from.definition);
+        let argv = node_argv(&from.definition);
         let definition = &from.definition;
         let profile =
-            self.inner.factory.profile_of(definition.backend, definition.profile.as_deref(), &argv)?;
-        let engine_error =
-            |error: tokio::task::JoinError| EngineError::new(ErrorKind::Internal, error.to_string());
-        // Reads files of other programs.
-        tokio::task::spawn_blocking(move || from.fork(&profile, &argv, state, at, turn))
-            .await
-            .map_err(engine_error)?
+            self.inner.factory.find_profile(definition.backend, definition.profile.as_deref(), &argv)?;
+        tokio::task::spawn_blocking(move || from.fork(&profile, &argv, state, at, turn)).await?
     }
 
     /// Adds the variables and the proxy of the node whose settings are inherited.
-    pub(super) fn inherit(&self, mut spec: NodeSpec) -> Result<NodeSpec, EngineError> {
-        let Some(inherited) = spec.inherit.take() else { return Ok(spec) };
-        let session = self.inner.sessions.get(inherited.node.session.as_deref())?;
-        let node = session.get(&inherited.node.node);
+    pub(super) fn inherit(&self, mut spec: NodeSpec, from: InheritedNode) -> Result<NodeSpec, EngineError> {
+        let wants_proxy = from.proxy && spec.proxy.is_none();
+        let from = node_ref(from.node_id, from.session_id);
+        let session = self.inner.sessions.get(from.session.as_deref())?;
+        let node = session.get(&from.node);
         let node = node.as_ref().and_then(Executable::node);
-        let definition = session.definition(&inherited.node.node);
+        let definition = session.definition(&from.node);
         let Some(other) = definition.or_else(|| node?.to_spec()) else {
             // The error lists the nodes.
-            session.find(&inherited.node.node)?;
-            let message = format!("the definition of node '{}' is unknown", inherited.node.node);
+            session.find(&from.node)?;
+            let message = format!("the definition of node '{}' is unknown", from.node);
             return Err(EngineError::new(ErrorKind::NotFound, message)
                 .hint("set its variables and proxy in the request instead"));
         };
-        let wants_proxy = inherited.proxy && spec.proxy.is_none();
         if wants_proxy && other.proxy.is_none() && node.is_some_and(|node| node.has_unknown_proxy()) {
-            return Err(no_proxy_to_fork(&inherited.node));
+            return Err(unknown_proxy_error(&from));
         }
         let env = other.env.into_iter().chain(spec.env).collect();
         let proxy = spec.proxy.take().or(other.proxy.filter(|_| wants_proxy));
@@ -172,16 +164,17 @@ impl Engine {
             // The program in an adopted pane is not started here.
             return spec;
         }
-        let argv = argv_of(&spec);
-        let found = self.inner.factory.profile_of(spec.backend, spec.profile.as_deref(), &argv);
+        let argv = node_argv(&spec);
+        let found = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
         let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else { return spec };
         let id = spec.agent_session.clone().or_else(|| match forms.conversation(&argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         });
         let is_there = |id: &String| {
-            forms.learn == Some(IdSource::Claude)
-                && SessionFiles::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
+            forms.id_source == Some(IdSource::Claude)
+                && SessionFiles::for_env(&spec.env)
+                    .is_some_and(|session_files| session_files.transcript(id).is_some())
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
@@ -192,15 +185,15 @@ impl Engine {
     }
 }
 
-/// Node that is forked.
-struct Source {
+/// The node that is forked.
+struct ForkSource {
     at: NodeRef,
     definition: NodeSpec,
     /// `None` if the node does not run.
     terminal: Option<NodeHandle>,
 }
 
-impl Source {
+impl ForkSource {
     /// Returns the definition of the fork, and the copy of a transcript written for it. Blocks: reads other programs' files.
     fn fork(
         &self,
@@ -211,7 +204,7 @@ impl Source {
         turn: Option<u64>,
     ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
         let Some(forms) = &profile.session else {
-            return Err(no_fork(&self.at, &format!("a node of '{}'", profile.name)));
+            return Err(unsupported_fork_error(&self.at, &format!("a node of '{}'", profile.name)));
         };
         if forms.fork.is_empty() {
             let reason = forms.cannot.as_deref().unwrap_or("it does not support forking");
@@ -222,30 +215,34 @@ impl Source {
         }
         let keeps_transcript = matches!(profile.transcript, Some(TranscriptKind::Claude));
         if turn.is_some() && !keeps_transcript {
-            return Err(only_now(&self.at));
+            return Err(earlier_turn_error(&self.at));
         }
-        let records = SessionFiles::of(&self.definition.env);
-        let records = records.ok_or_else(|| {
+        // After the checks that no wait would change.
+        check_state(&self.at, state)?;
+        let session_files = SessionFiles::for_env(&self.definition.env);
+        let session_files = session_files.ok_or_else(|| {
             EngineError::new(ErrorKind::Process, "no home folder: the agent's files cannot be located")
         })?;
-        let id = self.conversation(forms, &records, argv, state)?;
+        let id = self.conversation(forms, &session_files, argv, state)?;
         let new = new_id();
-        let file = match () {
-            () if keeps_transcript => Some(self.transcript(&records, &id)?),
-            () if forms.fork.iter().any(|word| word.contains("{file}")) => Some(
-                records.chat(&id).filter(|path| has_answer(path)).ok_or_else(|| no_turns_yet(&self.at))?,
-            ),
-            () => None,
+        let file = if keeps_transcript {
+            Some(self.transcript(&session_files, &id)?)
+        } else if forms.fork.iter().any(|word| word.contains("{file}")) {
+            let chat = session_files.chat(&id).filter(|path| has_answer(path));
+            Some(chat.ok_or_else(|| self.no_transcript_error())?)
+        } else {
+            None
         };
         let (argv, copy) = match (turn, &file) {
             (Some(turn), Some(file)) => {
-                let argv = forms.resume_command(argv, &new).ok_or_else(|| self.not_started_by(argv))?;
+                let argv = forms.resume_command(argv, &new).ok_or_else(|| self.indirect_start_error(argv))?;
                 (argv, Some(self.cut(file, turn, &new)?))
             }
             _ => {
                 let path = file.map(|file| file.display().to_string()).unwrap_or_default();
-                let argv =
-                    forms.fork_command(argv, &id, &new, &path).ok_or_else(|| self.not_started_by(argv))?;
+                let argv = forms
+                    .fork_command(argv, &id, &new, &path)
+                    .ok_or_else(|| self.indirect_start_error(argv))?;
                 (argv, None)
             }
         };
@@ -272,15 +269,15 @@ impl Source {
 
     /// Returns the folder of the node. Agents look up a conversation by its folder.
     fn cwd(&self) -> Option<PathBuf> {
-        let shown = || self.terminal.as_ref()?.to_spec()?.cwd;
-        self.definition.cwd.clone().or_else(shown)
+        let current = || self.terminal.as_ref()?.to_spec()?.cwd;
+        self.definition.cwd.clone().or_else(current)
     }
 
     /// Returns the id of the current conversation. The agent itself comes first, because `/clear` begins a new one.
     fn conversation(
         &self,
         forms: &SessionArgs,
-        records: &SessionFiles,
+        session_files: &SessionFiles,
         argv: &[String],
         state: StateName,
     ) -> Result<String, EngineError> {
@@ -290,20 +287,20 @@ impl Source {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             _ => None,
         };
-        pid.and_then(|pid| records.learn(forms, pid.parse().ok()?))
+        pid.and_then(|pid| session_files.current_id(forms, pid.parse().ok()?))
             .or_else(|| self.metadata("agent_session"))
             .or_else(|| self.definition.agent_session.clone())
             .or_else(in_command)
             .ok_or_else(|| {
-                if forms.learn == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
-                    return no_turns_yet(&self.at);
+                if forms.id_source == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
+                    return no_turns_error(&self.at);
                 }
-                let what = match forms.learn {
+                let what = match forms.id_source {
                     Some(IdSource::Claude) => "Claude session ID not tracked",
                     _ => "the id of its conversation is not known",
                 };
                 let message = format!("cannot fork node '{}': {what}", self.at.node);
-                let hint = match forms.learn {
+                let hint = match forms.id_source {
                     None => "it is known only if the command contains it",
                     Some(IdSource::Claude) => "the agent reports it with its first turn; nodes created with a plain `claude` have it from the start",
                     Some(IdSource::Codex) => "the program must have exactly one open conversation",
@@ -314,20 +311,20 @@ impl Source {
 
     /// Returns the file of the conversation, if it has a turn. The agent may still be writing the end of a turn that it has already
     /// displayed.
-    fn transcript(&self, records: &SessionFiles, id: &str) -> Result<PathBuf, EngineError> {
+    fn transcript(&self, session_files: &SessionFiles, id: &str) -> Result<PathBuf, EngineError> {
         let deadline = Instant::now() + WRITE_TIMEOUT;
         loop {
-            let path = records.transcript(id);
+            let path = session_files.transcript(id);
             let text = path.as_ref().map(|path| read_transcript(path));
-            let is_whole = match &text {
+            let is_complete = match &text {
                 None => self.turns() == 0,
                 Some(Ok(text)) => is_settled(text),
                 Some(Err(_)) => true,
             };
-            if is_whole || Instant::now() >= deadline {
+            if is_complete || Instant::now() >= deadline {
                 let has_none = text.is_none_or(|text| text.is_ok_and(|text| turns(&text) == Ok(0)));
                 // The agent may understand a file that this parser does not.
-                return path.filter(|_| !has_none).ok_or_else(|| no_turns_yet(&self.at));
+                return path.filter(|_| !has_none).ok_or_else(|| self.no_transcript_error());
             }
             // Polling is cheaper than a file watch: a few reads per fork.
             std::thread::sleep(POLL_INTERVAL);
@@ -339,6 +336,17 @@ impl Source {
         self.metadata("turns").and_then(|turns| turns.parse().ok()).unwrap_or(0)
     }
 
+    /// Returns the error of a conversation whose transcript does not exist or has no turn.
+    fn no_transcript_error(&self) -> EngineError {
+        if self.turns() == 0 {
+            return no_turns_error(&self.at);
+        }
+        let message =
+            format!("cannot fork node '{}': no transcript of its conversation was found", self.at.node);
+        EngineError::new(ErrorKind::InvalidRequest, message)
+            .hint("the agent writes it with its next answer, below the HOME of its node: send it a prompt, then try again")
+    }
+
     /// Returns a value of the running node's description.
     fn metadata(&self, name: &str) -> Option<String> {
         self.terminal.as_ref()?.info().metadata.remove(name)
@@ -346,10 +354,10 @@ impl Source {
 
     /// Copies a transcript up to a turn.
     fn cut(&self, file: &Path, turn: u64, id: &str) -> Result<PathBuf, EngineError> {
-        let (kind, hint) = match read_transcript(file).map(|text| cut(&text, turn, id)) {
+        let (kind, reason) = match read_transcript(file).map(|text| cut(&text, turn, id)) {
             Ok(Ok(text)) => {
                 return write_sibling(file, id, &text).map_err(|error| {
-                    self.not_cut(ErrorKind::Process, file, &error.to_string(), "nothing was started")
+                    self.cut_error(ErrorKind::Process, file, &error.to_string(), "nothing was started")
                 });
             }
             Ok(Err(error @ CutError::NoSuchTurn { .. })) => {
@@ -361,16 +369,21 @@ impl Source {
             Ok(Err(error)) => (ErrorKind::Process, error.to_string()),
             Err(error) => (ErrorKind::Process, error.to_string()),
         };
-        Err(self.not_cut(kind, file, &hint, "nothing was started; without a turn, the agent forks by itself"))
+        Err(self.cut_error(
+            kind,
+            file,
+            &reason,
+            "nothing was started; without a turn, the agent forks by itself",
+        ))
     }
 
-    fn not_cut(&self, kind: ErrorKind, file: &Path, why: &str, hint: &str) -> EngineError {
+    fn cut_error(&self, kind: ErrorKind, file: &Path, why: &str, hint: &str) -> EngineError {
         let (node, file) = (&self.at.node, file.display());
         let message = format!("cannot fork node '{node}' at a turn: the transcript '{file}': {why}");
         EngineError::new(kind, message).hint(hint)
     }
 
-    fn not_started_by(&self, argv: &[String]) -> EngineError {
+    fn indirect_start_error(&self, argv: &[String]) -> EngineError {
         let message = format!(
             "cannot fork node '{}': its command '{}' does not start the agent itself",
             self.at.node,
@@ -383,8 +396,8 @@ impl Source {
 }
 
 /// Returns the arguments of a node's command. `claude` is the default for Claude Code nodes.
-fn argv_of(spec: &NodeSpec) -> Vec<String> {
-    let argv = words_of(&spec.command);
+fn node_argv(spec: &NodeSpec) -> Vec<String> {
+    let argv = command_words(&spec.command);
     match argv.is_empty() && spec.backend.is_claude() {
         true => vec!["claude".to_string()],
         false => argv,
@@ -416,18 +429,18 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     Err(EngineError::new(kind, format!("cannot fork node '{node}': {reason}")).hint(hint))
 }
 
-fn no_fork(source: &NodeRef, what: &str) -> EngineError {
+fn unsupported_fork_error(source: &NodeRef, what: &str) -> EngineError {
     let message = format!("cannot fork node '{}': {what} does not support forking", source.node);
     EngineError::new(ErrorKind::InvalidRequest, message).hint("agents in terminals and chat nodes do")
 }
 
 /// Returns the error of a fork whose proxy is unknown. Without the proxy, it would bypass budget, key and model.
-fn no_proxy_to_fork(source: &NodeRef) -> EngineError {
+fn unknown_proxy_error(source: &NodeRef) -> EngineError {
     let message = format!("cannot fork node '{}': its proxy settings cannot be read", source.node);
     EngineError::new(ErrorKind::InvalidRequest, message).hint("create a new node with the proxy it needs")
 }
 
-fn only_now(source: &NodeRef) -> EngineError {
+fn earlier_turn_error(source: &NodeRef) -> EngineError {
     let message = format!(
         "cannot fork node '{}' at an earlier turn: only Claude Code's transcripts can be cut",
         source.node
@@ -435,7 +448,7 @@ fn only_now(source: &NodeRef) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message).hint("omit the turn to fork at the present")
 }
 
-fn no_turns_yet(source: &NodeRef) -> EngineError {
+fn no_turns_error(source: &NodeRef) -> EngineError {
     let message = format!("cannot fork node '{}': it never had a turn", source.node);
     EngineError::new(ErrorKind::InvalidRequest, message).hint("send it a prompt first, or create a new node")
 }

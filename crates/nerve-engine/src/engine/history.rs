@@ -4,15 +4,15 @@ use std::path::Path;
 
 use nerve_api::reply::NodeHistory;
 use nerve_api::request::GetHistory;
+use nerve_graph::session::DEFAULT;
+use nerve_node::command::NodeRef;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::check_name;
 use nerve_record::history::{Filter, HistoryError, HistoryReader, Page};
 use serde_json::Value;
 
 use super::Engine;
 use super::context::RequestContext;
-use nerve_graph::session::DEFAULT;
-use nerve_node::command::NodeRef;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::names::check_name;
 
 /// Limit of entries in one reply, in bytes. A line on the wire holds 16 MiB.
 const REPLY_LIMIT: usize = 12 << 20;
@@ -43,8 +43,7 @@ impl Engine {
         let read_server = server.clone();
         let page =
             tokio::task::spawn_blocking(move || read(&dir, &read_server, session.as_deref(), &request))
-                .await
-                .map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))?;
+                .await?;
         let (entries, total, note) = match page {
             Ok(Page { entries, total, truncated, .. }) => {
                 let note = truncated.then(|| {
@@ -72,7 +71,7 @@ impl Engine {
 fn read(dir: &Path, server: &str, session: Option<&str>, request: &GetHistory) -> Result<Page, HistoryError> {
     HistoryReader::open_in_session(dir, server, session, &request.node_id)?.query(&Filter {
         last: request.last,
-        op: request.op.clone(),
+        op: request.op,
         seq: request.seq,
         inputs_only: request.inputs_only,
         max_bytes: Some(REPLY_LIMIT),

@@ -9,8 +9,11 @@ mod conversations;
 mod fork;
 mod graphs;
 mod history;
+mod recordings;
 mod results;
-pub mod runs;
+mod run_nodes;
+mod run_requests;
+pub(crate) mod runs;
 mod session_persister;
 mod sessions;
 mod snapshots;
@@ -40,7 +43,7 @@ use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::stop_all;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
-use nerve_node::command::{EngineEvent, EventKind, NodeRef};
+use nerve_node::command::{Event, EventKind, NodeRef};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::events::Publisher;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
@@ -119,12 +122,12 @@ impl Engine {
     }
 
     /// Returns problems with the persisted sessions, as sentences for people. They are also published as events, but before the first subscriber.
-    pub fn troubles(&self) -> &[String] {
-        self.inner.persister.troubles()
+    pub fn warnings(&self) -> &[String] {
+        self.inner.persister.warnings()
     }
 
     /// Subscribes to all events from now on. A slow receiver loses the oldest events and learns how many.
-    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.inner.events.subscribe()
     }
 
@@ -154,7 +157,7 @@ impl Engine {
         self.inner.creating.close();
         self.inner.creating.wait().await;
         self.inner.persister.close().await;
-        self.inner.events.publish(None, EventKind::ServerShutdown);
+        self.inner.events.publish(None, EventKind::ServerShutdown {});
     }
 
     /// Counts nodes, graphs and sessions.

@@ -4,27 +4,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::reply::{ResultInfo, ResultList, WebhookAttempt};
-use nerve_api::request::{CancelResult, GetResult, ListResults, Seconds};
+use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, Seconds};
+use nerve_api::value::ResultStatus;
+use nerve_host::clock::MAX_TIMEOUT;
+use nerve_node::NodeHandle;
+use nerve_node::cancellation::cancelled;
+use nerve_node::command::{EventKind, NodeRef, Response, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::takes_no_prompts;
+use nerve_node::telemetry::{ActiveSpan, begin_result};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::Engine;
 use super::context::RequestContext;
 use super::conversations::without_default;
-use super::turns::NodePrompt;
-use crate::results::{ActiveResult, ResultRecord, ResultStatus, webhook_status};
+use super::specs;
+use super::turns::Caller;
+use crate::results::{ActiveResult, record};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
-use nerve_host::clock::MAX_TIMEOUT;
-use nerve_node::cancellation::cancelled;
-use nerve_node::command::{EventKind, NodeRef, Response};
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::takes_no_prompts;
-use nerve_node::telemetry::{ActiveSpan, TraceContext, begin_result};
 
 /// Name of the event, on the wire and in webhooks.
-const READY: &str = "RESULT_READY";
+const RESULT_READY: &str = "RESULT_READY";
 /// Default limit of listed results.
-const LISTED: usize = 100;
+const DEFAULT_LIST_LIMIT: usize = 100;
 
 impl Engine {
     /// Accepts an execution. Returns the ids of its result and its node.
@@ -33,45 +36,51 @@ impl Engine {
     /// NotFound, InvalidRequest, Busy.
     pub(super) async fn execute_in_background(
         &self,
-        mut execute: NodePrompt,
+        request: ExecuteInput,
+        mut caller: Caller,
         webhook: Option<Webhook>,
     ) -> Result<(String, String), EngineError> {
-        let executable = self.executable(&execute.at)?;
+        let conversation = request.conversation.as_ref().map(specs::conversation_id).transpose()?.flatten();
+        let at = specs::node_ref(request.node_id.clone(), request.session_id.clone());
+        let executable = self.executable(&at)?;
         if executable.node().is_none() {
-            return Err(takes_no_prompts(&execute.at.node, executable.kind()));
+            return Err(takes_no_prompts(&at.node, executable.kind()));
         }
-        if let Some(id) = execute.conversation.as_ref().and_then(|conversation| conversation.id.as_ref()) {
-            self.conversation_store(id)?;
+        if let Some(id) = conversation {
+            self.conversation_store(&id)?;
         }
         let results = &self.inner.results;
-        let at = without_default(execute.at.clone());
-        let lane = results.node_lock(&at);
-        let alone = if execute.prompt.fail_if_busy {
+        let at = without_default(at);
+        let node_lock = results.node_lock(&at);
+        let turn_guard = if request.fail_if_busy {
             let message = format!("node '{}' is busy with another turn", at.node);
             let busy =
                 |_| EngineError::new(ErrorKind::Busy, message).hint("without fail_if_busy, the prompt waits");
-            Some(Arc::clone(&lane).try_lock_owned().map_err(busy)?)
+            Some(Arc::clone(&node_lock).try_lock_owned().map_err(busy)?)
         } else {
             None
         };
-        let live = results.accept(&at, &execute.prompt.text, webhook.as_ref().map(webhook_status)).await?;
+        let live = results.accept(&at, &request.text, webhook.as_ref().map(record::webhook_status)).await?;
         let result = live.current().result_id.clone();
-        let caller = execute.trace.take().map(Arc::new);
-        let span = begin_result(caller.as_ref(), &at, &result);
-        execute.trace = span.context().map(|context| TraceContext::clone(context));
+        let span = begin_result(caller.trace.as_ref(), &at, &result);
+        caller.trace = span.context().cloned();
+        caller.cancellation = Some(live.cancellation.clone());
+        caller.canceller = Arc::clone(&live.canceller);
+        let node_id = at.node.clone();
         let engine = self.clone();
         results.tasks.spawn(async move {
             let closing = engine.inner.results.closing.clone();
             let work = async {
-                let deadline = Instant::now() + execute.prompt.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
-                let _alone = match alone {
-                    Some(alone) => alone,
+                let timeout = request.timeout.map_or(MAX_TIMEOUT, Seconds::duration);
+                let deadline = Instant::now() + timeout.min(MAX_TIMEOUT);
+                let _turn_guard = match turn_guard {
+                    Some(turn_guard) => turn_guard,
                     None => tokio::select! {
-                        alone = timeout_at(deadline, lane.lock_owned()) => alone.map_err(|_| too_late(&execute))?,
-                        () = live.cancellation.wait() => return Err(cancelled()),
+                        turn_guard = timeout_at(deadline, node_lock.lock_owned()) => turn_guard.map_err(|_| queue_timeout_error(&at))?,
+                        () = live.cancellation.cancelled() => return Err(cancelled()),
                     },
                 };
-                engine.run_in_background(&live, execute, deadline).await
+                engine.run_in_background(&live, request, caller, deadline).await
             };
             let outcome = tokio::select! {
                 biased;
@@ -81,36 +90,59 @@ impl Engine {
             engine.end_in_background(&live, outcome, webhook, &span).await;
             span.end(|_| {});
         });
-        Ok((result, at.node))
+        Ok((result, node_id))
     }
 
     async fn run_in_background(
         &self,
         live: &ActiveResult,
-        mut execute: NodePrompt,
+        mut request: ExecuteInput,
+        caller: Caller,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
         let results = &self.inner.results;
-        let running = Arc::new(ResultRecord {
+        let running = Arc::new(ResultInfo {
             status: ResultStatus::Running,
             started_at: Some(results.seconds()),
-            ..ResultRecord::clone(&live.current())
+            ..ResultInfo::clone(&live.current())
         });
         // Saved first, so that the record on disk never claims that a started turn has not started.
         results.save(live, Arc::clone(&running)).await.map_err(|problem| {
             EngineError::new(ErrorKind::Internal, format!("the turn was not started: {problem}"))
         })?;
         live.set(running);
-        if execute.prompt.timeout.is_some() {
-            execute.prompt.timeout = Some(deadline.saturating_duration_since(Instant::now()));
+        if request.timeout.is_some() {
+            request.timeout = Some(deadline.saturating_duration_since(Instant::now()).into());
         }
         // A panic must not lose the result.
-        let (engine, cancellation) = (self.clone(), live.cancellation.clone());
-        let turn = tokio::spawn(async move { engine.turn(execute, Some(&cancellation)).await });
+        let engine = self.clone();
+        let at = result_node(&live.current());
+        let turn = tokio::spawn(async move { engine.turn(request, caller).await });
         let aborts = AbortOnDrop(turn.abort_handle());
-        let outcome = turn.await;
+        let outcome = tokio::select! {
+            outcome = turn => outcome,
+            () = self.report_dialogs(live, &at) => return Err(cancelled()),
+        };
         drop(aborts);
-        outcome.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        outcome?
+    }
+
+    /// Shows in the result when a dialog blocks its node. Never returns.
+    async fn report_dialogs(&self, live: &ActiveResult, at: &NodeRef) {
+        const BLOCKED: [StateName; 2] = [StateName::Blocked, StateName::Suspended];
+        const OTHERS: [StateName; 3] = [StateName::Starting, StateName::Ready, StateName::Busy];
+        if let Ok(node) = self.node(at) {
+            while node.wait(&BLOCKED, None).await.is_ok_and(|state| BLOCKED.contains(&state)) {
+                if let Ok(why) = node.explain().await {
+                    live.change(|record| record::block(record, why));
+                }
+                if node.wait(&OTHERS, None).await.is_err() {
+                    break;
+                }
+                live.change(record::unblock);
+            }
+        }
+        std::future::pending().await
     }
 
     /// Ends a result. `outcome` is `None` if the server shut down first.
@@ -125,12 +157,12 @@ impl Engine {
         let now = results.seconds();
         let is_shutdown = outcome.is_none();
         let record = Arc::new({
-            let mut record = ResultRecord::clone(&live.current());
+            let mut record = ResultInfo::clone(&live.current());
             match outcome {
-                Some(outcome) => record.end(now, outcome),
+                Some(outcome) => record::end(&mut record, now, outcome),
                 None => {
-                    record.lose(now, "the server was shut down");
-                    record.give_up_webhook("the server was shut down before it was delivered");
+                    record::mark_lost(&mut record, now, "the server was shut down");
+                    record::give_up_webhook(&mut record, "the server was shut down before it was delivered");
                 }
             }
             record
@@ -138,17 +170,17 @@ impl Engine {
         // Saved before it is published.
         let mut saved = self.save_or_report(live, &record).await;
         live.set(Arc::clone(&record));
-        let at = at_of(&record);
+        let at = result_node(&record);
         let success = record.status == ResultStatus::Done;
         span.describe(|span| {
             span.set("nerve.status", record.status.as_str());
-            if let Some(error) = &record.error {
-                span.fail(error.error_type.as_str(), "the turn failed");
+            if let Some(kind) = record.error_type {
+                span.fail(kind.as_str(), "the turn failed");
             }
         });
         self.inner.events.publish(
             Some(&at),
-            EventKind::ResultReady { result: record.result_id.clone(), success, status: record.status },
+            EventKind::ResultReady { result_id: record.result_id.clone(), success, status: record.status },
         );
         if let Some(webhook) = webhook.filter(|_| !is_shutdown) {
             self.deliver(live, &webhook, &record, span).await;
@@ -157,15 +189,9 @@ impl Engine {
         results.close(live, saved).await;
     }
 
-    async fn deliver(
-        &self,
-        live: &ActiveResult,
-        webhook: &Webhook,
-        record: &ResultRecord,
-        span: &ActiveSpan,
-    ) {
+    async fn deliver(&self, live: &ActiveResult, webhook: &Webhook, record: &ResultInfo, span: &ActiveSpan) {
         let delivery = Delivery {
-            event: READY,
+            event: RESULT_READY,
             id: record.result_id.clone(),
             body: payload(record, self.inner.results.seconds()).to_string().into(),
             trace: span.context().cloned(),
@@ -201,9 +227,9 @@ impl Engine {
                     }
                     _ => "the last attempt failed".to_string(),
                 };
-                record.give_up_webhook(&reason);
+                record::give_up_webhook(record, &reason);
             }
-            None => record.give_up_webhook("the server was shut down before it was delivered"),
+            None => record::give_up_webhook(record, "the server was shut down before it was delivered"),
         });
         if delivered != Some(true) {
             let (result, origin) = (&record.result_id, webhook.origin());
@@ -211,18 +237,18 @@ impl Engine {
         }
     }
 
-    async fn save_or_report(&self, live: &ActiveResult, record: &Arc<ResultRecord>) -> bool {
+    async fn save_or_report(&self, live: &ActiveResult, record: &Arc<ResultInfo>) -> bool {
         match self.inner.results.save(live, Arc::clone(record)).await {
             Ok(()) => true,
             Err(problem) => {
                 tracing::warn!("{problem}");
-                self.inner.events.publish(Some(&at_of(record)), EventKind::Error { message: problem });
+                self.inner.events.publish(Some(&result_node(record)), EventKind::Error { message: problem });
                 false
             }
         }
     }
 
-    /// Returns a result. With `wait`, returns it when the execution has ended.
+    /// Returns a result. With `wait`, returns it when the execution has ended, or a dialog blocks it.
     ///
     /// # Errors
     /// NotFound, Timeout.
@@ -231,11 +257,12 @@ impl Engine {
         let timeout = timeout.map(Seconds::duration);
         let results = &self.inner.results;
         if let Some(live) = results.live(&id).filter(|_| wait) {
+            self.forget_answered_dialog(&live);
             let mut changes = live.record.subscribe();
             let deadline = Instant::now() + timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
-            let ended = timeout_at(deadline, changes.wait_for(|record| record.status.is_end())).await;
+            let ended = timeout_at(deadline, changes.wait_for(is_end_or_blocked)).await;
             match ended {
-                Ok(Ok(record)) => return Ok(ResultRecord::clone(&record).into()),
+                Ok(Ok(record)) => return Ok(ResultInfo::clone(&record)),
                 // The result is no longer live.
                 Ok(Err(_)) => {}
                 Err(_) => {
@@ -247,7 +274,22 @@ impl Engine {
                 }
             }
         }
-        Ok(Arc::unwrap_or_clone(results.get(&id).await?).into())
+        Ok(Arc::unwrap_or_clone(results.get(&id).await?))
+    }
+
+    /// Updates a result whose dialog was answered a moment ago.
+    fn forget_answered_dialog(&self, live: &ActiveResult) {
+        let record = live.current();
+        let is_blocked = !record.status.is_end() && record.error_type == Some(ErrorKind::Blocked);
+        let has_dialog =
+            |node: NodeHandle| matches!(node.info().state, StateName::Blocked | StateName::Suspended);
+        if is_blocked && !self.node(&result_node(&record)).is_ok_and(has_dialog) {
+            live.change(|record| {
+                if !record.status.is_end() {
+                    record::unblock(record);
+                }
+            });
+        }
     }
 
     /// Lists results without their responses, the newest first.
@@ -260,12 +302,11 @@ impl Engine {
         _: RequestContext,
     ) -> Result<ResultList, EngineError> {
         let ListResults { session_id, node_id, last } = request;
-        let fits = move |record: &ResultRecord| {
+        let fits = move |record: &ResultInfo| {
             session_id.as_ref().is_none_or(|session| *session == record.session_id)
                 && node_id.as_ref().is_none_or(|node| *node == record.node_id)
         };
-        let records = self.inner.results.list(last.unwrap_or(LISTED), fits).await?;
-        Ok(ResultList { results: records.into_iter().map(ResultInfo::from).collect() })
+        Ok(ResultList { results: self.inner.results.list(last.unwrap_or(DEFAULT_LIST_LIMIT), fits).await? })
     }
 
     /// Removes a queued prompt, or interrupts its turn. Returns the updated result.
@@ -275,7 +316,7 @@ impl Engine {
     pub async fn cancel_result(
         &self,
         request: CancelResult,
-        _: RequestContext,
+        context: RequestContext,
     ) -> Result<ResultInfo, EngineError> {
         let id = request.result_id;
         let Some(live) = self.inner.results.live(&id).filter(|live| !live.current().status.is_end()) else {
@@ -283,6 +324,8 @@ impl Engine {
             let message = format!("result '{id}' is {} already", record.status.as_str());
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };
+        // The first canceller counts.
+        let _ = live.canceller.set(context.origin);
         live.cancellation.cancel();
         let mut changes = live.record.subscribe();
         let ended = changes.wait_for(|record| record.status.is_end());
@@ -291,7 +334,7 @@ impl Engine {
             Ok(Ok(record)) => Arc::clone(&record),
             _ => live.current(),
         };
-        Ok(Arc::unwrap_or_clone(record).into())
+        Ok(Arc::unwrap_or_clone(record))
     }
 }
 
@@ -304,28 +347,34 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn at_of(record: &ResultRecord) -> NodeRef {
+/// Returns true if an execution has ended, or waits at a dialog.
+fn is_end_or_blocked(record: &Arc<ResultInfo>) -> bool {
+    record.status.is_end() || record.error_type == Some(ErrorKind::Blocked)
+}
+
+/// Returns the node of a result.
+fn result_node(record: &ResultInfo) -> NodeRef {
     without_default(NodeRef { session: Some(record.session_id.clone()), node: record.node_id.clone() })
 }
 
-fn too_late(execute: &NodePrompt) -> EngineError {
-    let message = format!("the turn on '{}' timed out in the queue", execute.at.node);
+fn queue_timeout_error(at: &NodeRef) -> EngineError {
+    let message = format!("the turn on '{}' timed out in the queue", at.node);
     EngineError::new(ErrorKind::Timeout, message)
 }
 
 /// Returns the body of a webhook request.
-fn payload(record: &ResultRecord, now: f64) -> Value {
-    let error = record.error.as_ref();
+fn payload(record: &ResultInfo, now: f64) -> Value {
+    let response = record.response.as_ref();
+    let mut shown = json!(response);
+    if let Some(fields) = shown.as_object_mut() {
+        fields.extend([("node_id".into(), json!(record.node_id)), ("turn".into(), json!(record.turn))]);
+    }
     // A turn that ended and failed has its error in the response.
-    let of_response =
-        |field: &str| record.response.as_ref().and_then(|response| response.get(field)).cloned();
-    let message = error.map(|error| Value::from(error.message.as_str())).or_else(|| of_response("error"));
-    let kind =
-        error.map(|error| Value::from(error.error_type.as_str())).or_else(|| of_response("error_type"));
+    let message = record.error.as_ref().or_else(|| response?.error.as_ref());
+    let kind = record.error_type.or_else(|| response?.error_type);
     json!({
-        "event": READY, "result_id": record.result_id, "node_id": record.node_id, "session_id": record.session_id,
-        "status": record.status.as_str(), "success": record.status == ResultStatus::Done,
-        "response": record.response, "error": message, "error_type": kind,
-        "hint": error.and_then(|error| error.hint.as_deref()), "timestamp": now,
+        "event": RESULT_READY, "result_id": record.result_id, "node_id": record.node_id, "session_id": record.session_id,
+        "status": record.status, "success": record.status == ResultStatus::Done,
+        "response": shown, "error": message, "error_type": kind, "hint": record.hint, "timestamp": now,
     })
 }

@@ -2,32 +2,35 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use nerve_api::RunIds;
 use nerve_api::reply::{RunEnded, RunInfo, RunStep};
 use nerve_api::value::StepState;
 use nerve_types::TsNs;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use nerve_graph::event::{Completion, StepEvent, StepEventKind};
-use nerve_graph::gate::Gates;
-use nerve_graph::journal::{self, Journal, Question, Summary, journal_path, journals};
+use nerve_graph::gate_handler::GateHandler;
+use nerve_graph::journal::{self, Journal, JournalRecord, Question, Summary, journal_path, journals};
 use nerve_graph::session::DEFAULT;
 use nerve_host::clock::Clock;
-use nerve_node::cancellation::CancellationToken;
-use nerve_node::command::{EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
+use nerve_node::command::{EventKind, GateInfo, RunStatus};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::events::Publisher;
 use nerve_node::trace::ExecutionTrace;
 
 /// Limit of steps in memory per run. Beyond it, the oldest completed steps are dropped. Journal and trace contain all steps.
-const STEPS: usize = 2048;
+const MAX_STEPS: usize = 2048;
 /// Limit of ended runs in memory.
-const ENDED: usize = 64;
+const MAX_ENDED: usize = 64;
 /// Limit of listed runs.
-const LISTED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 /// The runs of a server.
 #[derive(Debug)]
@@ -42,32 +45,33 @@ pub(super) struct Runs {
 
 /// A run of this server.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     pub(super) id: String,
     pub(super) graph: String,
     pub(super) cancellation: CancellationToken,
-    pub(super) gates: Gates,
+    pub(super) gates: GateHandler,
     session: String,
     /// Present while the run is active.
     journal: Mutex<Option<Journal>>,
     events: Publisher,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<RunState>,
     ended: watch::Sender<bool>,
     /// Set if the server shut down before the run had ended. Such a run can be resumed.
     interrupted: AtomicBool,
 }
 
+/// The changing state of a run.
 #[derive(Debug)]
-struct State {
-    /// State without the gates and with an outdated `status`.
+struct RunState {
+    /// Description without the gates and with an outdated `status`.
     info: RunInfo,
     status: RunStatus,
     started: TsNs,
     /// Indices into `info.steps` by path.
-    places: HashMap<String, usize>,
-    /// Number of steps at which some are dropped.
-    forget_at: usize,
+    step_indexes: HashMap<String, usize>,
+    /// Number of steps in memory at which old ones are dropped.
+    compact_at: usize,
 }
 
 impl Runs {
@@ -91,7 +95,7 @@ impl Runs {
         graph: &str,
         session: Option<&str>,
         total: usize,
-    ) -> Result<Admitted<'_>, EngineError> {
+    ) -> Result<RunAdmission<'_>, EngineError> {
         let started = self.clock.now();
         let info = RunInfo {
             run_id: id.to_string(),
@@ -105,22 +109,22 @@ impl Runs {
             id: id.to_string(),
             graph: graph.to_string(),
             cancellation: CancellationToken::new(),
-            gates: Gates::new(),
+            gates: GateHandler::new(),
             session: session.unwrap_or(DEFAULT).to_string(),
             journal: Mutex::default(),
             events: self.events.clone(),
             clock: self.clock,
-            state: Mutex::new(State {
+            state: Mutex::new(RunState {
                 info,
                 status: RunStatus::Running,
                 started,
-                places: HashMap::new(),
-                forget_at: 2 * STEPS,
+                step_indexes: HashMap::new(),
+                compact_at: 2 * MAX_STEPS,
             }),
             ended: watch::Sender::new(false),
             interrupted: false.into(),
         });
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         if self.closed.load(Ordering::Relaxed) {
             return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
         }
@@ -128,23 +132,23 @@ impl Runs {
             return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' is already active"))
                 .hint("choose another id, or cancel it first"));
         }
-        let before = known.insert(id.to_string(), Arc::clone(&run));
+        let replaced = known.insert(id.to_string(), Arc::clone(&run));
         let ended: Vec<String> =
             known.iter().filter(|(_, run)| !run.is_active()).map(|(id, _)| id.clone()).collect();
-        for id in ended.iter().take(ended.len().saturating_sub(ENDED)) {
+        for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
             known.remove(id);
         }
-        Ok(Admitted { runs: self, run, has_begun: false, before })
+        Ok(RunAdmission { runs: self, run, has_begun: false, replaced })
     }
 
     /// Returns a run that this server has started.
     pub(super) fn get(&self, id: &str) -> Option<Arc<Run>> {
-        self.lock().get(id).cloned()
+        self.known.lock().get(id).cloned()
     }
 
     /// Returns active runs with that id, or of the graph with that id.
     pub(super) fn active(&self, id: &str) -> Vec<Arc<Run>> {
-        let known = self.lock();
+        let known = self.known.lock();
         let runs = known.values().filter(|run| run.is_active() && (run.id == id || run.graph == id));
         runs.cloned().collect()
     }
@@ -153,8 +157,8 @@ impl Runs {
     pub(super) fn list(&self) -> Vec<RunInfo> {
         // In this order: a run with a journal is known by now, or has ended.
         let files: Vec<PathBuf> =
-            self.folder.iter().flat_map(|folder| journals(folder)).take(LISTED).collect();
-        let mut infos: Vec<RunInfo> = self.lock().values().map(|run| run.info()).collect();
+            self.folder.iter().flat_map(|folder| journals(folder)).take(MAX_LISTED).collect();
+        let mut infos: Vec<RunInfo> = self.known.lock().values().map(|run| run.info()).collect();
         for path in files {
             let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             if infos.iter().any(|info| info.run_id == id) {
@@ -168,7 +172,7 @@ impl Runs {
         infos.sort_by(|one, other| {
             other.started_at.total_cmp(&one.started_at).then(other.run_id.cmp(&one.run_id))
         });
-        infos.truncate(LISTED);
+        infos.truncate(MAX_LISTED);
         infos
     }
 
@@ -205,14 +209,17 @@ impl Runs {
     /// interrupted in the terminals.
     pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
         let runs: Vec<Arc<Run>> = {
-            let known = self.lock();
+            let known = self.known.lock();
             self.closed.store(true, Ordering::Relaxed);
             known.values().filter(|run| run.is_active()).cloned().collect()
         };
         for run in &runs {
             run.interrupted.store(true, Ordering::Release);
             // A step whose node stops with the server has not failed.
-            run.journal().iter().for_each(Journal::seal);
+            if let Some(journal) = run.journal() {
+                journal.record(&JournalRecord::Paused { at: self.clock.now() });
+                journal.seal();
+            }
             if !keep_nodes {
                 run.cancellation.cancel();
             }
@@ -221,33 +228,29 @@ impl Runs {
             run.wait().await;
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Run>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A run that is about to begin. It can be listed and cancelled. If it is dropped before it begins, it is removed.
 #[derive(Debug)]
-pub(super) struct Admitted<'a> {
+pub(super) struct RunAdmission<'a> {
     runs: &'a Runs,
     run: Arc<Run>,
     has_begun: bool,
     /// An ended run with the same id.
-    before: Option<Arc<Run>>,
+    replaced: Option<Arc<Run>>,
 }
 
-impl Admitted<'_> {
+impl RunAdmission<'_> {
     /// Begins the run, which has `total` steps.
     pub(super) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
         self.has_begun = true;
         let run = Arc::clone(&self.run);
         {
-            let mut state = run.lock();
+            let mut state = run.state.lock();
             state.info.total_steps = total;
             state.info.journal = journal.as_ref().map(|journal| journal.path().display().to_string());
         }
-        *run.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
+        *run.journal.lock() = journal;
         // The server may have begun to shut down before there was a journal.
         if run.was_interrupted() {
             run.journal().iter().for_each(Journal::seal);
@@ -256,16 +259,16 @@ impl Admitted<'_> {
     }
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for RunAdmission<'_> {
     fn drop(&mut self) {
         if self.has_begun {
             return;
         }
         let run = &self.run;
-        let mut known = self.runs.lock();
+        let mut known = self.runs.known.lock();
         if known.get(&run.id).is_some_and(|known| Arc::ptr_eq(known, run)) {
-            match self.before.take() {
-                Some(before) => known.insert(before.id.clone(), before),
+            match self.replaced.take() {
+                Some(replaced) => known.insert(replaced.id.clone(), replaced),
                 None => known.remove(&run.id),
             };
         }
@@ -283,7 +286,7 @@ impl Run {
     /// Returns the state of the run.
     pub(super) fn info(&self) -> RunInfo {
         let (mut info, mut status) = {
-            let state = self.lock();
+            let state = self.state.lock();
             (state.info.clone(), state.status)
         };
         info.gates = self.gates.waiting();
@@ -303,7 +306,7 @@ impl Run {
 
     /// Returns the journal while the run is active.
     pub(super) fn journal(&self) -> Option<Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.journal.lock().clone()
     }
 
     /// Returns true until the run has ended.
@@ -323,48 +326,65 @@ impl Run {
 
     /// Records an event of a step and publishes it.
     pub(super) fn observe(&self, event: &StepEvent) {
-        let (step, node) = (event.step.to_string(), event.node.to_string());
+        let (step_id, node_id) = (event.step.to_string(), event.node.to_string());
+        let run = self.ids();
         let kind = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.observe(event);
             match event.kind {
                 StepEventKind::Chunk => return,
                 StepEventKind::Asked => {
-                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step_id == step)
+                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step_id == step_id)
                     else {
                         return;
                     };
-                    GraphEventKind::GateAsked(gate)
+                    EventKind::GateAsked { run, gate }
                 }
                 StepEventKind::Answered { by } => {
-                    GraphEventKind::GateAnswered { step, choice: words(&event.data), by }
+                    EventKind::GateAnswered { run, step_id, choice: text(&event.data), by }
                 }
                 StepEventKind::Start { queued } => {
-                    GraphEventKind::StepStarted { step, node, attempt: 1, queued }
+                    EventKind::StepStarted { run, step_id, node_id, attempt: 1, queued }
                 }
-                StepEventKind::Complete { how, ms, tokens } => {
-                    GraphEventKind::StepCompleted { step, node, how: how.into(), ms, tokens }
-                }
-                StepEventKind::Error { error_type } => GraphEventKind::StepFailed {
-                    step,
-                    node,
-                    error: words(&event.data),
+                StepEventKind::Complete { how, ms, tokens } => EventKind::StepCompleted {
+                    run,
+                    step_id,
+                    node_id,
+                    state: how.into(),
+                    duration_ms: ms,
+                    tokens_used: tokens,
+                },
+                StepEventKind::Error { error_type } => EventKind::StepFailed {
+                    run,
+                    step_id,
+                    node_id,
+                    error: text(&event.data),
                     error_type,
                     retry_in: None,
                 },
                 StepEventKind::Retry { delay_ms, error_type, .. } => {
-                    let retry_in = Some(std::time::Duration::from_millis(delay_ms));
-                    GraphEventKind::StepFailed { step, node, error: words(&event.data), error_type, retry_in }
+                    let retry_in = Some(Duration::from_millis(delay_ms).as_secs_f64());
+                    EventKind::StepFailed {
+                        run,
+                        step_id,
+                        node_id,
+                        error: text(&event.data),
+                        error_type,
+                        retry_in,
+                    }
                 }
             }
         };
-        self.publish(kind);
+        self.events.publish_in(&self.session, kind);
     }
 
-    pub(super) fn publish(&self, kind: GraphEventKind) {
-        let (run, graph) = (self.id.clone(), self.graph.clone());
-        let event = EventKind::Graph(Box::new(GraphEvent { run, graph, kind }));
-        self.events.publish_in(&self.session, event);
+    /// Publishes an event of this run.
+    pub(super) fn publish(&self, kind: impl FnOnce(RunIds) -> EventKind) {
+        self.events.publish_in(&self.session, kind(self.ids()));
+    }
+
+    fn ids(&self) -> RunIds {
+        RunIds { run_id: self.id.clone(), graph_id: self.graph.clone() }
     }
 
     /// Ends the run, notifies its waiters and returns the run with its results.
@@ -373,7 +393,7 @@ impl Run {
         let now = self.clock.now();
         let message = error.as_ref().map(ToString::to_string);
         let ms = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.status = status;
             let started = state.started;
             let info = &mut state.info;
@@ -390,11 +410,17 @@ impl Run {
         };
         let info = self.info();
         // Others can resume the run from here on.
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.journal.lock().take();
         // The journal is gone, but its faults are still reported.
-        self.lock().info.faults.clone_from(&info.faults);
+        self.state.lock().info.faults.clone_from(&info.faults);
         // Published before the end, so that waiters have received the event.
-        self.publish(GraphEventKind::Ended { status, ms, tokens, error: message });
+        self.publish(|run| EventKind::GraphCompleted {
+            run,
+            status,
+            duration_ms: ms,
+            tokens_used: tokens,
+            error: message,
+        });
         self.ended.send_replace(true);
         let ended = RunEnded {
             graph_id: info.graph_id,
@@ -410,10 +436,6 @@ impl Run {
         };
         (ended, error)
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The outcome of a run.
@@ -428,9 +450,9 @@ pub(super) struct RunEnd {
     pub(super) trace: Option<Box<ExecutionTrace>>,
 }
 
-impl State {
+impl RunState {
     fn observe(&mut self, event: &StepEvent) {
-        let place = match self.places.get(&*event.step) {
+        let place = match self.step_indexes.get(&*event.step) {
             Some(place) => *place,
             None => self.add(event),
         };
@@ -458,19 +480,19 @@ impl State {
                 let cancelled = error_type == ErrorKind::Cancelled;
                 step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
                 step.ended_at = Some(event.at.seconds());
-                step.error = Some(words(&event.data));
+                step.error = Some(text(&event.data));
             }
             StepEventKind::Retry { attempt, .. } => {
                 step.attempt = attempt;
-                step.error = Some(words(&event.data));
+                step.error = Some(text(&event.data));
             }
         }
     }
 
     /// Drops steps: completed ones first, then failed and cancelled ones.
-    fn forget(&mut self) {
+    fn drop_old_steps(&mut self) {
         let steps = &mut self.info.steps;
-        let mut spare = steps.len() - STEPS;
+        let mut spare = steps.len() - MAX_STEPS;
         for states in [
             &[StepState::Completed, StepState::Reused, StepState::Skipped][..],
             &[StepState::Failed, StepState::Cancelled],
@@ -481,14 +503,14 @@ impl State {
                 !is_dropped
             });
         }
-        self.places = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
+        self.step_indexes = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
         // With thousands of concurrent steps, this must not run for each of them.
-        self.forget_at = 2 * steps.len().max(STEPS);
+        self.compact_at = 2 * steps.len().max(MAX_STEPS);
     }
 
     fn add(&mut self, event: &StepEvent) -> usize {
-        if self.info.steps.len() >= self.forget_at {
-            self.forget();
+        if self.info.steps.len() >= self.compact_at {
+            self.drop_old_steps();
         }
         let place = self.info.steps.len();
         self.info.steps.push(RunStep {
@@ -499,7 +521,7 @@ impl State {
             attempt: 1,
             ..RunStep::default()
         });
-        self.places.insert(event.step.to_string(), place);
+        self.step_indexes.insert(event.step.to_string(), place);
         place
     }
 }
@@ -509,7 +531,8 @@ fn is_in(path: &str, step: &str) -> bool {
     path.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
 }
 
-fn words(data: &Value) -> String {
+/// Returns the text of an event's data.
+fn text(data: &Value) -> String {
     data.as_str().unwrap_or_default().to_string()
 }
 
@@ -556,7 +579,7 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Run, Runs, STEPS};
+    use super::{MAX_STEPS, Run, Runs};
     use nerve_api::value::StepState;
     use nerve_graph::event::{Completion, StepEvent, StepEventKind};
     use nerve_host::clock::Clock;
@@ -581,12 +604,12 @@ mod tests {
     #[test]
     fn admitted_runs_are_known_until_dropped() {
         let runs = runs();
-        let admitted = runs.admit("r-1", "g", None, 1).unwrap();
+        let admission = runs.admit("r-1", "g", None, 1).unwrap();
         assert_eq!(runs.list()[0].run_id, "r-1");
         assert_eq!(runs.active("g").len(), 1);
         assert!(runs.admit("r-1", "g", None, 1).is_err());
-        let run = Arc::clone(&admitted.run);
-        drop(admitted);
+        let run = Arc::clone(&admission.run);
+        drop(admission);
         assert!(!run.is_active() && runs.list().is_empty() && runs.active("r-1").is_empty());
         // An ended run is known again if another one with its id never begins.
         let first = runs.admit("r-1", "g", None, 1).unwrap().begin(1, None);
@@ -612,13 +635,13 @@ mod tests {
     fn ended_steps_are_dropped_first() {
         let run = begun(1);
         run.observe(&event("first", StepEventKind::Start { queued: false }));
-        for step in 0..10 * STEPS {
+        for step in 0..10 * MAX_STEPS {
             let step = format!("s{step}");
             run.observe(&event(&step, StepEventKind::Start { queued: false }));
             run.observe(&event(&step, StepEventKind::Error { error_type: ErrorKind::Process }));
         }
         let info = run.info();
-        assert!(info.steps.len() <= 2 * STEPS, "{}", info.steps.len());
+        assert!(info.steps.len() <= 2 * MAX_STEPS, "{}", info.steps.len());
         assert_eq!((info.steps[0].step_id.as_str(), info.steps[0].state), ("first", StepState::Running));
     }
 

@@ -1,8 +1,9 @@
 //! Persists sessions and the definitions of their nodes across restarts.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use nerve_graph::file::{GraphFile, without_secrets};
@@ -19,15 +20,30 @@ use nerve_types::Size;
 pub(super) struct SessionPersister {
     writer: Option<Writer>,
     /// Problems with the persisted sessions.
-    troubles: Vec<String>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Writer {
     server: String,
     /// Taken by `close`.
-    snapshots: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
+    snapshots: Mutex<Option<watch::Sender<Revision>>>,
+    written: watch::Receiver<Written>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// A state of the sessions.
+#[derive(Debug, Default)]
+struct Revision {
+    number: u64,
+    sessions: Vec<SessionMetadata>,
+}
+
+/// The last revision that was written, or could not be written.
+#[derive(Debug, Default)]
+struct Written {
+    number: u64,
+    error: Option<String>,
 }
 
 impl SessionPersister {
@@ -38,7 +54,7 @@ impl SessionPersister {
         sessions: &SessionManager,
         events: &Publisher,
     ) -> SessionPersister {
-        let Some(file) = file else { return SessionPersister { writer: None, troubles: Vec::new() } };
+        let Some(file) = file else { return SessionPersister { writer: None, warnings: Vec::new() } };
         let warn = {
             let events = events.clone();
             move |message: String| {
@@ -46,10 +62,10 @@ impl SessionPersister {
                 events.publish(None, EventKind::Error { message });
             }
         };
-        let troubles = Mutex::new(Vec::new());
+        let warnings = Mutex::new(Vec::new());
         // Events have no subscribers yet, so the server also prints the problems when it starts.
         let report = |message: String| {
-            troubles.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+            warnings.lock().push(message.clone());
             warn(message);
         };
         let loaded = SessionStore::load(&file);
@@ -68,42 +84,66 @@ impl SessionPersister {
                 None
             }
         };
-        let troubles = troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Some(store) = store else { return SessionPersister { writer: None, troubles } };
-        let (snapshots, changes) = watch::channel(Vec::new());
+        let warnings = warnings.into_inner();
+        let Some(store) = store else { return SessionPersister { writer: None, warnings } };
+        let (snapshots, changes) = watch::channel(Revision::default());
+        let (outcomes, written) = watch::channel(Written::default());
         let writer_server = server.to_string();
         let thread = std::thread::Builder::new()
             .name("sessions".to_string())
-            .spawn(move || write(store, &writer_server, changes, warn))
+            .spawn(move || write(store, &writer_server, (changes, outcomes), warn))
             .ok();
         let writer = Writer {
             server: server.to_string(),
             snapshots: Mutex::new(Some(snapshots)),
+            written,
             thread: Mutex::new(thread),
         };
-        SessionPersister { writer: Some(writer), troubles }
+        SessionPersister { writer: Some(writer), warnings }
     }
 
     /// Returns problems found when the persisted sessions were loaded.
-    pub(super) fn troubles(&self) -> &[String] {
-        &self.troubles
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Schedules a write of the current sessions.
     pub(super) fn save(&self, sessions: &SessionManager) {
-        let Some(writer) = &self.writer else { return };
-        // The sessions are listed under the lock, so that an older list never replaces a newer one.
-        if let Some(snapshots) = &*writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner) {
-            let stored = sessions.list().into_iter().filter(Session::is_kept);
-            snapshots.send_replace(stored.map(|session| metadata(&session, &writer.server)).collect());
+        self.schedule(sessions);
+    }
+
+    /// Writes the current sessions and waits until they are on the disk.
+    ///
+    /// # Errors
+    /// They cannot be written; the message.
+    pub(super) async fn save_now(&self, sessions: &SessionManager) -> Result<(), String> {
+        let (Some(writer), Some(number)) = (&self.writer, self.schedule(sessions)) else { return Ok(()) };
+        let mut written = writer.written.clone();
+        let outcome = written.wait_for(|written| written.number >= number).await;
+        match outcome {
+            Ok(written) => written.error.clone().map_or(Ok(()), Err),
+            Err(_) => Err("sessions are not persisted: the thread that writes them has ended".to_string()),
         }
+    }
+
+    /// Returns the number of the scheduled revision; `None` if nothing is persisted.
+    fn schedule(&self, sessions: &SessionManager) -> Option<u64> {
+        let writer = self.writer.as_ref()?;
+        // The sessions are listed under the lock, so that an older list never replaces a newer one.
+        let snapshots = writer.snapshots.lock();
+        let sender = snapshots.as_ref()?;
+        let stored = sessions.list().into_iter().filter(Session::is_kept);
+        let sessions = stored.map(|session| metadata(&session, &writer.server)).collect();
+        let number = sender.borrow().number + 1;
+        sender.send_replace(Revision { number, sessions });
+        Some(number)
     }
 
     /// Waits until all changes are on the disk.
     pub(super) async fn close(&self) {
         let Some(writer) = &self.writer else { return };
-        writer.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let thread = writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.snapshots.lock().take();
+        let thread = writer.thread.lock().take();
         if let Some(thread) = thread {
             // The thread has reported its errors.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -115,12 +155,15 @@ impl SessionPersister {
 fn write(
     mut store: SessionStore,
     server: &str,
-    mut changes: watch::Receiver<Vec<SessionMetadata>>,
+    (mut changes, outcomes): (watch::Receiver<Revision>, watch::Sender<Written>),
     warn: impl Fn(String),
 ) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     while runtime.block_on(changes.changed()).is_ok() {
-        let all = changes.borrow_and_update().clone();
+        let (number, all) = {
+            let revision = changes.borrow_and_update();
+            (revision.number, revision.sessions.clone())
+        };
         let removed: Vec<String> = store
             .of_server(server)
             .into_iter()
@@ -138,10 +181,16 @@ fn write(
                 warn(error.to_string());
             }
         }
+        let mut failure = None;
         match store.save() {
             Ok(report) => drop(report.problem.map(&warn)),
-            Err(error) => warn(format!("sessions are not persisted: {error}")),
+            Err(error) => {
+                let message = format!("sessions are not persisted: {error}");
+                warn(message.clone());
+                failure = Some(message);
+            }
         }
+        outcomes.send_replace(Written { number, error: failure });
     }
 }
 
@@ -267,6 +316,5 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
         chat: node.chat.clone(),
         conversation: node.conversation.clone().map(Box::new),
         proxy: node.proxy.clone(),
-        inherit: None,
     }
 }

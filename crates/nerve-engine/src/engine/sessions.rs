@@ -10,26 +10,42 @@ use nerve_api::request::{
     CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StartNode,
     StartSession, StopNode, StopSession,
 };
+use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::with_session;
 
 use super::Engine;
 use super::context::RequestContext;
 use super::specs::{self, node_ref};
-use nerve_graph::session::{DEFAULT, Session, stop_all};
-use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::factory::with_session;
 
 impl Engine {
-    /// Starts a node and waits until its program runs, not until it is ready.
+    /// Starts a node and waits until its program runs, not until it is ready. Warns if its pane does not have the requested
+    /// size.
     ///
     /// # Errors
     /// InvalidRequest, AlreadyExists, NotFound (session), Process.
     pub async fn create_node(
         &self,
-        request: CreateNode,
-        _: RequestContext,
+        mut request: CreateNode,
+        context: RequestContext,
     ) -> Result<NodeCreated, EngineError> {
-        Ok(NodeCreated { node_id: self.create(specs::node_spec(request)?).await?.id })
+        let inherited = request.inherit.take();
+        let wanted = [("cols", request.cols), ("rows", request.rows)];
+        let mut spec = specs::node_spec(request)?;
+        if let Some(from) = inherited {
+            spec = self.inherit(spec, from)?;
+        }
+        let info = self.create(spec).await?;
+        let has = |name: &str, cells: u16| info.metadata.get(name).is_none_or(|is| *is == cells.to_string());
+        if wanted.into_iter().any(|(name, cells)| cells.is_some_and(|cells| !has(name, cells))) {
+            let (cols, rows) = (info.metadata.text("cols"), info.metadata.text("rows"));
+            context.warnings.add(format!(
+                "the requested size does not apply: the pane of node '{}' has {cols} columns and {rows} rows",
+                info.id
+            ));
+        }
+        Ok(NodeCreated { node_id: info.id })
     }
 
     /// Starts a node from its definition, as [`Engine::create_node`] does.
@@ -37,7 +53,7 @@ impl Engine {
     /// # Errors
     /// See [`Engine::create_node`].
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.create_detached(self.resume_if_free(self.inherit(spec)?)).await
+        self.create_detached(self.resume_if_free(spec)).await
     }
 
     /// Completes the start even if the future is dropped.
@@ -47,8 +63,7 @@ impl Engine {
             let session = engine.inner.sessions.get(spec.node.session.as_deref())?;
             engine.make(&session, spec, None).await
         });
-        let created = created.await;
-        created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        created.await?
     }
 
     /// Creates a node under its name.
@@ -171,12 +186,24 @@ impl Engine {
             .collect();
         for (name, spec) in session.definitions() {
             match nodes.iter_mut().find(|node| node.id == name) {
-                Some(node) => node.metadata.extend(known_of(&spec)),
-                None => nodes.push(defined(&session, &name, &spec)),
+                Some(node) => node.metadata.extend(definition_metadata(&spec)),
+                None => nodes.push(defined_node_info(&session, &name, &spec)),
             }
         }
         nodes.sort_by(|one, other| one.id.cmp(&other.id));
+        for node in &mut nodes {
+            let at = NodeRef { session: Some(session.name().to_string()), node: node.id.clone() };
+            node.state = self.state_with_executions(&at, node.state);
+        }
         Ok(nodes)
+    }
+
+    /// Returns the state of a node that is in this state by itself: one with an asynchronous execution that has not ended is busy.
+    pub(super) fn state_with_executions(&self, at: &NodeRef, state: StateName) -> StateName {
+        match state {
+            StateName::Ready if self.inner.results.pending(at).is_some() => StateName::Busy,
+            state => state,
+        }
     }
 
     /// Describes a node.
@@ -188,10 +215,11 @@ impl Engine {
         match (session.get(&at.node), session.definition(&at.node)) {
             (Some(node), spec) => {
                 let mut info = node.info();
-                info.metadata.extend(spec.iter().flat_map(known_of));
+                info.state = self.state_with_executions(at, info.state);
+                info.metadata.extend(spec.iter().flat_map(definition_metadata));
                 Ok(info)
             }
-            (None, Some(spec)) => Ok(defined(&session, &at.node, &spec)),
+            (None, Some(spec)) => Ok(defined_node_info(&session, &at.node, &spec)),
             (None, None) => session.find(&at.node).map(|node| node.info()),
         }
     }
@@ -199,7 +227,7 @@ impl Engine {
     /// Creates a session.
     ///
     /// # Errors
-    /// AlreadyExists, InvalidRequest (name).
+    /// AlreadyExists, InvalidRequest (name), Process (it cannot be stored).
     pub async fn create_session(
         &self,
         request: CreateSession,
@@ -207,7 +235,14 @@ impl Engine {
     ) -> Result<SessionInfo, EngineError> {
         let CreateSession { name, description, tags } = request;
         let session = self.inner.sessions.create(&name, description, tags)?;
-        self.inner.persister.save(&self.inner.sessions);
+        if let Err(message) = self.inner.persister.save_now(&self.inner.sessions).await {
+            self.inner.sessions.forget(session.name());
+            self.inner.persister.save(&self.inner.sessions);
+            return Err(EngineError::new(
+                ErrorKind::Process,
+                format!("session '{name}' not created: {message}"),
+            ));
+        }
         Ok(session.info())
     }
 
@@ -261,11 +296,11 @@ impl Engine {
         _: RequestContext,
     ) -> Result<NodesChanged, EngineError> {
         let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
-        let down = session
+        let stopped = session
             .definitions()
             .into_iter()
             .filter(|(name, _)| session.get(name).is_none_or(|node| node.info().state == StateName::Stopped));
-        let starts: Vec<_> = down
+        let starts: Vec<_> = stopped
             .map(|(name, _)| {
                 let engine = self.clone();
                 let at = NodeRef { session: Some(session.name().to_string()), node: name };
@@ -302,22 +337,18 @@ impl Engine {
         let nodes = running.into_iter().map(|(name, _)| name).collect();
         Ok(NodesChanged { nodes, failed: Vec::new() })
     }
-
-    /// Returns the session of an adopted node.
-    pub(super) fn session_of(&self, at: &NodeRef) -> Result<Session, EngineError> {
-        self.inner.sessions.ensure(at.session.as_deref())
-    }
 }
 
-/// Metadata that the terminal does not show: the names of variables, never their values, and the proxy.
-fn known_of(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
+/// Returns metadata that only the definition has: the names of variables, never their values, and the kind of proxy.
+fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
     let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
     let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ")));
     let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().to_string()));
     env.into_iter().chain(proxy)
 }
 
-fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
+/// Describes a node that is defined but not running.
+fn defined_node_info(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     use nerve_node::command::{BackendKind, CommandLine};
 
     let command = match &spec.command {
@@ -331,7 +362,7 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     if let Some(id) = &spec.agent_session {
         metadata.insert("agent_session".to_string(), id.clone());
     }
-    metadata.extend(known_of(spec));
+    metadata.extend(definition_metadata(spec));
     NodeInfo {
         id: name.to_string(),
         kind: spec.backend.to_string(),

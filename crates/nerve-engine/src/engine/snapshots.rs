@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use nerve_api::reply::{SnapshotList, SnapshotRestored, SnapshotTaken};
 use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 use nerve_host::registry::entry;
+use nerve_node::command::{EventKind, NodeRef};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::with_session;
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 
 use super::Engine;
@@ -15,9 +18,6 @@ use crate::snapshots::{
     SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots, restore_snapshot,
     take_snapshot,
 };
-use nerve_node::command::{EventKind, NodeRef};
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::factory::with_session;
 
 /// Maximum number of requests that work on recordings and files at the same time. Further ones wait.
 pub(super) const MAX_FILE_JOBS: usize = 4;
@@ -25,14 +25,14 @@ pub(super) const MAX_FILE_JOBS: usize = 4;
 /// Default maximum number of listed snapshots.
 const DEFAULT_LAST: usize = 1000;
 
-/// The recorded session that a request names.
-pub(super) enum RecordedSession {
+/// Selects a recorded session, by its node or its recording.
+pub(super) enum SessionSelector {
     Node(NodeRef),
     /// An id, a prefix or a path.
     Named(String),
 }
 
-impl RecordedSession {
+impl SessionSelector {
     /// Reads the parameters `node_id`, `session_id` and `recording`.
     ///
     /// # Errors
@@ -41,20 +41,20 @@ impl RecordedSession {
         node: Option<String>,
         session: Option<String>,
         recording: Option<String>,
-    ) -> Result<Option<RecordedSession>, EngineError> {
+    ) -> Result<Option<SessionSelector>, EngineError> {
         match (node, recording) {
             (Some(_), Some(_)) => {
                 let message = "node_id and recording: only one of them can be given";
                 Err(EngineError::new(ErrorKind::InvalidRequest, message))
             }
-            (Some(node), None) => Ok(Some(RecordedSession::Node(node_ref(node, session)))),
+            (Some(node), None) => Ok(Some(SessionSelector::Node(node_ref(node, session)))),
             (None, Some(name)) => {
                 let path = Path::new(&name);
                 let is_path = name.contains('/') || path.extension().is_some();
                 if is_path {
                     absolute_path("recording", &name)?;
                 }
-                Ok(Some(RecordedSession::Named(name)))
+                Ok(Some(SessionSelector::Named(name)))
             }
             (None, None) => Ok(None),
         }
@@ -72,7 +72,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<SnapshotList, EngineError> {
         let ListSnapshots { node_id, session_id, recording, dir, last } = request;
-        let query = self.snapshot_query(RecordedSession::parse(node_id, session_id, recording)?, dir)?;
+        let query = self.snapshot_query(SessionSelector::parse(node_id, session_id, recording)?, dir)?;
         let mut snapshots = self.file_job(move |dirs| list_snapshots(&query, dirs)).await?;
         let excess = snapshots.len().saturating_sub(last.unwrap_or(DEFAULT_LAST));
         snapshots.drain(..excess);
@@ -90,7 +90,7 @@ impl Engine {
     ) -> Result<SnapshotTaken, EngineError> {
         let TakeSnapshot { node_id, session_id, recording, label, id, dir, limit, no_files, timeout } =
             request;
-        let Some(wanted) = RecordedSession::parse(node_id, session_id, recording)? else {
+        let Some(selector) = SessionSelector::parse(node_id, session_id, recording)? else {
             let message = "node_id or recording is required";
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };
@@ -103,7 +103,7 @@ impl Engine {
             timeout: timeout.map_or(SnapshotOptions::default().timeout, |timeout| timeout.duration()),
         };
         let label = options.label.clone();
-        let outcome = self.snapshot_of(wanted, options).await?;
+        let outcome = self.snapshot_session(selector, options).await?;
         outcome.note_error.iter().for_each(|warning| context.warnings.add(warning.clone()));
         outcome.into_reply(label)
     }
@@ -119,34 +119,34 @@ impl Engine {
     ) -> Result<SnapshotRestored, EngineError> {
         let RestoreSnapshot { id, to, node_id, session_id, recording, dir } = request;
         let to = absolute_path("to", &to)?;
-        let query = self.snapshot_query(RecordedSession::parse(node_id, session_id, recording)?, dir)?;
+        let query = self.snapshot_query(SessionSelector::parse(node_id, session_id, recording)?, dir)?;
         self.file_job(move |dirs| restore_snapshot(&query, id, &to, dirs)).await
     }
 
     /// Takes a snapshot and publishes its event.
-    pub(super) async fn snapshot_of(
+    pub(super) async fn snapshot_session(
         &self,
-        wanted: RecordedSession,
+        selector: SessionSelector,
         options: SnapshotOptions,
     ) -> Result<SnapshotOutcome, EngineError> {
-        let (node, host) = match &wanted {
-            RecordedSession::Node(at) => (Some(with_session(at)), Some(self.host_of(at)?)),
-            RecordedSession::Named(_) => (None, None),
+        let (node, host) = match &selector {
+            SessionSelector::Node(at) => (Some(with_session(at)), Some(self.host_id(at)?)),
+            SessionSelector::Named(_) => (None, None),
         };
         let engine = self.clone();
         self.file_job(move |dirs| {
-            let target = match (wanted, host) {
-                (RecordedSession::Node(at), host) => {
+            let target = match (selector, host) {
+                (SessionSelector::Node(at), host) => {
                     let entry = host.and_then(|id| entry(&dirs.hosts, &id)).filter(|entry| entry.is_alive());
-                    SnapshotTarget::of_host(&entry.ok_or_else(|| not_recorded(&at))?)
+                    SnapshotTarget::from_host(&entry.ok_or_else(|| not_recorded(&at))?)
                 }
-                (RecordedSession::Named(name), _) => SnapshotTarget::find(&dirs.hosts, &name)?,
+                (SessionSelector::Named(name), _) => SnapshotTarget::find(&dirs.hosts, &name)?,
             };
             let outcome = take_snapshot(target, &options, &FileStore::new(&dirs.snapshots), None)?;
             let event = EventKind::SnapshotTaken {
                 id: outcome.key.id(),
                 session: outcome.key.session().to_string(),
-                anchor: outcome.confirmed.anchor,
+                anchor_byte: outcome.confirmed.anchor,
                 label: options.label.clone(),
                 has_files: matches!(outcome.files, Ok(Some(_))),
             };
@@ -161,7 +161,6 @@ impl Engine {
         &self,
         work: impl FnOnce(&DataDirs) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let internal = |error: String| EngineError::new(ErrorKind::Internal, error);
         let Some(dirs) = self.inner.data_dirs.clone() else {
             let message = "this engine keeps no recordings";
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
@@ -169,15 +168,15 @@ impl Engine {
         };
         let jobs = self.inner.file_jobs.clone();
         let work = self.inner.creating.spawn(async move {
-            let _permit = jobs.acquire_owned().await.map_err(|error| internal(error.to_string()))?;
-            let done = tokio::task::spawn_blocking(move || work(&dirs)).await;
-            done.unwrap_or_else(|error| Err(internal(error.to_string())))
+            // The semaphore is never closed.
+            let _permit = jobs.acquire_owned().await;
+            tokio::task::spawn_blocking(move || work(&dirs)).await?
         });
-        work.await.unwrap_or_else(|error| Err(internal(error.to_string())))
+        work.await?
     }
 
     /// Returns the recording of a node, or the id of its session if it is not recorded.
-    pub(super) fn recording_of(&self, at: &NodeRef) -> Result<String, EngineError> {
+    pub(super) fn recording_name(&self, at: &NodeRef) -> Result<String, EngineError> {
         let metadata = self.node(at)?.info().metadata;
         let of_host = || {
             let dirs = self.inner.data_dirs.as_ref()?;
@@ -186,20 +185,20 @@ impl Engine {
         metadata.get("recording").cloned().or_else(of_host).ok_or_else(|| not_recorded(at))
     }
 
-    fn host_of(&self, at: &NodeRef) -> Result<String, EngineError> {
+    fn host_id(&self, at: &NodeRef) -> Result<String, EngineError> {
         let metadata = self.node(at)?.info().metadata;
         metadata.get("host").cloned().ok_or_else(|| not_recorded(at))
     }
 
     fn snapshot_query(
         &self,
-        wanted: Option<RecordedSession>,
+        selector: Option<SessionSelector>,
         dir: Option<String>,
     ) -> Result<SnapshotQuery, EngineError> {
-        let session = match wanted {
+        let session = match selector {
             None => None,
-            Some(RecordedSession::Node(at)) => Some(self.recording_of(&at)?),
-            Some(RecordedSession::Named(name)) => Some(name),
+            Some(SessionSelector::Node(at)) => Some(self.recording_name(&at)?),
+            Some(SessionSelector::Named(name)) => Some(name),
         };
         let dir = dir.map(|dir| absolute_path("dir", &dir)).transpose()?;
         Ok(SnapshotQuery { session, dir, ..SnapshotQuery::default() })

@@ -1,6 +1,7 @@
 //! Requests to the terminals of nodes: type, write, read, resize, interrupt, wait, explain, answer a dialog.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nerve_api::reply::{
     AnswerReply, CommandTyped, Done, Interrupted, NodeExplanation, NodeText, ReachedState, Turn, Written,
@@ -9,15 +10,20 @@ use nerve_api::request::{
     AnswerNode, ClearBuffer, ExplainNode, GetBuffer, ResizeNode, RunCommand, Seconds, SendInterrupt,
     WaitNode, WriteData,
 };
+use nerve_api::value::NodeState;
+use nerve_graph::executable::Executable;
+use nerve_host::clock::MAX_TIMEOUT;
+use nerve_node::NodeHandle;
+use nerve_node::cancellation::wait_timeout_error;
+use nerve_node::command::{DialogAnswer, NodeRef};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::telemetry::{begin_run_command, end_with};
+use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
 use super::context::RequestContext;
 use super::specs::{self, node_ref};
 use super::turns::take_warnings;
-use nerve_graph::executable::Executable;
-use nerve_node::command::NodeRef;
-use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::telemetry::{begin_run_command, end_with};
 
 impl Engine {
     /// Types a command and does not wait for its end.
@@ -40,10 +46,10 @@ impl Engine {
         typed.map(|()| CommandTyped { executed: true })
     }
 
-    /// Interrupts the current work of a node in the way its profile prescribes.
+    /// Interrupts the current work of a node in the way its profile prescribes. Returns when the node is not busy any more.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (a graph), NodeStopped.
+    /// NotFound, InvalidRequest (a graph), NodeStopped, Timeout (the program ignores the interrupt).
     pub async fn send_interrupt(
         &self,
         request: SendInterrupt,
@@ -122,7 +128,10 @@ impl Engine {
         request: ExplainNode,
         _: RequestContext,
     ) -> Result<NodeExplanation, EngineError> {
-        self.node(&node_ref(request.node_id, request.session_id))?.explain().await
+        let at = node_ref(request.node_id, request.session_id);
+        let mut explanation = self.node(&at)?.explain().await?;
+        explanation.state = self.state_with_executions(&at, explanation.state);
+        Ok(explanation)
     }
 
     /// Waits until a node is in one of the states. Returns at once if it is.
@@ -132,11 +141,45 @@ impl Engine {
     pub async fn wait_node(&self, request: WaitNode, _: RequestContext) -> Result<ReachedState, EngineError> {
         let until = request.until.0;
         let timeout = request.timeout.map(Seconds::duration);
-        let state = match self.executable(&node_ref(request.node_id, request.session_id))? {
-            Executable::Node(node) => node.wait(&until, timeout).await?,
+        let at = node_ref(request.node_id, request.session_id);
+        let state = match self.executable(&at)? {
+            Executable::Node(node) => self.wait_for_state(&at, &node, &until, timeout).await?,
             other => other.info().state,
         };
         Ok(ReachedState { state })
+    }
+
+    /// Waits for a state. A node is not ready before its asynchronous executions have ended.
+    async fn wait_for_state(
+        &self,
+        at: &NodeRef,
+        node: &NodeHandle,
+        until: &[NodeState],
+        timeout: Option<Duration>,
+    ) -> Result<NodeState, EngineError> {
+        let deadline = Instant::now() + timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
+        loop {
+            let state =
+                node.wait(until, timeout.map(|_| deadline.saturating_duration_since(Instant::now()))).await?;
+            let pending = self.inner.results.pending(at).filter(|_| state == NodeState::Ready);
+            let Some(pending) = pending else { return Ok(state) };
+            if until.contains(&NodeState::Busy) {
+                return Ok(NodeState::Busy);
+            }
+            let mut record = pending.record.subscribe();
+            let ended = async { record.wait_for(|record| record.status.is_end()).await.is_ok() };
+            let others: Vec<NodeState> =
+                until.iter().copied().filter(|state| *state != NodeState::Ready).collect();
+            tokio::select! {
+                _ = ended => {}
+                state = node.wait(&others, None) => return state,
+                () = sleep_until(deadline) => {
+                    let limit = timeout.unwrap_or(MAX_TIMEOUT);
+                    let why = "an asynchronous execution has not ended".to_string();
+                    return Err(wait_timeout_error(&at.node, NodeState::Busy, until, (limit, why)));
+                }
+            }
+        }
     }
 
     /// Answers the dialog of a blocked node. With `wait`, returns the turn that the dialog had interrupted, if there is one.
@@ -151,7 +194,8 @@ impl Engine {
         let choice = specs::choice(request.choice, request.cancel)?;
         let timeout = request.timeout.map(Seconds::duration);
         let node = self.node(&node_ref(request.node_id, request.session_id))?;
-        Ok(match node.answer(choice, request.wait, timeout).await? {
+        let answer = DialogAnswer { choice, wait: request.wait, timeout, origin: context.origin };
+        Ok(match node.answer(answer).await? {
             Some(mut response) => {
                 take_warnings(&mut response, &context.warnings);
                 AnswerReply::Turn(Box::new(Turn::from(response)))

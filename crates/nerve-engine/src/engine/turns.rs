@@ -1,29 +1,33 @@
 //! EXECUTE_INPUT: turns on nodes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nerve_api::reply::{ExecuteReply, Turn, TurnAccepted};
 use nerve_api::request::{ExecuteInput, Seconds};
-
-use super::context::{RequestContext, Warnings};
-use super::{Engine, specs};
-use crate::conversation::Conversation;
 use nerve_graph::executable::Executable;
-use nerve_node::cancellation::CancellationToken;
-use nerve_node::command::{NodeRef, Response};
+use nerve_node::command::{ClientOrigin, Response};
 use nerve_node::error::EngineError;
 use nerve_node::takes_no_prompts;
 use nerve_node::telemetry::TraceContext;
-use nerve_node::terminal::Prompt;
+use nerve_node::terminal::{DialogPolicy, Prompt, check_prompt};
+use tokio_util::sync::CancellationToken;
 
-/// A prompt for a node.
+use super::context::{RequestContext, Warnings};
+use super::{Engine, specs};
+
+/// The caller of a turn.
 #[derive(Debug)]
-pub(super) struct NodePrompt {
-    pub(super) at: NodeRef,
-    pub(super) prompt: Prompt,
-    pub(super) conversation: Option<Conversation>,
-    /// The caller's span.
-    pub(super) trace: Option<TraceContext>,
+pub(super) struct Caller {
+    /// Tag of its connection.
+    pub(super) tag: Option<u64>,
+    /// Its span.
+    pub(super) trace: Option<Arc<TraceContext>>,
+    /// Withdraws the prompt, or interrupts its turn.
+    pub(super) cancellation: Option<CancellationToken>,
+    /// The client.
+    pub(super) origin: ClientOrigin,
+    /// The client that cancelled the turn.
+    pub(super) canceller: Arc<OnceLock<ClientOrigin>>,
 }
 
 impl Engine {
@@ -38,11 +42,12 @@ impl Engine {
         mut request: ExecuteInput,
         context: RequestContext,
     ) -> Result<ExecuteReply, EngineError> {
+        check_prompt(&request.text)?;
         let is_async = request.is_async;
         let webhook = specs::webhook(is_async, request.webhook.take())?;
         if is_async {
-            let prompt = NodePrompt::new(request, &context)?;
-            let (result_id, node_id) = self.execute_in_background(prompt, webhook).await?;
+            let caller = Caller::new(&request, &context);
+            let (result_id, node_id) = self.execute_in_background(request, caller, webhook).await?;
             return Ok(ExecuteReply::Accepted(TurnAccepted { result_id, node_id }));
         }
         let warnings = context.warnings.clone();
@@ -61,29 +66,45 @@ impl Engine {
         request: ExecuteInput,
         context: RequestContext,
     ) -> Result<Response, EngineError> {
-        self.turn(NodePrompt::new(request, &context)?, None).await
+        check_prompt(&request.text)?;
+        let caller = Caller::new(&request, &context);
+        self.turn(request, caller).await
     }
 
     /// Runs a turn, together with the conversation it belongs to.
-    pub(super) async fn turn(
-        &self,
-        mut request: NodePrompt,
-        cancellation: Option<&CancellationToken>,
-    ) -> Result<Response, EngineError> {
-        let node = match self.executable(&request.at)? {
-            Executable::Node(node) => node,
-            other => return Err(takes_no_prompts(&request.at.node, other.kind())),
+    pub(super) async fn turn(&self, request: ExecuteInput, caller: Caller) -> Result<Response, EngineError> {
+        let mut prompt = Prompt {
+            parser: request.parser,
+            text: request.text,
+            stream: request.stream,
+            tag: caller.tag,
+            timeout: request.timeout.map(Seconds::duration),
+            fail_if_busy: request.fail_if_busy,
+            at_dialog: match request.fail_if_blocked {
+                true => DialogPolicy::Fail,
+                false if request.is_async => DialogPolicy::Wait,
+                false => DialogPolicy::Report,
+            },
+            detach_on_timeout: request.detach_on_timeout,
+            trace: None,
+            origin: caller.origin,
         };
-        let conversation = self.begin_conversation_turn(&node, &mut request).await?;
-        let NodePrompt { at, prompt, trace, .. } = request;
+        let conversation = request.conversation.map(specs::conversation).transpose()?;
+        let at = specs::node_ref(request.node_id, request.session_id);
+        let node = match self.executable(&at)? {
+            Executable::Node(node) => node,
+            other => return Err(takes_no_prompts(&at.node, other.kind())),
+        };
+        let conversation = self.begin_conversation_turn(&node, &at, conversation, &mut prompt.text).await?;
         let mut context = self
             .inner
             .sessions
             .get(at.session.as_deref())?
             .turn_context()
-            .with_telemetry(self.inner.telemetry, trace.map(Arc::new));
-        if let Some(cancellation) = cancellation {
-            context = context.with_cancellation(cancellation.clone());
+            .with_telemetry(self.inner.telemetry, caller.trace)
+            .with_canceller(caller.canceller);
+        if let Some(cancellation) = caller.cancellation {
+            context = context.with_cancellation(cancellation);
         }
         let mut response = node.turn(prompt, context).await?;
         if let Some(turn) = conversation {
@@ -93,30 +114,17 @@ impl Engine {
     }
 }
 
-impl NodePrompt {
-    /// Reads a request.
-    ///
-    /// # Errors
-    /// InvalidRequest: invalid conversation.
-    pub(super) fn new(request: ExecuteInput, context: &RequestContext) -> Result<NodePrompt, EngineError> {
-        let prompt = Prompt {
-            parser: request.parser,
-            text: request.text,
-            stream: request.stream,
-            tag: context.tag,
-            timeout: request.timeout.map(Seconds::duration),
-            fail_if_busy: request.fail_if_busy,
-            detach_on_timeout: request.detach_on_timeout,
-            trace: None,
-        };
-        let conversation = request.conversation.map(specs::conversation).transpose()?;
+impl Caller {
+    /// Returns the caller of a request.
+    fn new(request: &ExecuteInput, context: &RequestContext) -> Caller {
         let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
-        Ok(NodePrompt {
-            at: specs::node_ref(request.node_id, request.session_id),
-            prompt,
-            conversation,
-            trace,
-        })
+        Caller {
+            tag: context.tag,
+            trace: trace.map(Arc::new),
+            cancellation: None,
+            origin: context.origin.clone(),
+            canceller: Arc::default(),
+        }
     }
 }
 

@@ -1,9 +1,7 @@
 //! Background executions: each gets an id at once, and its result is stored.
 
-mod record;
+pub(crate) mod record;
 mod registry;
 mod store;
 
-pub(crate) use record::webhook_status;
-pub use record::{RecordedError, ResultRecord, ResultStatus};
 pub(crate) use registry::{ActiveResult, Results};

@@ -1,165 +1,86 @@
-//! The stored record of an execution.
+//! Changes to the record of an asynchronous execution.
 
-use nerve_api::reply::{ResultInfo, WebhookStatus};
-use nerve_api::value::Delivery;
-pub use nerve_api::value::ResultStatus;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::webhook::Webhook;
+use nerve_api::reply::{NodeExplanation, ResultInfo, Turn, WebhookStatus};
+use nerve_api::value::ResultStatus;
 use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
 
-/// The stored record of an execution. Times are seconds since the Unix epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResultRecord {
-    /// The id.
-    pub result_id: String,
-    /// The node.
-    pub node_id: String,
-    /// The node's session.
-    pub session_id: String,
-    /// The state.
-    pub status: ResultStatus,
-    /// The beginning of the prompt.
-    pub prompt: String,
-    /// Time of the request.
-    pub created_at: f64,
-    /// Time the turn started.
-    pub started_at: Option<f64>,
-    /// Time the execution ended.
-    pub ended_at: Option<f64>,
-    /// The turn's response, as built by [`Response::into_value`].
-    pub response: Option<Value>,
-    /// Error, if there is no response.
-    pub error: Option<RecordedError>,
-    /// The webhook that is called at the end.
-    pub webhook: Option<WebhookStatus>,
-}
-
-/// A stored [`EngineError`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RecordedError {
-    /// Message: what failed, and why.
-    pub message: String,
-    /// The kind.
-    pub error_type: ErrorKind,
-    /// Suggested fix.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-    /// The screen of the terminal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub screen: Option<String>,
-    /// The choices of the open dialog.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<String>,
-    /// Progress of the prompt's delivery.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<Delivery>,
-}
+use crate::webhook::Webhook;
 
 /// Returns the status of a webhook that was not called yet. It contains neither the secret nor the URL's path and query.
 pub(crate) fn webhook_status(webhook: &Webhook) -> WebhookStatus {
     WebhookStatus { origin: webhook.origin(), signed: webhook.is_signed(), ..WebhookStatus::default() }
 }
 
-impl From<EngineError> for RecordedError {
-    fn from(error: EngineError) -> RecordedError {
-        RecordedError {
-            error_type: error.kind,
-            message: error.message,
-            hint: error.hint,
-            screen: error.screen,
-            choices: error.choices.into(),
-            delivery: error.delivery,
+/// Records the outcome of an execution that ended at `at`, in seconds since the Unix epoch.
+pub(crate) fn end(record: &mut ResultInfo, at: f64, outcome: Result<Response, EngineError>) {
+    record.ended_at = Some(at);
+    match outcome {
+        Ok(response) => {
+            let Turn { response, turn, .. } = response.into();
+            record.status = if response.success { ResultStatus::Done } else { ResultStatus::Failed };
+            unblock(record);
+            record.delivery = Some(response.delivery);
+            record.turn = Some(turn);
+            record.response = Some(response);
+        }
+        Err(error) => {
+            record.status = ResultStatus::Failed;
+            record.error = Some(error.message);
+            record.error_type = Some(error.kind);
+            record.hint = error.hint;
+            record.screen = error.screen;
+            record.choices = error.choices.into();
+            record.delivery = error.delivery;
+            record.text = error.text.map(String::from);
         }
     }
 }
 
-impl ResultRecord {
-    /// Records the outcome.
-    pub(crate) fn end(&mut self, at: f64, outcome: Result<Response, EngineError>) {
-        self.ended_at = Some(at);
-        match outcome {
-            Ok(response) => {
-                let response = response.into_value();
-                let succeeded = response.get("success").and_then(Value::as_bool).unwrap_or(false);
-                self.status = if succeeded { ResultStatus::Done } else { ResultStatus::Failed };
-                self.response = Some(response);
-            }
-            Err(error) => {
-                self.status = ResultStatus::Failed;
-                self.error = Some(error.into());
-            }
-        }
-    }
+/// Records that a dialog blocks the node of an execution, which continues when the dialog is answered.
+pub(crate) fn block(record: &mut ResultInfo, why: NodeExplanation) {
+    record.error = Some(format!("node '{}' is {}: {}", record.node_id, why.state, why.evidence));
+    record.error_type = Some(ErrorKind::Blocked);
+    record.hint =
+        Some("answer the dialog with `nerve server node answer`; the execution then continues".to_string());
+    record.screen = Some(why.screen);
+    record.choices = why.choices;
+    record.delivery = why.turn.map(|turn| turn.delivery);
+}
 
-    /// Marks the execution as lost because its server ended; `how` says how.
-    pub(crate) fn lose(&mut self, at: f64, how: &str) {
-        let has_started = self.started_at.is_some();
-        self.status = ResultStatus::Lost;
-        self.ended_at = Some(at);
-        let (message, hint) = if has_started {
-            let hint = format!(
-                "the turn may have continued: see 'nerve server node history {0}' and 'nerve server node read {0}'",
-                self.node_id
-            );
-            (format!("{how} before the turn ended"), hint)
-        } else {
-            (format!("{how} before the turn began"), "run it again".to_string())
-        };
-        self.error = Some(RecordedError {
-            message,
-            error_type: ErrorKind::Lost,
-            hint: Some(hint),
-            ..Default::default()
-        });
-    }
+/// Records that no dialog blocks the node any more.
+pub(crate) fn unblock(record: &mut ResultInfo) {
+    (record.error, record.error_type, record.hint, record.screen) = (None, None, None, None);
+    record.choices.clear();
+    record.delivery = None;
+}
 
-    /// Gives up the delivery of the webhook, unless it was delivered.
-    pub(crate) fn give_up_webhook(&mut self, why: &str) {
-        if let Some(webhook) = self.webhook.as_mut().filter(|webhook| !webhook.delivered) {
-            webhook.gave_up.get_or_insert_with(|| why.to_string());
-        }
-    }
+/// Marks the execution as lost because its server ended. `how`: beginning of the message, such as "the server ended".
+pub(crate) fn mark_lost(record: &mut ResultInfo, at: f64, how: &str) {
+    record.status = ResultStatus::Lost;
+    record.ended_at = Some(at);
+    let (message, hint) = if record.started_at.is_some() {
+        let hint = format!(
+            "the turn may have continued: see 'nerve server node history {0}' and 'nerve server node read {0}'",
+            record.node_id
+        );
+        (format!("{how} before the turn ended"), hint)
+    } else {
+        (format!("{how} before the turn began"), "run it again".to_string())
+    };
+    record.error = Some(message);
+    record.error_type = Some(ErrorKind::Lost);
+    record.hint = Some(hint);
+}
 
-    /// Returns the record without response and screen, for lists.
-    #[must_use]
-    pub(crate) fn summary(mut self) -> ResultRecord {
-        self.response = None;
-        if let Some(error) = &mut self.error {
-            error.screen = None;
-        }
-        self
+/// Gives up the delivery of the webhook, unless it was delivered.
+pub(crate) fn give_up_webhook(record: &mut ResultInfo, why: &str) {
+    if let Some(webhook) = record.webhook.as_mut().filter(|webhook| !webhook.delivered) {
+        webhook.gave_up.get_or_insert_with(|| why.to_string());
     }
 }
 
-impl From<ResultRecord> for ResultInfo {
-    fn from(record: ResultRecord) -> ResultInfo {
-        let (message, error_type) =
-            record.error.as_ref().map(|error| (error.message.clone(), error.error_type)).unzip();
-        let RecordedError { hint, screen, choices, delivery, .. } = record.error.unwrap_or_default();
-        let turn = record.response.as_ref().and_then(|response| response.get("turn")).and_then(Value::as_u64);
-        ResultInfo {
-            result_id: record.result_id,
-            node_id: record.node_id,
-            session_id: record.session_id,
-            status: record.status,
-            prompt: record.prompt,
-            created_at: record.created_at,
-            started_at: record.started_at,
-            ended_at: record.ended_at,
-            turn,
-            response: record.response.and_then(|response| serde_json::from_value(response).ok()),
-            error: message,
-            error_type,
-            hint,
-            screen,
-            choices,
-            delivery,
-            webhook: record.webhook,
-        }
-    }
+/// Returns the record without the response, the screen and the text, for lists.
+pub(super) fn summary(record: ResultInfo) -> ResultInfo {
+    ResultInfo { turn: None, response: None, screen: None, text: None, ..record }
 }

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use nerve_api::reply::WebhookStatus;
+use nerve_api::reply::{ResultInfo, WebhookStatus};
+use nerve_api::value::ResultStatus;
+use nerve_host::clock::Clock;
+use nerve_node::command::{ClientOrigin, NodeRef};
+use nerve_node::error::{EngineError, ErrorKind};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio_util::sync::CancellationToken as Closing;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::record::{ResultRecord, ResultStatus};
+use super::record;
 use super::store::{ResultStore, new_id};
-use nerve_host::clock::Clock;
-use nerve_node::cancellation::CancellationToken;
-use nerve_node::command::NodeRef;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Maximum number of concurrent executions, including those whose webhook is still being delivered.
 const MAX_ACTIVE: usize = 256;
@@ -31,7 +33,7 @@ pub(crate) struct Results {
     slots: Arc<Semaphore>,
     state: Mutex<State>,
     /// Cancelled when the server shuts down.
-    pub(crate) closing: Closing,
+    pub(crate) closing: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
 
@@ -39,7 +41,7 @@ pub(crate) struct Results {
 struct State {
     live: BTreeMap<String, Arc<ActiveResult>>,
     /// Ended results that are in no file.
-    ended: VecDeque<Arc<ResultRecord>>,
+    ended: VecDeque<Arc<ResultInfo>>,
     /// Locks that make executions on one node run one after the other.
     node_locks: HashMap<NodeRef, Weak<tokio::sync::Mutex<()>>>,
 }
@@ -47,25 +49,27 @@ struct State {
 /// A result in progress: its turn has not ended, or its webhook was not delivered yet.
 #[derive(Debug)]
 pub(crate) struct ActiveResult {
-    pub(crate) record: watch::Sender<Arc<ResultRecord>>,
+    pub(crate) record: watch::Sender<Arc<ResultInfo>>,
     pub(crate) cancellation: CancellationToken,
+    /// The client that cancelled it.
+    pub(crate) canceller: Arc<OnceLock<ClientOrigin>>,
     /// Held while the file is written. The writing task owns the guard, because it continues if its caller gives up.
     writing: Arc<tokio::sync::Mutex<()>>,
     _slot: OwnedSemaphorePermit,
 }
 
 impl ActiveResult {
-    pub(crate) fn current(&self) -> Arc<ResultRecord> {
+    pub(crate) fn current(&self) -> Arc<ResultInfo> {
         Arc::clone(&self.record.borrow())
     }
 
     /// Replaces the record and notifies its watchers.
-    pub(crate) fn set(&self, record: Arc<ResultRecord>) {
+    pub(crate) fn set(&self, record: Arc<ResultInfo>) {
         self.record.send_replace(record);
     }
 
     /// Modifies the record and notifies its watchers.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut ResultRecord)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut ResultInfo)) {
         self.record.send_modify(|record| change(Arc::make_mut(record)));
     }
 }
@@ -86,7 +90,7 @@ impl Results {
             clock,
             slots: Arc::new(Semaphore::new(MAX_ACTIVE)),
             state: Mutex::default(),
-            closing: Closing::new(),
+            closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
     }
@@ -113,7 +117,7 @@ impl Results {
             let message = format!("{MAX_ACTIVE} executions are in progress");
             EngineError::new(ErrorKind::Busy, message).hint("try again when some have ended")
         })?;
-        let record = Arc::new(ResultRecord {
+        let record = Arc::new(ResultInfo {
             result_id: new_id(self.clock.now().0 / 1_000_000),
             node_id: node.node.clone(),
             session_id: node.session.clone().unwrap_or_else(|| nerve_graph::session::DEFAULT.to_string()),
@@ -121,11 +125,11 @@ impl Results {
             created_at: self.seconds(),
             status: ResultStatus::Queued,
             webhook,
-            ..ResultRecord::default()
+            ..ResultInfo::default()
         });
         if let Some(store) = self.store.clone() {
             let written = Arc::clone(&record);
-            blocking(move || store.open(&written)).await?.map_err(|error| {
+            spawn_blocking(move || store.open(&written)).await?.map_err(|error| {
                 let message = format!("the execution was not started: cannot write its result: {error}");
                 EngineError::new(ErrorKind::Internal, message)
             })?;
@@ -133,16 +137,17 @@ impl Results {
         let live = Arc::new(ActiveResult {
             record: watch::Sender::new(Arc::clone(&record)),
             cancellation: CancellationToken::new(),
+            canceller: Arc::default(),
             writing: Arc::default(),
             _slot: slot,
         });
-        self.lock().live.insert(record.result_id.clone(), Arc::clone(&live));
+        self.state.lock().live.insert(record.result_id.clone(), Arc::clone(&live));
         Ok(live)
     }
 
     /// Returns the lock that an execution holds while it runs on the node. Waiters get it in the order of their arrival.
     pub(crate) fn node_lock(&self, node: &NodeRef) -> Arc<tokio::sync::Mutex<()>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(node_lock) = state.node_locks.get(node).and_then(Weak::upgrade) {
             return node_lock;
         }
@@ -153,7 +158,7 @@ impl Results {
     }
 
     /// Writes the record after earlier writes. An error says what failed.
-    pub(crate) async fn save(&self, live: &ActiveResult, record: Arc<ResultRecord>) -> Result<(), String> {
+    pub(crate) async fn save(&self, live: &ActiveResult, record: Arc<ResultInfo>) -> Result<(), String> {
         let Some(store) = self.store.clone() else { return Ok(()) };
         let id = record.result_id.clone();
         let alone = Arc::clone(&live.writing).lock_owned().await;
@@ -162,7 +167,7 @@ impl Results {
             drop(alone);
             saved
         };
-        let saved = blocking(write).await.map_err(|error| error.to_string());
+        let saved = spawn_blocking(write).await.map_err(|error| error.to_string());
         saved.and_then(|saved| {
             saved.map_err(|error| format!("cannot write the file of result '{id}': {error}"))
         })
@@ -173,7 +178,7 @@ impl Results {
         let record = live.current();
         if let Some(store) = self.store.clone().filter(|_| saved) {
             let (id, now) = (record.result_id.clone(), self.clock.now().0 / 1_000_000);
-            let closed = blocking(move || {
+            let closed = spawn_blocking(move || {
                 store.close(&id);
                 store.prune(now);
             });
@@ -181,7 +186,7 @@ impl Results {
             let _ = closed.await;
         }
         let is_stored = saved && self.store.is_some();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.live.remove(&record.result_id);
         if !is_stored {
             state.ended.push_back(record);
@@ -190,18 +195,28 @@ impl Results {
         }
     }
 
+    /// Returns an execution on a node that has not ended.
+    pub(crate) fn pending(&self, node: &NodeRef) -> Option<Arc<ActiveResult>> {
+        let session = node.session.as_deref().unwrap_or(nerve_graph::session::DEFAULT);
+        let is_pending = |live: &&Arc<ActiveResult>| {
+            let record = live.record.borrow();
+            !record.status.is_end() && record.node_id == node.node && record.session_id == session
+        };
+        self.state.lock().live.values().find(is_pending).cloned()
+    }
+
     /// Returns a result in progress.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<ActiveResult>> {
-        self.lock().live.get(id).cloned()
+        self.state.lock().live.get(id).cloned()
     }
 
     /// Returns the current record of a result.
     ///
     /// # Errors
     /// NotFound; Internal: the file cannot be read.
-    pub(crate) async fn get(&self, id: &str) -> Result<Arc<ResultRecord>, EngineError> {
+    pub(crate) async fn get(&self, id: &str) -> Result<Arc<ResultInfo>, EngineError> {
         let known = {
-            let state = self.lock();
+            let state = self.state.lock();
             let live = state.live.get(id).map(|live| live.current());
             live.or_else(|| state.ended.iter().find(|record| record.result_id == id).cloned())
         };
@@ -215,27 +230,27 @@ impl Results {
         };
         let Some(store) = self.store.clone() else { return Err(unknown()) };
         let result_id = id.to_string();
-        let found = blocking(move || store.get(&result_id)).await?;
+        let found = spawn_blocking(move || store.get(&result_id)).await?;
         let found = found.map_err(|error| {
             EngineError::new(ErrorKind::Internal, format!("cannot read the file of result '{id}': {error}"))
         })?;
         found.map(Arc::new).ok_or_else(unknown)
     }
 
-    /// Returns at most `most` results that match `fits`, newest first, without their responses.
+    /// Returns at most `limit` results that match `fits`, newest first, without their responses.
     pub(crate) async fn list(
         &self,
-        most: usize,
-        fits: impl Fn(&ResultRecord) -> bool + Send + 'static,
-    ) -> Result<Vec<ResultRecord>, EngineError> {
-        let mut known: BTreeMap<String, Arc<ResultRecord>> = {
-            let state = self.lock();
+        limit: usize,
+        fits: impl Fn(&ResultInfo) -> bool + Send + 'static,
+    ) -> Result<Vec<ResultInfo>, EngineError> {
+        let mut known: BTreeMap<String, Arc<ResultInfo>> = {
+            let state = self.state.lock();
             let live = state.live.iter().map(|(id, live)| (id.clone(), live.current()));
             live.chain(state.ended.iter().map(|record| (record.result_id.clone(), Arc::clone(record))))
                 .collect()
         };
         let store = self.store.clone();
-        blocking(move || {
+        let records = spawn_blocking(move || {
             let mut ids: Vec<String> = store.iter().flat_map(ResultStore::ids).collect();
             ids.extend(known.keys().cloned());
             ids.sort_unstable_by(|one, other| other.cmp(one));
@@ -248,11 +263,11 @@ impl Results {
             ids.into_iter()
                 .filter_map(read)
                 .filter(|record| fits(record))
-                .map(ResultRecord::summary)
-                .take(most)
+                .map(record::summary)
+                .take(limit)
                 .collect()
-        })
-        .await
+        });
+        Ok(records.await?)
     }
 
     /// Shuts down. Returns when all results in progress are recorded as lost.
@@ -261,10 +276,6 @@ impl Results {
         self.tasks.close();
         self.tasks.wait().await;
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Ends a result that a previous server left unfinished.
@@ -272,9 +283,9 @@ fn end_unfinished(store: &ResultStore, id: &str, now: f64) {
     let ended = match store.get(id) {
         Ok(Some(mut record)) => {
             if !record.status.is_end() {
-                record.lose(now, "the server ended");
+                record::mark_lost(&mut record, now, "the server ended");
             }
-            record.give_up_webhook("the server ended before it was delivered");
+            record::give_up_webhook(&mut record, "the server ended before it was delivered");
             store.save(&record)
         }
         // The previous server ended before it wrote the file.
@@ -285,9 +296,4 @@ fn end_unfinished(store: &ResultStore, id: &str, now: f64) {
         Ok(()) => store.close(id),
         Err(error) => tracing::warn!(result = id, %error, "cannot end a result of the previous server"),
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
-    let result = tokio::task::spawn_blocking(work).await;
-    result.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
 }

@@ -6,8 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::record::ResultRecord;
+use nerve_api::reply::ResultInfo;
 use nerve_types::files::{private_folder, replace};
+use serde_json::{Map, Value};
 
 /// Maximum number of results kept; the newest are kept.
 pub(super) const MAX_RESULTS: usize = 1000;
@@ -43,7 +44,7 @@ impl ResultStore {
     }
 
     /// Writes a new result and marks it as in progress.
-    pub(super) fn open(&self, record: &ResultRecord) -> io::Result<()> {
+    pub(super) fn open(&self, record: &ResultInfo) -> io::Result<()> {
         private_folder(&self.folder)?;
         OpenOptions::new()
             .write(true)
@@ -54,7 +55,7 @@ impl ResultStore {
         self.save(record).inspect_err(|_| self.close(&record.result_id))
     }
 
-    pub(super) fn save(&self, record: &ResultRecord) -> io::Result<()> {
+    pub(super) fn save(&self, record: &ResultInfo) -> io::Result<()> {
         replace(&self.file(&record.result_id), &serde_json::to_vec_pretty(record)?)
     }
 
@@ -65,7 +66,7 @@ impl ResultStore {
     }
 
     /// Reads a result; `None` if there is none of that id.
-    pub(super) fn get(&self, id: &str) -> io::Result<Option<ResultRecord>> {
+    pub(super) fn get(&self, id: &str) -> io::Result<Option<ResultInfo>> {
         if creation_time(id).is_none() {
             return Ok(None);
         }
@@ -75,7 +76,7 @@ impl ResultStore {
         };
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
-        Ok(Some(serde_json::from_slice(&bytes)?))
+        Ok(Some(decode(&bytes)?))
     }
 
     /// Returns the ids of all results, newest first.
@@ -120,14 +121,30 @@ impl ResultStore {
     }
 }
 
+/// Decodes a file. Older files have the error's fields in an object, and the turn's number in the response.
+fn decode(bytes: &[u8]) -> serde_json::Result<ResultInfo> {
+    let mut record: Map<String, Value> = serde_json::from_slice(bytes)?;
+    if let Some(Value::Object(error)) = record.get("error").cloned() {
+        record.extend(error);
+        record["error"] = record.remove("message").unwrap_or_default();
+    }
+    if let Some(turn) = record.get("response").and_then(|response| response.get("turn")).cloned() {
+        record.insert("turn".to_string(), turn);
+    }
+    serde_json::from_value(Value::Object(record))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use nerve_api::ErrorKind;
+    use serde_json::json;
+
     use super::*;
 
-    fn record(id: String) -> ResultRecord {
-        ResultRecord { result_id: id, ..ResultRecord::default() }
+    fn record(id: String) -> ResultInfo {
+        ResultInfo { result_id: id, ..ResultInfo::default() }
     }
 
     #[test]
@@ -189,5 +206,37 @@ mod tests {
         let id = new_id(1);
         std::fs::write(store.file(&id), "{").unwrap();
         assert!(store.get(&id).is_err());
+    }
+
+    #[test]
+    fn results_survive_being_stored() {
+        let failed = json!({
+            "result_id": "x", "status": "failed", "error": "no answer", "error_type": "timeout", "screen": "…",
+            "choices": ["Yes"], "delivery": "typed",
+        });
+        let done = json!({ "status": "done", "turn": 3, "response": { "text": "hello", "success": true } });
+        for record in [failed, done] {
+            let record: ResultInfo = serde_json::from_value(record).unwrap();
+            assert_eq!(decode(&serde_json::to_vec(&record).unwrap()).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn older_files_are_read() {
+        let failed = json!({
+            "result_id": "x", "status": "lost", "started_at": null, "response": null, "webhook": null,
+            "error": { "message": "the server ended", "error_type": "lost", "hint": "run it again" },
+        });
+        let failed = decode(failed.to_string().as_bytes()).unwrap();
+        assert_eq!(failed.error.as_deref(), Some("the server ended"));
+        assert_eq!(
+            (failed.error_type, failed.hint.as_deref()),
+            (Some(ErrorKind::Lost), Some("run it again"))
+        );
+        let response = json!({ "text": "hello", "success": true, "node_id": "a", "turn": 3 });
+        let done = json!({ "result_id": "x", "status": "done", "response": response, "error": null });
+        let done = decode(done.to_string().as_bytes()).unwrap();
+        assert_eq!((done.turn, done.error), (Some(3), None));
+        assert_eq!(done.response.unwrap().text, "hello");
     }
 }

@@ -4,21 +4,22 @@
 use std::path::{Path, PathBuf};
 
 use nerve_api::reply::{SnapshotInfo, SnapshotRestored};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{self, FileStore, SnapshotKey};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::FilesRef;
 use nerve_record::store::{self, Store, StoreError};
 
 use super::enclosing_session::EnclosingSession;
+use super::target::SnapshotTarget;
 use super::{files_error, files_reply, read_lines};
 use crate::data_dirs::DataDirs;
 use crate::recordings::store_error_kind;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Selects snapshots.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotQuery {
-    /// Session, its recording (a path, an id or a unique prefix). Default: the enclosing session, else all snapshots
+    /// Session, its node, its recording (a path, an id or a unique prefix). Default: the enclosing session, else all snapshots
     /// with files.
     pub session: Option<String>,
     /// Git work tree to search. Default: where the snapshot was taken.
@@ -53,8 +54,8 @@ pub fn restore_snapshot(
     let found: Vec<&SnapshotEntry> = entries.iter().filter(|entry| entry.id == id).collect();
     let (session, files) = match found[..] {
         [] => {
-            let message = format!("no snapshot {id}{}", query.of_session());
-            return Err(EngineError::new(ErrorKind::NotFound, message).hint("list them: nerve snapshot list"));
+            let message = format!("no snapshot {id}{}", query.session_suffix());
+            return Err(EngineError::new(ErrorKind::NotFound, message).hint("list them: `LIST_SNAPSHOTS`"));
         }
         [SnapshotEntry { session, files: Some(files), .. }] => (session, files),
         [_] => {
@@ -65,12 +66,12 @@ pub fn restore_snapshot(
             let sessions: Vec<&str> = found.iter().map(|entry| &*entry.session).collect();
             let message = format!("snapshot {id} is ambiguous: sessions {}", sessions.join(", "));
             return Err(
-                EngineError::new(ErrorKind::InvalidRequest, message).hint("select one with --session")
+                EngineError::new(ErrorKind::InvalidRequest, message).hint("select one with `recording`")
             );
         }
     };
-    let (provider, key) = files::provider_of(files, &store).map_err(|error| files_error(error, ""))?;
-    let left_out = provider.restore(&key, to).map_err(|error| files_error(error, ""))?;
+    let (provider, key) = files::find_provider(files, &store).map_err(files_error)?;
+    let left_out = provider.restore(&key, to).map_err(files_error)?;
     let (session, to) = (session.clone(), to.display().to_string());
     Ok(SnapshotRestored { id, session, to, files: files_reply(files), left_out })
 }
@@ -96,7 +97,7 @@ impl From<SnapshotEntry> for SnapshotInfo {
 
 impl SnapshotQuery {
     /// Returns ` of session "ID"`, or nothing.
-    pub fn of_session(&self) -> String {
+    pub fn session_suffix(&self) -> String {
         let session = self.session.clone().or_else(|| self.enclosing.id());
         session.map(|session| format!(" of session {session:?}")).unwrap_or_default()
     }
@@ -107,9 +108,14 @@ fn load_entries(
     store: &FileStore,
     dirs: &DataDirs,
 ) -> Result<Vec<SnapshotEntry>, EngineError> {
-    let recording = find_recording(query, &dirs.recordings)?;
+    let node = find_node(query, dirs)?;
+    let recording = match &node {
+        Some((path, _)) => Some(path.clone()),
+        None => find_recording(query, &dirs.recordings)?,
+    };
     let enclosing = query.enclosing.id();
     let session = match &recording {
+        Some(_) if node.is_some() => node.map(|(_, session)| session),
         Some(path) => store::id_of(path).map(str::to_string).or_else(|| enclosing.clone()),
         None => query.session.clone().or_else(|| enclosing.clone()),
     };
@@ -126,7 +132,7 @@ fn load_entries(
     if recording.is_some() && query.session.is_none() {
         names.push(enclosing);
     }
-    for (key, files) in files::list_snapshots(&dir, store).map_err(|error| files_error(error, ""))? {
+    for (key, files) in files::list_snapshots(&dir, store).map_err(files_error)? {
         let is_selected = session.is_none() || names.iter().flatten().any(|name| name == key.session());
         let existing = entries.iter_mut().find(|entry| entry.id == key.id() && session.is_some());
         match existing {
@@ -158,6 +164,24 @@ fn read_entries(
         }),
     });
     Ok(entries.collect())
+}
+
+/// Finds the list of a running session and its id by the name that [`SnapshotTarget::find`] takes, or the newest recording
+/// of a node; `None` for other names.
+fn find_node(query: &SnapshotQuery, dirs: &DataDirs) -> Result<Option<(PathBuf, String)>, EngineError> {
+    let Some(name) = query.session.as_deref() else { return Ok(None) };
+    if let Some(target) = SnapshotTarget::find_named(&dirs.hosts, name)? {
+        return Ok(target.file.map(|file| (file, target.session)));
+    }
+    let recordings = Store::new(&dirs.recordings);
+    if !matches!(recordings.find(name), Err(StoreError::NotFound { root: Some(_), .. })) {
+        return Ok(None);
+    }
+    let is_of_node = |path: &PathBuf| {
+        Meta::load(path).ok().flatten().is_some_and(|meta| meta.node.as_deref() == Some(name))
+    };
+    let newest = recordings.all().into_iter().find(is_of_node);
+    Ok(newest.and_then(|path| Some((path.clone(), store::id_of(&path)?.to_string()))))
 }
 
 /// Finds the recording of the selected session; `None` without a recording or a session.

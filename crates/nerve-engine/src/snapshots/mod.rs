@@ -21,31 +21,30 @@ pub use self::take::{SnapshotOptions, SnapshotOutcome, take_snapshot};
 pub use self::target::SnapshotTarget;
 use nerve_node::error::{EngineError, ErrorKind};
 
-/// Converts an error of the file store. `hint` is used if there is no hint for the kind of error.
-pub fn files_error(error: FilesError, hint: &str) -> EngineError {
+/// Converts an error of the file store.
+pub(crate) fn files_error(error: FilesError) -> EngineError {
     let (kind, hint) = match &error {
-        FilesError::Key(_) => (ErrorKind::InvalidRequest, ""),
-        FilesError::NotFound { .. } => (ErrorKind::NotFound, "list the snapshots: nerve snapshot list"),
-        FilesError::Exists { .. } => (ErrorKind::AlreadyExists, "omit --id to use the next free number"),
+        FilesError::Key(_) => return EngineError::new(ErrorKind::InvalidRequest, error.to_string()),
+        FilesError::NotFound { .. } => (ErrorKind::NotFound, "list the snapshots: `LIST_SNAPSHOTS`"),
+        FilesError::Exists { .. } => (ErrorKind::AlreadyExists, "omit `id` to use the next free number"),
         FilesError::TooLarge { .. } => {
-            (ErrorKind::Process, "raise --limit, add unneeded files to .gitignore, or use --no-files")
+            (ErrorKind::Process, "raise `limit`, add unneeded files to .gitignore, or use `no_files`")
         }
         FilesError::TooMany { .. } => {
-            (ErrorKind::Process, "choose a directory with --dir, or use --no-files")
+            (ErrorKind::Process, "choose a directory with `dir`, or use `no_files`")
         }
         FilesError::NoRoom { .. } => {
-            (ErrorKind::Process, "free disk space, move NERVE_HOME to another disk, or use --no-files")
+            (ErrorKind::Process, "free disk space, move NERVE_HOME to another disk, or use `no_files`")
         }
         FilesError::NotEmpty { .. } | FilesError::PathExists { .. } => {
-            (ErrorKind::InvalidRequest, "choose an empty or new directory with --to")
+            (ErrorKind::InvalidRequest, "choose an empty or new directory with `to`")
         }
         FilesError::NoWorkTree { .. } => {
-            (ErrorKind::NotFound, "if it was moved, give its new location with --dir")
+            (ErrorKind::NotFound, "if it was moved, give its new location with `dir`")
         }
-        _ => (ErrorKind::Process, hint),
+        _ => return EngineError::new(ErrorKind::Process, error.to_string()),
     };
-    let failure = EngineError::new(kind, error.to_string());
-    if hint.is_empty() { failure } else { failure.hint(hint) }
+    EngineError::new(kind, error.to_string()).hint(hint)
 }
 
 /// Reads the list of snapshots next to a recording.
@@ -54,7 +53,7 @@ pub fn files_error(error: FilesError, hint: &str) -> EngineError {
 /// Process: the list cannot be read.
 pub(crate) fn read_lines(recording: &Path) -> Result<Vec<SnapshotLine>, EngineError> {
     snapshots::read(recording).map_err(|error| {
-        let message = format!("cannot read {}: {error}", snapshots::path_of(recording).display());
+        let message = format!("cannot read {}: {error}", snapshots::list_path(recording).display());
         EngineError::new(ErrorKind::Process, message)
     })
 }
@@ -62,7 +61,7 @@ pub(crate) fn read_lines(recording: &Path) -> Result<Vec<SnapshotLine>, EngineEr
 /// Converts a reference to files.
 pub(crate) fn files_reply(files: &FilesRef) -> SnapshotFiles {
     SnapshotFiles {
-        provider: files.provider.clone(),
+        provider: files.provider.parse().unwrap_or_default(),
         source: files.source.display().to_string(),
         reference: files.reference.clone(),
     }

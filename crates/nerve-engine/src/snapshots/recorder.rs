@@ -5,13 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::enclosing_session::EnclosingSession;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Address of a recorder's snapshot socket.
 #[derive(Debug, Clone, PartialEq, Eq)]

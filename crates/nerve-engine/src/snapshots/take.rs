@@ -5,17 +5,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nerve_api::reply::SnapshotTaken;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{
     self, DEFAULT_LIMIT, FileSnapshot, FileStore, FilesError, KeyError, SnapshotKey, SnapshotRequest,
 };
 use nerve_record::snapshots::{self, SnapshotLine};
-use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
-use nerve_types::TsNs;
+use nerve_types::{TsNs, text_limit};
 
 use super::recorder::{ConfirmError, Confirmation};
 use super::target::SnapshotTarget;
 use super::{files_error, files_reply};
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Time limit for the recorder's confirmation.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
@@ -101,20 +100,22 @@ pub fn take_snapshot(
     let dir = options.dir.as_ref().or(dir.as_ref());
     let provider = match dir {
         _ if *no_files => None,
-        Some(dir) => Some(files::choose(dir, store, *limit).map_err(|error| files_error(error, ""))?),
+        Some(dir) => Some(files::choose(dir, store, *limit).map_err(files_error)?),
         None => {
             let message = format!("cannot store the files of session {session:?}: its directory is unknown");
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
-                .hint("choose a directory with --dir, or use --no-files"));
+                .hint("choose a directory with `dir`, or use `no_files`"));
         }
     };
     let lines = recording.as_deref().map(snapshots::read).transpose().unwrap_or_default().unwrap_or_default();
     let used = lines.iter().map(|line| line.id);
     let id = match options.id {
         Some(id) => id,
-        None => {
-            store.next_id(&session, used).map_err(|error| files_error(error, "give a number with --id"))?
-        }
+        None => store.next_id(&session, used).map_err(|error| {
+            let mut error = files_error(error);
+            error.hint.get_or_insert_with(|| "give a number with `id`".to_string());
+            error
+        })?,
     };
     let key = SnapshotKey::new(&session, id).map_err(invalid_key)?;
     let confirmed = recorder.request_snapshot(id, label.as_deref(), *timeout).map_err(|error| {
@@ -135,13 +136,10 @@ pub fn take_snapshot(
 }
 
 fn check_label(label: Option<&str>) -> Result<(), EngineError> {
-    let bytes = label.map_or(0, str::len);
-    if bytes > MAX_LABEL_IN_FRAME {
-        let message = format!("label too long: {bytes} bytes exceed the limit of {MAX_LABEL_IN_FRAME}");
-        return Err(EngineError::new(ErrorKind::InvalidRequest, message)
-            .hint("put long texts into a file of the work tree"));
-    }
-    Ok(())
+    text_limit::check_label(label.unwrap_or_default()).map_err(|error| {
+        EngineError::new(ErrorKind::InvalidRequest, error.to_string())
+            .hint("put long texts into a file of the work tree")
+    })
 }
 
 /// Lists the stored files next to the recording. Keeps the recorder's own entry. Returns a message if it cannot.
@@ -170,7 +168,7 @@ fn note(
 }
 
 fn without_files(error: FilesError, id: u64, confirmed: &Confirmation) -> EngineError {
-    let failure = files_error(error, "");
+    let failure = files_error(error);
     let message = format!(
         "snapshot {id} was recorded at byte {}, but without files: {}",
         confirmed.anchor, failure.message

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use nerve_host::OF;
 use nerve_host::registry::{Entry, entries};
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::store::suggest_ids;
 use serde_json::Value;
 
 use super::enclosing_session::EnclosingSession;
 use super::recorder::Recorder;
-use nerve_node::error::{EngineError, ErrorKind};
 
 /// Session name for a recorder without one.
 const DEFAULT_SESSION: &str = "unnamed";
@@ -34,14 +34,24 @@ impl SnapshotTarget {
     /// NotFound, InvalidRequest: no session or more than one has that name.
     pub fn find(hosts: &Path, wanted: &str) -> Result<SnapshotTarget, EngineError> {
         let hosts = entries(hosts);
-        find_host(&hosts, wanted).map(SnapshotTarget::of_host)
+        find_host(&hosts, wanted).map(SnapshotTarget::from_host)
+    }
+
+    /// Finds a running session by its id, its host's, its node or its recording; `None` if there is none.
+    ///
+    /// # Errors
+    /// InvalidRequest: more than one has that name.
+    pub(super) fn find_named(hosts: &Path, wanted: &str) -> Result<Option<SnapshotTarget>, EngineError> {
+        let hosts = entries(hosts);
+        let is_named = hosts.iter().any(|entry| is_eligible(entry) && has_name(entry, wanted));
+        is_named.then(|| find_host(&hosts, wanted).map(SnapshotTarget::from_host)).transpose()
     }
 
     /// Finds the session whose recorder listens on `socket`: a path, or `tcp:HOST:PORT`.
     pub fn at_socket(hosts: &Path, socket: &str, enclosing: &EnclosingSession) -> SnapshotTarget {
         let recorder = Recorder::parse(socket);
         // The enclosing session's variables may belong to another recorder.
-        SnapshotTarget::of_recorder(hosts, &recorder)
+        SnapshotTarget::find_by_recorder(hosts, &recorder)
             .unwrap_or_else(|| SnapshotTarget::unknown_host(recorder, enclosing))
     }
 
@@ -53,13 +63,13 @@ impl SnapshotTarget {
         let recorder = Recorder::enclosing(enclosing)?;
         let found = match enclosing.id() {
             Some(_) => None,
-            None => SnapshotTarget::of_recorder(hosts, &recorder),
+            None => SnapshotTarget::find_by_recorder(hosts, &recorder),
         };
         Ok(found.unwrap_or_else(|| SnapshotTarget::unknown_host(recorder, enclosing)))
     }
 
     /// Returns the session of a host.
-    pub fn of_host(entry: &Entry) -> SnapshotTarget {
+    pub fn from_host(entry: &Entry) -> SnapshotTarget {
         SnapshotTarget {
             recorder: Recorder::parse(&entry.snapshot_socket()),
             session: entry.session_id.clone(),
@@ -68,10 +78,10 @@ impl SnapshotTarget {
         }
     }
 
-    fn of_recorder(hosts: &Path, recorder: &Recorder) -> Option<SnapshotTarget> {
+    fn find_by_recorder(hosts: &Path, recorder: &Recorder) -> Option<SnapshotTarget> {
         let hosts = entries(hosts);
-        let entry = hosts.iter().find(|entry| is_host_of(entry, recorder))?;
-        Some(SnapshotTarget { recorder: recorder.clone(), dir: None, ..SnapshotTarget::of_host(entry) })
+        let entry = hosts.iter().find(|entry| listens_on(entry, recorder))?;
+        Some(SnapshotTarget { recorder: recorder.clone(), dir: None, ..SnapshotTarget::from_host(entry) })
     }
 
     fn unknown_host(recorder: Recorder, enclosing: &EnclosingSession) -> SnapshotTarget {
@@ -81,7 +91,7 @@ impl SnapshotTarget {
 }
 
 /// Returns true if the host listens on this socket.
-fn is_host_of(entry: &Entry, recorder: &Recorder) -> bool {
+fn listens_on(entry: &Entry, recorder: &Recorder) -> bool {
     match (Recorder::parse(&entry.snapshot_socket()), recorder) {
         (Recorder::Unix(own), Recorder::Unix(given)) => own == *given || is_same(&own, given),
         (own, given) => own == *given,
@@ -94,8 +104,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Finds a host by its id, node, session or recording, otherwise by a unique prefix of its id or session.
 fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, EngineError> {
-    // Hosts of an agent's tools have no snapshots of their own.
-    let hosts = || hosts.iter().filter(|entry| entry.label.get(OF).is_none() && entry.is_alive());
+    let hosts = || hosts.iter().filter(|entry| is_eligible(entry));
     let exactly: Vec<&Entry> = hosts().filter(|entry| has_name(entry, wanted)).collect();
     let found = match exactly.is_empty() && !wanted.is_empty() {
         true => hosts()
@@ -119,6 +128,11 @@ fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, EngineEr
                 .hint(suggest_ids(wanted, if are_meant { &sessions } else { &ids })))
         }
     }
+}
+
+/// Returns true for the host of a running session. Hosts of an agent's tools have no snapshots of their own.
+fn is_eligible(entry: &Entry) -> bool {
+    entry.label.get(OF).is_none() && entry.is_alive()
 }
 
 fn has_name(entry: &Entry, wanted: &str) -> bool {
@@ -161,7 +175,7 @@ mod tests {
             (id("aa33"), id("m"), id("")),
             (Err(ErrorKind::NotFound), Err(ErrorKind::NotFound), Err(ErrorKind::NotFound))
         );
-        assert!(is_host_of(&hosts[0], &Recorder::Unix("/run/aa11/snapshot".into())));
-        assert!(!is_host_of(&hosts[0], &Recorder::Tcp("127.0.0.1:7".into())));
+        assert!(listens_on(&hosts[0], &Recorder::Unix("/run/aa11/snapshot".into())));
+        assert!(!listens_on(&hosts[0], &Recorder::Tcp("127.0.0.1:7".into())));
     }
 }

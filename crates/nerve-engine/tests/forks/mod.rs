@@ -4,28 +4,21 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nerve_api::request::{ExecuteInput, ForkNode, WaitNode};
-use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec};
+use nerve_api::request::{ForkNode, RunCommand};
+use nerve_node::command::NodeInfo;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::factory::FactoryConfig;
-use nerve_testkit::harness::RealAgent;
+use nerve_testkit::harness::{EngineHarness, RealAgent, assert_error};
 use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_until};
-use nerve_types::Size;
 
 /// Timeout of one turn. A loaded machine makes agents ten times slower.
 const TURN: Duration = Duration::from_secs(90);
 
 struct Harness {
-    engine: Engine,
+    nodes: EngineHarness,
     model: MockModel,
     home: Hermetic,
     recipe: AgentRecipe,
-}
-
-fn at(node: &str) -> NodeRef {
-    NodeRef { session: None, node: node.into() }
 }
 
 impl Harness {
@@ -40,74 +33,39 @@ impl Harness {
         let test = format!("forks of {agent}");
         let prepared = RealAgent::new(&test, agent, Script::default(), configure).await?;
         let RealAgent { home, recipe, model } = prepared;
-        let engine = Engine::new(EngineConfig {
-            nodes: FactoryConfig {
-                server: "test".into(),
-                history_dir: Some(home.root().join("history")),
-                ..FactoryConfig::default()
-            },
-            ..EngineConfig::default()
-        });
-        Some(Harness { engine, model, home, recipe })
+        let nodes = EngineHarness::new(EngineHarness::config(home.root()), TURN);
+        Some(Harness { nodes, model, home, recipe })
     }
 
     async fn create(&self, node: &str, more: &[&str]) -> NodeInfo {
-        let argv = self.recipe.argv.iter().cloned().chain(more.iter().map(ToString::to_string)).collect();
-        let spec = NodeSpec {
-            cwd: Some(self.home.work()),
-            env: self.home.env().into_iter().chain(self.recipe.env.clone()).collect(),
-            size: Size::new(120, 40),
-            record: false,
-            ready_timeout: TURN,
-            response_timeout: TURN,
-            ..NodeSpec::new(at(node), BackendKind::Pty, CommandLine::Argv(argv))
-        };
-        match self.engine.create(spec).await {
-            Ok(info) => info,
-            other => panic!("{other:?}"),
-        }
+        let mut recipe = self.recipe.clone();
+        recipe.argv.extend(more.iter().map(ToString::to_string));
+        self.nodes.create(self.nodes.agent_spec(node, &self.home, &recipe)).await
     }
 
     async fn wait_ready(&self, node: &str) {
-        let request = WaitNode { node_id: node.into(), timeout: Some(TURN.into()), ..WaitNode::default() };
-        let reached = self.engine.wait_node(request, Default::default()).await;
-        assert!(reached.is_ok(), "{reached:?}\n{}", self.screen(node).await);
+        self.nodes.wait_ready(node).await;
     }
 
     async fn ask(&self, node: &str, text: &str) -> String {
-        let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
-        match self.engine.run_turn(execute, Default::default()).await {
-            Ok(response) => {
-                assert!(response.is_complete, "{response:?}");
-                response.text
-            }
-            other => panic!("{text:?}: {other:?}\n{}", self.screen(node).await),
-        }
+        let response = self.nodes.ask(node, text).await;
+        assert!(response.is_complete, "{response:?}");
+        response.text
     }
 
     /// Sends a prompt and waits until the model has received it.
     async fn send_prompt(&self, node: &str, text: &str) {
-        let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
-        let reply = self.engine.run_turn(execute, Default::default()).await;
+        let reply = self.nodes.send(node, text).await;
         let is_requested = || self.model.requests().iter().any(|request| contains_prompt(request, text));
-        assert!(wait_until(TURN, is_requested), "{reply:?}\n{}", self.screen(node).await);
+        assert!(wait_until(TURN, is_requested), "{reply:?}\n{}", self.nodes.screen(node).await);
         self.wait_ready(node).await;
-    }
-
-    async fn screen(&self, node: &str) -> String {
-        match self.engine.explain_node(at(node).into(), Default::default()).await {
-            Ok(explained) => {
-                format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
-            }
-            other => format!("{other:?}"),
-        }
     }
 
     async fn fork(&self, source: &str, target: &str, turn: Option<u64>) -> Result<NodeInfo, EngineError> {
         let request =
             ForkNode { source_id: source.into(), target_id: target.into(), at: turn, session_id: None };
-        let forked = self.engine.fork_node(request, Default::default()).await?;
-        self.engine.node_info(&at(&forked.node_id))
+        let forked = self.nodes.engine.fork_node(request, Default::default()).await?;
+        Ok(self.nodes.info(&forked.node_id))
     }
 
     /// Forks a node and waits until the fork is ready. Some agents become busy again after an answer, to generate a title.
@@ -121,13 +79,9 @@ impl Harness {
                     return info;
                 }
                 Err(error) if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
-                Err(error) => panic!("{error}\n{}", self.screen(source).await),
+                Err(error) => panic!("{error}\n{}", self.nodes.screen(source).await),
             }
         }
-    }
-
-    async fn info(&self, node: &str) -> NodeInfo {
-        self.engine.node_info(&at(node)).unwrap()
     }
 
     /// Returns the last request that contains the prompt.
@@ -156,7 +110,7 @@ impl Harness {
     }
 
     async fn shut_down(&self) {
-        self.engine.shut_down(false).await;
+        self.nodes.engine.shut_down(false).await;
     }
 }
 
@@ -181,10 +135,9 @@ async fn claude_fork_diverges() {
     let source = harness.create("c", &[]).await;
     harness.wait_ready("c").await;
     let early = harness.fork("c", "d", None).await.unwrap_err();
-    assert_eq!(early.kind, ErrorKind::InvalidRequest);
-    assert!(early.message.contains("never had a turn"), "{early}");
+    assert_error(&early, ErrorKind::InvalidRequest, &["'c'", "turn"]);
     harness.ask("c", "the shared wordalpha").await;
-    assert_eq!(session_id(&harness.info("c").await), session_id(&source), "the session id changed");
+    assert_eq!(session_id(&harness.nodes.info("c")), session_id(&source), "the session id changed");
     let path = harness.transcript(&session_id(&source));
     let is_whole = || fs::read_to_string(&path).is_ok_and(|text| text.contains("turn_duration"));
     assert!(wait_until(TURN, is_whole));
@@ -223,7 +176,7 @@ async fn claude_forks_at_an_earlier_turn() {
     harness.ask("c", "third wordgamma").await;
     let before = fs::read(harness.transcript(&session_id(&source))).unwrap();
     let error = harness.fork("c", "x", Some(4)).await.unwrap_err();
-    assert!(error.message.contains("no turn 4: the conversation has 3"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["turn 4", "3"]);
 
     let forked = harness.fork_when_ready("c", "d", Some(1)).await;
     assert_eq!(harness.ask("d", "from the first worddelta").await, "You said: from the first worddelta");
@@ -245,18 +198,8 @@ async fn claude_fork_after_clear_uses_new_conversation() {
     let Some(harness) = Harness::new("claude").await else { return };
     let source = harness.create("c", &[]).await;
     harness.ask("c", "before wordalpha").await;
-    harness
-        .engine
-        .run_command(
-            nerve_api::request::RunCommand {
-                node_id: "c".into(),
-                command: "/clear".into(),
-                ..Default::default()
-            },
-            Default::default(),
-        )
-        .await
-        .unwrap();
+    let clear = RunCommand { node_id: "c".into(), command: "/clear".into(), ..RunCommand::default() };
+    harness.nodes.engine.run_command(clear, Default::default()).await.unwrap();
     let status = harness.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
     // Claude Code rewrites this file in place: it may be read empty or half written.
     let is_new = || {
@@ -264,17 +207,17 @@ async fn claude_fork_after_clear_uses_new_conversation() {
         let id = status.as_ref().and_then(|status: &serde_json::Value| status["sessionId"].as_str());
         id.is_some_and(|id| id != session_id(&source))
     };
-    assert!(wait_until(TURN, is_new), "the session id did not change: {}", harness.screen("c").await);
+    assert!(wait_until(TURN, is_new), "the session id did not change: {}", harness.nodes.screen("c").await);
     harness.wait_ready("c").await;
     let error = harness.fork("c", "x", None).await.unwrap_err();
-    assert!(error.message.contains("never had a turn"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["no transcript"]);
     harness.ask("c", "after wordbeta").await;
     let forked = harness.fork_when_ready("c", "d", None).await;
     assert!(!forked.metadata["command"].contains(&session_id(&source)), "{forked:?}");
     harness.ask("d", "the fork wordgamma").await;
     harness.assert_context("wordgamma", &["wordbeta"], &["wordalpha"]);
     assert_ne!(
-        session_id(&harness.info("c").await),
+        session_id(&harness.nodes.info("c")),
         session_id(&source),
         "the node reports the old session id"
     );
@@ -287,7 +230,7 @@ async fn codex_fork_diverges() {
     harness.create("c", &[]).await;
     harness.wait_ready("c").await;
     let error = harness.fork("c", "d", None).await.unwrap_err();
-    assert!(error.message.contains("never had a turn"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["'c'", "turn"]);
     harness.ask("c", "the shared wordalpha").await;
     let forked = harness.fork_when_ready("c", "d", None).await;
     assert!(forked.metadata["command"].contains(" fork "), "{forked:?}");
@@ -298,8 +241,8 @@ async fn codex_fork_diverges() {
     harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
     harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
     assert_ne!(
-        session_id(&harness.info("c").await),
-        session_id(&harness.info("d").await),
+        session_id(&harness.nodes.info("c")),
+        session_id(&harness.nodes.info("d")),
         "both nodes have the same session id"
     );
     let error = harness.fork("c", "e", Some(1)).await.unwrap_err();
@@ -314,7 +257,7 @@ async fn gemini_forks_if_its_session_id_is_known() {
     harness.create("c", &["--session-id", id]).await;
     harness.wait_ready("c").await;
     let error = harness.fork("c", "d", None).await.unwrap_err();
-    assert!(error.message.contains("never had a turn"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["'c'", "turn"]);
     harness.ask("c", "the shared wordalpha").await;
     let forked = harness.fork_when_ready("c", "d", None).await;
     assert!(forked.metadata["command"].contains("--session-file"), "{forked:?}");
@@ -324,7 +267,7 @@ async fn gemini_forks_if_its_session_id_is_known() {
     harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
     harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
     let error = harness.fork("d", "e", None).await.unwrap_err();
-    assert!(error.message.contains("id of its conversation is not known"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["id of its conversation"]);
     harness.shut_down().await;
 }
 
@@ -342,13 +285,13 @@ async fn opencode_forks_if_started_with_a_session() {
             error => break error,
         }
     };
-    assert!(error.message.contains("id of its conversation is not known"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["id of its conversation"]);
     let mut list = harness.home.recipe_command(&harness.recipe, &harness.home.work());
     list.args(["session", "list", "--format", "json"]);
     let listed = tokio::task::spawn_blocking(move || list.output().unwrap()).await.unwrap();
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
-    harness.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
+    harness.nodes.stop("c").await;
 
     // The start page does not count as ready: a prompt there would start a new conversation.
     harness.create("c", &["--session", id]).await;

@@ -11,6 +11,7 @@ use nerve_node::budget::Budget;
 use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_node::trace::TraceStatus;
+use nerve_testkit::harness::assert_error;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -28,11 +29,12 @@ async fn run_chain(steps: usize, node: NodeHandle, budget: Budget) -> GraphRun {
     graph.run(&context().with_budget(budget)).await
 }
 
-fn reason(run: &GraphRun) -> &str {
+/// Asserts that this limit ended the run, with this use of it.
+#[track_caller]
+fn assert_exceeded(run: &GraphRun, limit: &str, used: &str) {
     let error = run.error.as_ref().unwrap();
-    assert_eq!((error.kind, run.status), (ErrorKind::Budget, TraceStatus::Failed));
-    assert_eq!(error.exceeded().unwrap().reason, error.message);
-    &error.message
+    assert_error(error, ErrorKind::Budget, &[limit, used]);
+    assert_eq!((&error.exceeded().unwrap().reason, run.status), (&error.message, TraceStatus::Failed));
 }
 
 fn steps(max_steps: u64) -> Budget {
@@ -63,7 +65,7 @@ fn calls_api(dollars: f64) -> NodeHandle {
 #[tokio::test]
 async fn step_limit_is_exact() {
     let run = run_chain(5, constant("n", json!(1)), steps(3)).await;
-    assert_eq!(reason(&run), "Step limit exceeded: 3/3");
+    assert_exceeded(&run, "Step", "3/3");
     assert_eq!(json!(run.results), json!({"s0": 1, "s1": 1, "s2": 1}));
     assert_eq!(run.usage.steps_executed(), 3);
     let all = run_chain(3, constant("n", json!(1)), steps(3)).await;
@@ -78,14 +80,14 @@ async fn running_steps_may_finish() {
         graph.add_step(delayed_echo("t", SECOND), Step::new(id).input(id)).unwrap();
     }
     let run = graph.run(&context().with_budget(steps(2))).await;
-    assert_eq!(reason(&run), "Step limit exceeded: 2/2");
+    assert_exceeded(&run, "Step", "2/2");
     assert_eq!(json!(run.results), json!({"a": "a", "b": "b"}));
 }
 
 #[tokio::test]
 async fn tokens_in_replies_count() {
     let run = run_chain(5, uses_tokens(40), tokens(100)).await;
-    assert_eq!(reason(&run), "Token limit exceeded: 120/100");
+    assert_exceeded(&run, "Token", "120/100");
     assert_eq!(run.results.len(), 3);
     assert_eq!(run.usage.tokens_used(), 120);
     let whole = json!({"tokens": {"input": 1, "output": 1, "total": 50}});
@@ -116,17 +118,17 @@ async fn tokens_of_failed_attempts_count() {
     let mut graph = Graph::new("g");
     graph.add_step(bad, Step::new("a").error_policy(policy)).unwrap();
     let run = graph.run(&context().with_budget(tokens(100))).await;
-    assert_eq!(reason(&run), "Token limit exceeded: 120/100");
+    assert_exceeded(&run, "Token", "120/100");
 }
 
 #[tokio::test]
 async fn api_calls_and_cost_count() {
     let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
     let run = run_chain(5, calls_api(0.5), budget).await;
-    assert_eq!(reason(&run), "API call limit exceeded: 2/2");
+    assert_exceeded(&run, "API call", "2/2");
     let budget = Budget { max_cost_dollars: Some(1.25), ..Budget::default() };
     let run = run_chain(5, calls_api(0.5), budget).await;
-    assert_eq!(reason(&run), "Cost limit exceeded: $1.5/$1.25");
+    assert_exceeded(&run, "Cost", "$1.5/$1.25");
     assert_eq!((run.results.len(), run.usage.api_calls(), run.usage.cost_dollars()), (3, 3, 1.5));
     // An invalid cost counts as zero.
     assert_eq!(run_chain(1, calls_api(f64::NAN), Budget::default()).await.usage.cost_dollars(), 0.0);
@@ -140,7 +142,7 @@ async fn time_limit_stops_a_running_step() {
     let started = Instant::now();
     let run = graph.run(&context().with_budget(time(1.5))).await;
     assert_eq!(started.elapsed().as_millis() / 10, 150);
-    assert_eq!(reason(&run), "Time limit exceeded: 1.5s/1.5s");
+    assert_exceeded(&run, "Time", "1.5s/1.5s");
     assert_eq!(json!(run.results), json!({"a": 1}));
     assert_eq!(notes.all(), [""; 0]);
 }
@@ -154,29 +156,19 @@ async fn limits_are_checked_in_order() {
         max_api_calls: Some(0),
         max_cost_dollars: Some(0.0),
     };
-    let mut reasons = Vec::new();
     let mut budget = all;
-    for _ in 0..5 {
+    for limit in ["Token", "Step", "Time", "API call", "Cost"] {
         let run = run_chain(1, constant("n", json!(1)), budget.clone()).await;
         assert!(run.results.is_empty());
-        reasons.push(reason(&run).to_string());
-        match reasons.len() {
-            1 => budget.max_tokens = None,
-            2 => budget.max_steps = None,
-            3 => budget.max_time_seconds = None,
-            _ => budget.max_api_calls = None,
+        assert_exceeded(&run, limit, "0");
+        match limit {
+            "Token" => budget.max_tokens = None,
+            "Step" => budget.max_steps = None,
+            "Time" => budget.max_time_seconds = None,
+            "API call" => budget.max_api_calls = None,
+            _ => {}
         }
     }
-    assert_eq!(
-        reasons,
-        [
-            "Token limit exceeded: 0/0",
-            "Step limit exceeded: 0/0",
-            "Time limit exceeded: 0.0s/0s",
-            "API call limit exceeded: 0/0",
-            "Cost limit exceeded: $0/$0"
-        ]
-    );
     assert_eq!(run_chain(1, constant("n", json!(1)), budget).await.status, TraceStatus::Failed);
     assert_eq!(
         run_chain(0, constant("n", json!(1)), steps(0)).await.status,
@@ -203,7 +195,7 @@ async fn nested_graphs_share_the_budget() {
         [("one", inner.clone().into()), ("two", inner.into()), ("three", Executable::from(uses_tokens(40)))],
     );
     let run = outer.run(&context().with_budget(tokens(100))).await;
-    assert_eq!(reason(&run), "Token limit exceeded: 120/100");
+    assert_exceeded(&run, "Token", "120/100");
     let done = |run: &nerve_graph::GraphRun| {
         let steps =
             |id: &str| run.results.get(id).and_then(|inner| inner.as_object()).map(|inner| inner.len());
@@ -213,7 +205,7 @@ async fn nested_graphs_share_the_budget() {
     // Nested graphs count as steps, as do their own steps.
     assert_eq!(outer.run(&context()).await.usage.steps_executed(), 7);
     let run = outer.run(&context().with_budget(steps(4))).await;
-    assert_eq!(reason(&run), "Step limit exceeded: 4/4");
+    assert_exceeded(&run, "Step", "4/4");
     assert_eq!(done(&run), (Some(2), None, false));
 }
 
@@ -223,11 +215,11 @@ async fn nested_budget_counts_toward_outer_budget() {
     inner.set_budget(tokens(50));
     let outer = chain("outer", [("in", Arc::new(inner.clone()))]);
     let run = outer.run(&context().with_budget(tokens(1000))).await;
-    assert_eq!(reason(&run), "Token limit exceeded: 80/50");
+    assert_exceeded(&run, "Token", "80/50");
     assert_eq!(run.usage.tokens_used(), 80);
     inner.set_budget(tokens(1000));
     let outer = chain("outer", [("in", Arc::new(inner))]);
-    assert_eq!(reason(&outer.run(&context().with_budget(tokens(50))).await), "Token limit exceeded: 80/50");
+    assert_exceeded(&outer.run(&context().with_budget(tokens(50))).await, "Token", "80/50");
 }
 
 /// A graph whose middle step has its own budget.
@@ -243,10 +235,10 @@ fn with_sub(node: impl Into<Executable>, sub: Budget) -> Graph {
 #[tokio::test]
 async fn step_budget_counts_toward_both() {
     let stopped = run(&with_sub(uses_tokens(40), tokens(30))).await;
-    assert_eq!(reason(&stopped), "Token limit exceeded: 40/30");
+    assert_exceeded(&stopped, "Token", "40/30");
     assert_eq!(stopped.usage.tokens_used(), 80, "earlier usage must not count toward the step");
     let both = with_sub(uses_tokens(40), tokens(50)).run(&context().with_budget(tokens(100))).await;
-    assert_eq!(reason(&both), "Token limit exceeded: 120/100");
+    assert_exceeded(&both, "Token", "120/100");
     assert_eq!(run(&with_sub(uses_tokens(40), tokens(50))).await.status, TraceStatus::Completed);
 }
 
@@ -254,7 +246,7 @@ async fn step_budget_counts_toward_both() {
 async fn step_limit_of_a_step_counts_its_runs() {
     let notes = Notes::default();
     let none = run(&with_sub(notes.node("n"), steps(0))).await;
-    assert_eq!(reason(&none), "Step limit exceeded: 0/0");
+    assert_exceeded(&none, "Step", "0/0");
     assert_eq!(notes.all(), [""; 0], "a budget of 0 must prevent every step");
     assert_eq!(run(&with_sub(notes.node("n"), steps(1))).await.status, TraceStatus::Completed);
 
@@ -266,25 +258,25 @@ async fn step_limit_of_a_step_counts_its_runs() {
             .unwrap();
         graph
     };
-    assert_eq!(reason(&run(&each(2)).await), "Step limit exceeded: 2/2");
+    assert_exceeded(&run(&each(2)).await, "Step", "2/2");
     assert_eq!(run(&each(3)).await.status, TraceStatus::Completed);
     assert_eq!(notes.all(), ["n", "i", "i", "i", "i", "i"]);
 
     let inner = chain("inner", [("x", notes.node("x")), ("y", notes.node("y"))]);
     let inner = Arc::new(inner);
     assert_eq!(run(&with_sub(inner.clone(), steps(2))).await.status, TraceStatus::Completed);
-    assert_eq!(reason(&run(&with_sub(inner, steps(1))).await), "Step limit exceeded: 1/1");
+    assert_exceeded(&run(&with_sub(inner, steps(1))).await, "Step", "1/1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn time_limit_of_a_step_stops_it() {
     let started = Instant::now();
     let stopped = run(&with_sub(endless("e"), time(2.0))).await;
-    assert_eq!(reason(&stopped), "Time limit exceeded: 2.0s/2s");
+    assert_exceeded(&stopped, "Time", "2.0s/2s");
     assert_eq!(started.elapsed().as_secs(), 2);
     assert_eq!(json!(stopped.results.keys().collect::<Vec<_>>()), json!(["before"]));
     let inner = Arc::new(chain("inner", [("x", endless("e"))]));
-    assert_eq!(reason(&run(&with_sub(inner, time(2.0))).await), "Time limit exceeded: 2.0s/2s");
+    assert_exceeded(&run(&with_sub(inner, time(2.0))).await, "Time", "2.0s/2s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,7 +286,7 @@ async fn step_budget_with_finish_runs_other_steps() {
     graph.add_step(delayed_echo("t", SECOND), Step::new("apart").input("done")).unwrap();
     graph.add_step(constant("n", json!(1)), Step::new("after-apart").depends_on(["apart"])).unwrap();
     let run = run(&graph).await;
-    assert_eq!(reason(&run), "Token limit exceeded: 40/30");
+    assert_exceeded(&run, "Token", "40/30");
     assert_eq!((&run.results["apart"], &run.results["after-apart"]), (&json!("done"), &json!(1)));
     assert!(!run.results.contains_key("after"));
 }
@@ -316,7 +308,7 @@ async fn exhausted_budget_prevents_retry() {
     graph.add_step(failing_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
     let started = Instant::now();
     let run = graph.run(&context().with_budget(time(5.0))).await;
-    assert_eq!(reason(&run), "Time limit exceeded: 5.0s/5s");
+    assert_exceeded(&run, "Time", "5.0s/5s");
     assert_eq!(started.elapsed().as_secs(), 5);
 }
 
@@ -327,7 +319,7 @@ async fn running_items_may_finish_after_step_limit() {
     let mut graph = Graph::new("g");
     graph.add_step(notes.slow("i"), Step::new("each").foreach(items, 2)).unwrap();
     let run = graph.run(&context().with_budget(steps(3))).await;
-    assert_eq!(reason(&run), "Step limit exceeded: 3/3");
+    assert_exceeded(&run, "Step", "3/3");
     assert_eq!(notes.all().iter().filter(|note| *note == "i begins").count(), 3);
     assert_eq!(notes.all().iter().filter(|note| *note == "i ends").count(), 3);
 }

@@ -7,13 +7,15 @@ use nerve_graph::executable::Executable;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::run_function::RunFunction;
 use nerve_graph::{Graph, OnFailure, step::Step};
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::context::TurnContext;
+use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_node::trace::TraceStatus;
 use nerve_node::{Node, NodeFuture};
+use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::{HOUR, Notes, StatefulNode, chain, constant, context, endless, error, failing};
 
@@ -47,7 +49,7 @@ async fn last_step_is_cancelled() {
     let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!(run.status, TraceStatus::Cancelled);
     assert_eq!(json!(run.results), json!({"a": 1}));
-    assert_eq!(run.error.unwrap().message, "graph 'g' was cancelled");
+    assert_error(&run.error.unwrap(), ErrorKind::Cancelled, &["'g'"]);
     assert_eq!(started.elapsed(), SECOND + Duration::from_millis(0));
 }
 
@@ -71,7 +73,7 @@ async fn cancelled_step_has_no_retry_skip_or_fallback() {
         let policy = ErrorPolicy {
             on_error,
             retry_count: 3,
-            fallback_node: Some(nerve_graph::step::Target::Executable(notes.node("stand-in").into())),
+            fallback_node: Some(nerve_graph::executable::Target::Executable(notes.node("stand-in").into())),
             ..ErrorPolicy::default()
         };
         let mut graph = Graph::new("g");
@@ -114,7 +116,7 @@ impl Node for Slow {
 
     fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
         Box::pin(async move {
-            context.cancellation().wait().await;
+            context.cancellation().cancelled().await;
             tokio::time::sleep(self.takes).await;
             Err(error("its program was killed by the interrupt"))
         })
@@ -147,7 +149,7 @@ async fn inner_cancellation_is_a_failure_of_the_outer_run() {
     }));
     let run = chain("g", [("a", node)]).run(&context()).await;
     assert_eq!(run.status, TraceStatus::Failed);
-    assert_eq!(run.error.unwrap().message, "graph 'inner' was cancelled");
+    assert_error(&run.error.unwrap(), ErrorKind::Cancelled, &["'inner'"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,14 +170,14 @@ async fn interrupt_reaches_nodes_of_the_graph() {
 /// A node that fails with its own error when it is cancelled.
 fn fails_on_cancel() -> nerve_node::NodeHandle {
     Arc::new(FunctionNode::asynchronous("sulks", |context| async move {
-        context.cancellation().wait().await;
+        context.cancellation().cancelled().await;
         Err(error("I was doing something"))
     }))
 }
 
 #[tokio::test(start_paused = true)]
 async fn error_policy_ignores_cancelled_step() {
-    use nerve_graph::step::Target;
+    use nerve_graph::executable::Target;
     for on_error in [OnError::Skip, OnError::Fallback] {
         let notes = Notes::default();
         let policy = ErrorPolicy {

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nerve_graph::gate::{Gate, Gates};
+use nerve_graph::gate::Gate;
+use nerve_graph::gate_handler::GateHandler;
 use nerve_graph::policy::ErrorPolicy;
 use nerve_graph::{Graph, GraphRun, step::Step};
 use nerve_node::NodeHandle;
-use nerve_node::cancellation::CancellationToken;
+use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_node::trace::{ExecutionTrace, TraceStatus, Tracer};
+use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::{HOUR, context, error};
 
@@ -124,7 +127,7 @@ struct Aftermath {
 
 async fn cancel_at(point: usize) -> Aftermath {
     let points = Points::new(point);
-    let (gates, tracer) = (Gates::new(), Tracer::new("mixed"));
+    let (gates, tracer) = (GateHandler::new(), Tracer::new("mixed"));
     let context = context()
         .with_cancellation(points.token.clone())
         .with_gates(gates.clone())
@@ -191,7 +194,7 @@ async fn cancellation_at_any_point_ends_as_cancelled() {
         }
         cancelled += 1;
         assert_eq!(run.status, TraceStatus::Cancelled, "at {point}: {:?}", run.error);
-        assert_eq!(run.error.unwrap().message, "graph 'mixed' was cancelled");
+        assert_error(&run.error.unwrap(), ErrorKind::Cancelled, &["'mixed'"]);
         assert_eq!(took, Duration::ZERO, "at {point}");
     }
     assert!(cancelled >= whole.points - 2, "{cancelled} of {}", whole.points);

@@ -14,6 +14,7 @@ use nerve_engine::{Engine, EngineConfig};
 use nerve_graph::journal::{Summary, journal_path};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
+use nerve_testkit::harness::assert_error;
 use serde_json::{Map, Value, json};
 
 use crate::harness::LIMIT;
@@ -221,7 +222,7 @@ async fn circular_registered_graphs_are_rejected() {
     }
     let request = RunGraph { graph_id: "one".into(), ..RunGraph::default() };
     let (_, error) = ended(within(engine.run_graph(request, Default::default())).await);
-    assert!(error.unwrap().to_string().contains("a graph runs inside itself"));
+    assert_error(&error.unwrap(), ErrorKind::InvalidRequest, &["one → two → one"]);
 }
 
 #[tokio::test]

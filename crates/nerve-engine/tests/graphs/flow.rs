@@ -7,8 +7,10 @@ use nerve_graph::event::{Completion, StepEventKind};
 use nerve_graph::executable::Executable;
 use nerve_graph::step::{Scope, Step};
 use nerve_graph::{Graph, GraphRun};
+use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_node::trace::{TraceStatus, Tracer};
+use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -58,7 +60,7 @@ async fn skipped_step_is_null_and_dependants_run() {
 #[tokio::test]
 async fn failing_condition_fails_its_step() {
     let run = run_step(echo("e"), Step::new("a").when(|_| Err(error("no such name")))).await;
-    assert_eq!(run.error.unwrap().message, "step 'a': when: no such name");
+    assert_error(&run.error.unwrap(), ErrorKind::Process, &["'a'", "when:", "no such name"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,9 +133,39 @@ async fn rounds_repeat_until_condition_holds() {
     let run = run_step(grow.clone(), Step::new("loop").input_from(more).until(big, 9)).await;
     assert_eq!((&run.results["loop"], run.usage.steps_executed()), (&json!(16), 4));
     let never = run_step(grow.clone(), Step::new("loop").input_from(more).until(big, 3)).await;
-    assert_eq!(never.error.unwrap().message, "step 'loop': condition still false after 3 rounds");
+    assert_error(&never.error.unwrap(), ErrorKind::Process, &["'loop'", "3 rounds"]);
     let none = run_step(grow, Step::new("loop").input_from(more).until(big, 0)).await;
     assert_eq!(none.status, TraceStatus::Failed);
+}
+
+#[tokio::test]
+async fn graph_repeats_all_steps_until_its_condition_holds() {
+    let make = |max_rounds: u32| {
+        let mut graph = Graph::new("g");
+        // The first step continues from the last step of the previous round.
+        let before = |scope: &Scope<'_>| Ok(scope.result.map_or(json!(1), |results| results["b"].clone()));
+        let twice =
+            |scope: &Scope<'_>| Ok(json!(scope.upstream.get("a").and_then(Value::as_i64).unwrap() * 2));
+        graph.add_step(echo("e"), Step::new("a").input_from(before)).unwrap();
+        graph.add_step(echo("e"), Step::new("b").input_from(twice).depends_on(["a"])).unwrap();
+        graph.set_until(|scope| Ok(scope.round >= 2 && scope.result.unwrap()["b"] == json!(8)), max_rounds);
+        graph
+    };
+    let tracer = Tracer::new("g");
+    let run = make(9).run(&context().with_trace(tracer.clone())).await;
+    assert_eq!((json!(run.results), run.usage.steps_executed()), (json!({"a": 4, "b": 8}), 6));
+    let trace = tracer.snapshot();
+    let steps: Vec<&str> = trace.steps.iter().map(|step| &*step.step_id).collect();
+    assert_eq!(steps, ["a#1", "b#1", "a#2", "b#2", "a#3", "b#3"]);
+    assert_eq!(trace.status, TraceStatus::Completed);
+    let short = make(2).run(&context()).await;
+    assert_error(&short.error.unwrap(), ErrorKind::Process, &["'g'", "2 rounds"]);
+    assert_eq!(json!(short.results), json!({"a": 2, "b": 4}));
+    assert_eq!(make(0).run(&context()).await.status, TraceStatus::Failed);
+    let mut panicking = make(9);
+    panicking.set_until(|_| panic!("never"), 9);
+    let error = panicking.run(&context()).await.error.unwrap();
+    assert_error(&error, ErrorKind::Internal, &["'g'", "until:", "never"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! Nodes and helpers for graph tests.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,14 +8,14 @@ use nerve_graph::context::RunContext;
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_graph::{Graph, GraphRun, step::Step};
-use nerve_node::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_node::command::{BackendKind, NodeRef, NodeSpec};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::function::FunctionNode;
 use nerve_node::terminal::TerminalNode;
 use nerve_node::{BoxFuture, Node, NodeFuture, NodeHandle};
-use nerve_types::Size;
+use nerve_testkit::harness::terminal_spec;
 use serde_json::{Value, json};
 
 /// Longer than any test takes.
@@ -208,22 +207,12 @@ impl TestEnv {
     }
 
     pub(crate) fn spec(&self, id: &str, backend: BackendKind) -> NodeSpec {
+        let (node, home) = (NodeRef { session: Some("shop".into()), node: id.into() }, self.folder.path());
         NodeSpec {
-            cwd: Some(self.folder.path().into()),
-            env: BTreeMap::from([
-                ("HOME".to_string(), self.folder.path().display().to_string()),
-                ("PS1".to_string(), "$ ".to_string()),
-            ]),
-            size: Size::new(100, 30),
+            backend,
+            cwd: Some(home.into()),
             history: false,
-            record: false,
-            ready_timeout: LIMIT,
-            response_timeout: LIMIT,
-            ..NodeSpec::new(
-                NodeRef { session: Some("shop".into()), node: id.into() },
-                backend,
-                CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()),
-            )
+            ..terminal_spec(node, &["bash", "--norc", "--noprofile"], home, LIMIT)
         }
     }
 

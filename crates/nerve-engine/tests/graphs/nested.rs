@@ -8,6 +8,7 @@ use nerve_graph::session::Session;
 use nerve_graph::{Graph, step::Step};
 use nerve_node::error::ErrorKind;
 use nerve_node::trace::{TraceStatus, Tracer};
+use nerve_testkit::harness::assert_error;
 use serde_json::{Value, json};
 
 use crate::harness::{chain, constant, context, echo, failing, run};
@@ -132,8 +133,7 @@ async fn recursion_error_names_the_path() {
     let one = session.get("one").unwrap();
     let run = one.graph().unwrap().run(&RunContext::new(&session)).await;
     let error = run.error.unwrap();
-    assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert!(error.message.contains("one → two → three → one"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["one → two → three → one"]);
 }
 
 #[tokio::test]

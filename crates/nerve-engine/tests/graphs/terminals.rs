@@ -6,14 +6,15 @@ use std::time::Duration;
 use nerve_graph::event::StepEventKind;
 use nerve_graph::policy::{ErrorPolicy, OnError};
 use nerve_graph::{Graph, step::Step};
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::command::{BackendKind, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::terminal::Prompt;
 use nerve_node::trace::{TraceStatus, Tracer};
 use nerve_node::{Node, NodeHandle};
 use nerve_testkit::eventually;
+use nerve_testkit::harness::assert_error;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::{LIMIT, TestEnv, endless};
 
@@ -25,8 +26,10 @@ fn prompt(text: &str) -> Prompt {
         tag: None,
         timeout: Some(LIMIT),
         fail_if_busy: false,
+        at_dialog: Default::default(),
         detach_on_timeout: false,
         trace: None,
+        origin: Default::default(),
     }
 }
 
@@ -83,10 +86,7 @@ async fn one_shot_commands_run_concurrently_and_fail_by_exit_code() {
     let run = graph.run(&test_env.context()).await;
     assert_eq!(run.results["skips"], json!("no"));
     let error = run.error.unwrap();
-    assert_eq!(
-        (error.kind, error.message.as_str()),
-        (ErrorKind::Process, "the command ended with exit code 4")
-    );
+    assert_error(&error, ErrorKind::Process, &["exit code 4"]);
     assert_eq!(error.screen.as_deref(), Some("why\n"));
 }
 
@@ -238,9 +238,7 @@ async fn dying_node_fails_its_step() {
     graph.set_max_parallel(2);
     let run = tokio::time::timeout(LIMIT, graph.run(&test_env.context())).await.unwrap();
     assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 1));
-    let error = run.error.unwrap();
-    assert_eq!(error.kind, ErrorKind::Process, "{error}");
-    assert!(error.message.contains("the turn was cut short"), "{error}");
+    assert_error(&run.error.unwrap(), ErrorKind::Process, &["'shell'"]);
 
     let second_run = graph.run(&test_env.context()).await;
     assert_eq!(second_run.error.unwrap().kind, ErrorKind::NodeStopped);
@@ -255,7 +253,7 @@ async fn fallback_replaces_dead_node() {
     test_env.session.register(Arc::new(bash), None).unwrap();
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
-        fallback_node: Some(nerve_graph::step::Target::Name("check".into())),
+        fallback_node: Some(nerve_graph::executable::Target::Name("check".into())),
         ..ErrorPolicy::default()
     };
     let mut graph = Graph::new("g");

@@ -1,9 +1,10 @@
 //! Traces of runs.
 
+use std::time::Duration;
+
 use nerve_graph::{Graph, step::Step};
 use nerve_node::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::json;
-use std::time::Duration;
 
 use crate::harness::{chain, constant, context, delayed_echo, failing};
 
@@ -65,7 +66,7 @@ async fn trace_explains_itself() {
 }
 
 #[tokio::test]
-async fn trace_as_json() {
+async fn trace_dict_has_all_fields() {
     let trace = traced(&chain("g", [("a", constant("n", json!(1))), ("b", failing("f", "no"))])).await;
     let dict = trace.to_dict();
     for field in [

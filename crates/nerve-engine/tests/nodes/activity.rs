@@ -9,9 +9,10 @@ use crate::harness::Harness;
 async fn collect_until_stopped(harness: &mut Harness) -> Vec<Activity> {
     let mut activities = Vec::new();
     loop {
-        let kind = |kind: &EventKind| matches!(kind, EventKind::Activity(_) | EventKind::NodeStopped { .. });
+        let kind =
+            |kind: &EventKind| matches!(kind, EventKind::NodeActivity(_) | EventKind::NodeStopped { .. });
         match harness.event(kind).await {
-            EventKind::Activity(activity) => activities.push(*activity),
+            EventKind::NodeActivity(activity) => activities.push(*activity),
             _ => return activities,
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use nerve_engine::RequestContext;
 use nerve_node::command::{BackendKind, EventKind, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_testkit::harness::is_alive;
+use nerve_testkit::harness::{is_alive, node_ref, wait_request};
 use nerve_testkit::{eventually, within_deadline};
 
-use crate::harness::{Harness, LIMIT, at, wait_for};
+use crate::harness::{Harness, LIMIT};
 
 async fn bash() -> Harness {
     let harness = Harness::new();
@@ -51,7 +51,8 @@ async fn interrupt_ends_the_command() {
     let execute = harness.execute("b", "sleep 1000");
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     harness.wait("b", StateName::Busy).await.unwrap();
-    harness.engine.send_interrupt(at("b").into(), Default::default()).await.unwrap();
+    harness.engine.send_interrupt(node_ref("b").into(), Default::default()).await.unwrap();
+    assert_eq!(harness.info("b").state, StateName::Ready, "the interrupt has taken effect");
     let ended = within_deadline("the turn is interrupted", turn).await.unwrap();
     assert_eq!(ended.unwrap_err().kind, ErrorKind::Interrupted);
     assert_eq!(harness.ask("b", "echo ok").await.text, "ok");
@@ -171,7 +172,7 @@ async fn wait(
     until: &[StateName],
     timeout: Option<Duration>,
 ) -> Result<StateName, EngineError> {
-    let request = wait_for("b", until, timeout);
+    let request = wait_request("b", until, timeout);
     Ok(harness.engine.wait_node(request, Default::default()).await?.state)
 }
 
@@ -197,7 +198,7 @@ async fn wait_ends_with_state_or_timeout() {
 async fn wait_fails_when_the_node_stops() {
     let harness = bash().await;
     let engine = harness.engine.clone();
-    let request = wait_for("b", &[StateName::Blocked], Some(LIMIT));
+    let request = wait_request("b", &[StateName::Blocked], Some(LIMIT));
     let waiting = tokio::spawn(async move { engine.wait_node(request, Default::default()).await });
     tokio::task::yield_now().await;
     harness.stop("b").await;
@@ -214,8 +215,9 @@ async fn concurrent_stops_return_after_the_node_has_stopped() {
     let pid = std::path::PathBuf::from(folder).join("pid");
     eventually("the command runs", async || pid.exists()).await;
     let (first, second) = (harness.engine.clone(), harness.engine.clone());
-    let first = tokio::spawn(async move { first.stop_node(at("b").into(), Default::default()).await });
-    let second = tokio::spawn(async move { second.stop_node(at("b").into(), Default::default()).await });
+    let first = tokio::spawn(async move { first.stop_node(node_ref("b").into(), Default::default()).await });
+    let second =
+        tokio::spawn(async move { second.stop_node(node_ref("b").into(), Default::default()).await });
     let has_stopped = |harness: &mut Harness| {
         std::iter::from_fn(|| harness.events.try_recv().ok())
             .any(|event| matches!(event.kind, EventKind::NodeStopped { .. }))
@@ -248,7 +250,9 @@ async fn output_is_streamed() {
     for expected in ["one\nz", "one\nzü"] {
         while received != expected {
             let event = harness.event(is_chunk).await;
-            let EventKind::OutputChunk { turn: 1, tag: Some(7), chunk } = &event else { panic!("{event:?}") };
+            let EventKind::OutputChunk { turn: 1, tag: Some(7), chunk, .. } = &event else {
+                panic!("{event:?}")
+            };
             received.push_str(chunk);
             assert!(expected.starts_with(&received), "{received:?}");
         }

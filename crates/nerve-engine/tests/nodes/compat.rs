@@ -13,7 +13,6 @@ use nerve_graph::Graph;
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::command::StateName;
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
@@ -22,6 +21,7 @@ use nerve_node::{Node, NodeFuture};
 use nerve_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::LIMIT;
 use crate::matrix::Fixture;

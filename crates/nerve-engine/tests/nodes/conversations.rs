@@ -30,12 +30,12 @@ pub(crate) fn conversation_options(conversation: Conversation) -> ConversationOp
     let Conversation { id, history, context } = conversation;
     let (workspace, chat) = id.map(|id| (id.workspace, id.chat)).unzip();
     let message = |message: Message| ConversationMessage {
-        role: message.role.as_str().to_string(),
+        role: message.role,
         content: message.content,
         timestamp: message.timestamp,
     };
     let history = history.into_iter().map(message).collect();
-    ConversationOptions { workspace, chat, history, context: Some(context.as_str().to_string()) }
+    ConversationOptions { workspace, chat, history, context: Some(context) }
 }
 
 impl Harness {

@@ -7,9 +7,10 @@ use nerve_agent::parse::SectionKind;
 use nerve_api::value::Delivery;
 use nerve_node::command::{Choice, EventKind, StateName};
 use nerve_node::error::ErrorKind;
+use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::{eventually, within_deadline};
 
-use crate::harness::{Harness, at, ops};
+use crate::harness::{Harness, ops};
 
 #[tokio::test]
 async fn short_long_tool_wide_and_quoted_answers() {
@@ -56,6 +57,8 @@ async fn permission_prompt_blocks_until_answered() {
     assert_eq!(wrong.kind, ErrorKind::InvalidRequest);
     let response = harness.answer("m", Choice::Number(1)).await.unwrap().unwrap();
     assert!(response.is_complete, "{response:?}");
+    let logged = ops(&harness.history("m").await).join(" ");
+    assert!(logged.contains("answer") && logged.contains("unsent"), "{logged}");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     assert!(!harness.buffer("m", None).await.contains("must not be typed"));
     harness.stop("m").await;
@@ -107,8 +110,7 @@ async fn agent_that_never_becomes_ready_times_out() {
     spec.ready_timeout = Duration::from_millis(500);
     harness.engine.create(spec).await.unwrap();
     let error = harness.send("m", "hello").await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Timeout);
-    assert!(error.message.contains("did not become ready within 500ms"), "{error}");
+    assert_error(&error, ErrorKind::Timeout, &["500ms"]);
     assert!(error.screen.is_some());
     harness.stop("m").await;
 }
@@ -159,7 +161,7 @@ async fn interrupt_ends_the_turn() {
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     harness.event(|kind| matches!(kind, EventKind::OutputChunk { .. } | EventKind::NodeBusy { .. })).await;
     eventually("the answer begins", async || harness.screen("m").await.contains("Slow")).await;
-    harness.engine.send_interrupt(at("m").into(), Default::default()).await.unwrap();
+    harness.engine.send_interrupt(node_ref("m").into(), Default::default()).await.unwrap();
     let Ok(response) = turn.await.unwrap() else { panic!("no response") };
     assert_eq!(response.attributes["interrupted"], "true");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
@@ -171,12 +173,12 @@ async fn draft_of_a_user_blocks_the_prompt() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;
     harness.wait("m", StateName::Ready).await.unwrap();
-    harness.engine.write_bytes(&at("m"), b"my own words".to_vec()).await.unwrap();
+    harness.engine.write_bytes(&node_ref("m"), b"my own words".to_vec()).await.unwrap();
     eventually("the draft", async || harness.screen("m").await.contains("my own words")).await;
     let error = harness.send("m", "hello").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Blocked);
     assert!(error.message.contains("my own words"), "{error}");
-    harness.engine.write_bytes(&at("m"), vec![0x15]).await.unwrap();
+    harness.engine.write_bytes(&node_ref("m"), vec![0x15]).await.unwrap();
     eventually("no draft", async || !harness.screen("m").await.contains("my own words")).await;
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     harness.stop("m").await;
@@ -241,7 +243,13 @@ async fn stop_during_transcript_wait_returns_screen_answer() {
     let (engine, execute) = (harness.engine.clone(), harness.execute("m", "hello there"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     harness.event(|kind| matches!(kind, EventKind::NodeBusy { .. })).await;
-    harness.event(|kind| matches!(kind, EventKind::NodeReady { .. })).await;
+    eventually("the screen shows the end of the turn", async || {
+        let explanation =
+            harness.engine.explain_node(node_ref("m").into(), Default::default()).await.unwrap();
+        explanation.turn.is_none()
+    })
+    .await;
+    assert_eq!(harness.info("m").state, StateName::Busy, "the transcript is being read");
     harness.stop("m").await;
     let Ok(response) = turn.await.unwrap() else { panic!("no response") };
     assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));

@@ -12,12 +12,12 @@ use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::function::FunctionNode;
 use nerve_node::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::LIMIT;
 use crate::matrix::Fixture;

@@ -9,7 +9,7 @@ use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, Web
 use nerve_api::value::ResultStatus;
 use nerve_engine::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{EventKind, StateName};
+use nerve_node::command::{Choice, EventKind, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::wait_until_async;
@@ -67,6 +67,22 @@ impl Harness {
         let status = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(status.success());
         (format!("cat {}", pipe.display()), pipe)
+    }
+}
+
+#[tokio::test]
+async fn node_with_executions_is_not_ready() {
+    let harness = Harness::new();
+    let (prompt, pipe) = harness.blocked_command("b").await;
+    let first = harness.submit_prompt("b", &prompt).await;
+    let second = harness.submit_prompt("b", "echo two").await;
+    assert_eq!(harness.info("b").state, StateName::Busy, "before the prompt reaches the node");
+    let early = harness.wait_within("b", StateName::Ready, Duration::from_millis(50)).await;
+    assert_eq!(early.unwrap_err().kind, ErrorKind::Timeout);
+    unblock(pipe, "one").await;
+    harness.wait("b", StateName::Ready).await.unwrap();
+    for id in [first, second] {
+        assert!(harness.result(&id).await.status.is_end());
     }
 }
 
@@ -147,13 +163,31 @@ async fn executions_are_queued_and_publish_their_end() {
     let record = harness.finished(&second).await;
     assert_eq!(response(&record)["text"].as_str().unwrap().trim(), "second");
     for id in [&first, &second] {
-        let fits = |kind: &EventKind| matches!(kind, EventKind::ResultReady { result, success: true, .. } if result == id);
+        let fits = |kind: &EventKind| matches!(kind, EventKind::ResultReady { result_id, success: true, .. } if result_id == id);
         harness.event(fits).await;
     }
     let list = ListResults { node_id: Some("b".into()), ..ListResults::default() };
     let all = harness.engine.list_results(list, Default::default()).await.unwrap().results;
     assert_eq!(all.iter().map(|record| &record.result_id).collect::<Vec<_>>(), [&second, &first]);
     assert!(all.iter().all(|record| record.response.is_none()));
+}
+
+#[tokio::test]
+async fn execution_ends_with_its_outcome_after_a_dialog() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    let first = harness.submit_prompt("m", "PERMIT this").await;
+    let second = harness.submit_prompt("m", "hello").await;
+    let blocked = harness.finished(&first).await;
+    assert_eq!(blocked.error_type, Some(ErrorKind::Blocked), "{blocked:#?}");
+    assert!(!blocked.status.is_end() && blocked.delivery.is_some(), "{blocked:#?}");
+    assert!(!harness.result(&second).await.status.is_end(), "the queue waits behind the dialog");
+    harness.answer("m", Choice::Number(1)).await.unwrap();
+    let first = harness.wait_for_result(&first, |record| record.status.is_end()).await;
+    assert_eq!((first.status, first.error_type), (ResultStatus::Done, None), "{first:#?}");
+    let second = harness.wait_for_result(&second, |record| record.status.is_end()).await;
+    assert_eq!(response(&second)["text"], "You said: hello");
+    harness.stop("m").await;
 }
 
 #[tokio::test]
@@ -167,7 +201,7 @@ async fn failed_results_have_reasons() {
     let blocked = harness.finished(&harness.submit_prompt("m", "PERMIT this").await).await;
     assert_eq!(
         (blocked.status.as_str(), blocked.error_type.map(ErrorKind::as_str)),
-        ("failed", Some("blocked"))
+        ("running", Some("blocked"))
     );
     assert!(blocked.choices.len() >= 2 && blocked.screen.is_some(), "{blocked:?}");
     harness.stop("m").await;
@@ -397,6 +431,8 @@ async fn webhook_is_signed_and_retried_after_server_error() {
     assert_eq!(payload["event"], "RESULT_READY");
     assert_eq!((&payload["result_id"], &payload["success"]), (&json!(id), &json!(true)));
     assert_eq!(payload["response"]["text"].as_str().unwrap().trim(), "hello");
+    assert_eq!((&payload["response"]["node_id"], &payload["response"]["turn"]), (&json!("b"), &json!(1)));
+    assert_eq!((&payload["error"], &payload["error_type"]), (&Value::Null, &Value::Null));
     // Neither the secret nor the query of the URL is in a file.
     for entry in fs::read_dir(harness.folder.path().join("results/test")).unwrap().flatten() {
         let text = fs::read_to_string(entry.path()).unwrap();

@@ -3,10 +3,9 @@
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::{ExecuteGraph, ExecuteInput, ResumeRun, RunCommand, WebhookTarget};
 use nerve_engine::{Engine, EngineConfig};
-use nerve_node::chat::{ChatSpec, Provider};
+use nerve_node::chat::{ChatSettings, Provider};
 use nerve_node::command::BackendKind;
 use nerve_node::factory::FactoryConfig;
-use nerve_node::proxy::ProxyKind;
 use nerve_node::telemetry::{Telemetry, TraceContext};
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use opentelemetry::Value as Attribute;
@@ -45,8 +44,9 @@ impl TelemetryHarness {
 }
 
 fn harness(telemetry: Telemetry) -> Harness {
-    let harness = Harness::new();
-    Harness { engine: engine(&harness, telemetry), ..harness }
+    let mut harness = Harness::new();
+    harness.engine = engine(&harness, telemetry);
+    harness
 }
 
 fn engine(harness: &Harness, telemetry: Telemetry) -> Engine {
@@ -299,7 +299,7 @@ async fn api_calls_nest_in_turn_and_propagate_context() {
     let script = Script::default().first([Answer::error(529, "busy"), Answer::tool("I look.", tool)]);
     let (mut harness, model) = (TelemetryHarness::new(), model(script).await);
     harness.bash("sh").await;
-    let chat = ChatSpec { tools: vec!["sh".into()], ..chat(Provider::Anthropic, &model) };
+    let chat = ChatSettings { tools: vec!["sh".into()], ..chat(Provider::Anthropic, &model) };
     harness.nodes.engine.create(spec(&harness.nodes, "c", chat)).await.unwrap();
     let execute = traced(harness.nodes.execute("c", SECRET));
     harness.nodes.run(execute).await.unwrap();
@@ -421,7 +421,7 @@ async fn failed_command_and_abandoned_turn_have_spans() {
 async fn proxy_calls_nest_in_their_turn() {
     let mut spans = SpanReceiver::new(Sampler::AlwaysOn);
     let harness = ProxyHarness::new().await;
-    harness.create(harness.spec("a", harness.proxy(ProxyKind::Anthropic))).await.unwrap();
+    harness.create(harness.spec("a", harness.proxy(Provider::Anthropic))).await.unwrap();
     harness.nodes.ask("a", &format!("{} {SECRET}", harness.script())).await;
     let spans = spans.received();
     let [call, turn] = &spans[..] else { panic!("{spans:#?}") };

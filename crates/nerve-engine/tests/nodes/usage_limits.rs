@@ -2,8 +2,9 @@
 
 use nerve_node::command::{EventKind, StateName};
 use nerve_node::error::ErrorKind;
+use nerve_testkit::harness::node_ref;
 
-use crate::harness::{Harness, at};
+use crate::harness::Harness;
 
 /// Imitates the screen of Codex after a usage limit, and reads no input.
 const LIMITED_AGENT: &str = "stty raw -echo; printf '\
@@ -24,12 +25,12 @@ async fn usage_limit_suspends_the_node_until_interrupt() {
     let refused = harness.send("m", "must not be typed").await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Blocked);
     assert!(refused.choices.is_empty() && refused.screen.is_some(), "{refused:?}");
-    let until = harness.engine.node_info(&at("m")).unwrap().metadata["until"].clone();
+    let until = harness.engine.node_info(&node_ref("m")).unwrap().metadata["until"].clone();
     let expected = format!("suspended until {until}: ■ You’ve hit your usage limit.");
     assert!(refused.message.contains(&expected), "{refused:?}");
     assert!(!harness.buffer("m", None).await.contains("must not be typed"));
 
-    harness.engine.send_interrupt(at("m").into(), Default::default()).await.unwrap();
+    harness.engine.send_interrupt(node_ref("m").into(), Default::default()).await.unwrap();
     harness.wait("m", StateName::Ready).await.unwrap();
     harness.stop("m").await;
 }

@@ -4,19 +4,14 @@ use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use nerve_api::reply::{AnswerReply, TurnResponse};
-use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice, States, WaitNode};
-use nerve_engine::{Engine, EngineConfig};
-use nerve_node::command::{
-    BackendKind, CommandLine, EngineEvent, EventKind, NodeRef, NodeSpec, Response, StateName,
-};
+use nerve_api::reply::TurnResponse;
+use nerve_api::request::ExecuteInput;
+use nerve_node::command::{Choice, EventKind, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_node::factory::FactoryConfig;
 use nerve_record::activity::Activity;
+use nerve_testkit::harness::{EngineHarness, node_ref};
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, wait_until_async};
-use nerve_types::Size;
-use tokio::sync::broadcast;
 
 use super::Variant;
 
@@ -29,14 +24,11 @@ pub(super) const PASTE_MARKER: &str = "PASTED-ROWS";
 pub(super) const PASTE_ANSWER: &str = "I have got all rows.";
 
 pub(super) struct Harness {
-    pub(super) engine: Engine,
+    pub(super) nodes: EngineHarness,
     pub(super) model: MockModel,
     pub(super) home: Hermetic,
-    node: NodeRef,
+    node: &'static str,
     recipe: AgentRecipe,
-    events: broadcast::Receiver<EngineEvent>,
-    /// Timeout of each step.
-    pub(super) step_timeout: Duration,
 }
 
 impl Harness {
@@ -50,17 +42,8 @@ impl Harness {
             .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER));
         let model = serve(([127, 0, 0, 1], 0).into(), script).await?;
         let recipe = (variant.recipe)(&home, &model.url())?;
-        let engine = Engine::new(EngineConfig {
-            nodes: FactoryConfig {
-                server: "trial".into(),
-                history_dir: Some(home.root().join("history")),
-                ..FactoryConfig::default()
-            },
-            ..EngineConfig::default()
-        });
-        let events = engine.subscribe();
-        let node = NodeRef { session: None, node: variant.agent.into() };
-        Ok(Harness { engine, model, home, node, recipe, events, step_timeout })
+        let nodes = EngineHarness::new(EngineHarness::config(home.root()), step_timeout);
+        Ok(Harness { nodes, model, home, node: variant.agent, recipe })
     }
 
     /// Returns the version reported by the program: its first number of three parts.
@@ -70,7 +53,7 @@ impl Harness {
         command.envs(self.recipe.env.iter().cloned()).arg("--version").stdin(Stdio::null());
         let mut command = tokio::process::Command::from(command);
         let output =
-            tokio::time::timeout(self.step_timeout, command.kill_on_drop(true).output()).await.ok()?.ok()?;
+            tokio::time::timeout(self.nodes.limit, command.kill_on_drop(true).output()).await.ok()?.ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let is_version =
             |word: &&str| word.split('.').count() == 3 && word.starts_with(|c: char| c.is_ascii_digit());
@@ -79,24 +62,15 @@ impl Harness {
 
     /// Starts the agent and waits until it is ready; returns the time this took.
     pub(super) async fn start(&self) -> Result<Duration, EngineError> {
-        let spec = NodeSpec {
-            cwd: Some(self.home.work()),
-            env: self.home.env().into_iter().chain(self.recipe.env.clone()).collect(),
-            size: Size::new(120, 40),
-            record: false,
-            ready_timeout: self.step_timeout,
-            response_timeout: self.step_timeout,
-            ..NodeSpec::new(self.node.clone(), BackendKind::Pty, CommandLine::Argv(self.recipe.argv.clone()))
-        };
         let began = Instant::now();
-        self.engine.create(spec).await?;
-        self.wait(StateName::Ready, self.step_timeout).await?;
+        self.nodes.engine.create(self.nodes.agent_spec(self.node, &self.home, &self.recipe)).await?;
+        self.nodes.wait(self.node, StateName::Ready).await?;
         Ok(began.elapsed())
     }
 
     pub(super) async fn stop(&self) {
         // Fails if the agent has already exited, which is fine.
-        let _ = self.engine.stop_node(self.node.clone().into(), Default::default()).await;
+        let _ = self.nodes.engine.stop_node(node_ref(self.node).into(), Default::default()).await;
     }
 
     /// Waits until the agent is ready again after a failure, or restarts it.
@@ -114,67 +88,48 @@ impl Harness {
     }
 
     pub(super) async fn wait(&self, state: StateName, limit: Duration) -> Result<(), EngineError> {
-        let request = WaitNode {
-            node_id: self.node.node.clone(),
-            until: States(vec![state]),
-            timeout: Some(limit.into()),
-            ..WaitNode::default()
-        };
-        self.engine.wait_node(request, Default::default()).await.map(drop)
+        self.nodes.wait_within(self.node, state, limit).await.map(drop)
     }
 
     pub(super) async fn write(&self, keys: &str) -> Result<(), EngineError> {
-        self.engine.write_bytes(&self.node, keys.into()).await.map(drop)
+        self.nodes.engine.write_bytes(&node_ref(self.node), keys.into()).await.map(drop)
     }
 
     pub(super) async fn interrupt(&self) -> Result<(), EngineError> {
-        self.engine.send_interrupt(self.node.clone().into(), Default::default()).await.map(drop)
+        self.nodes.interrupt(self.node).await
     }
 
     pub(super) fn prompt(&self, text: &str) -> ExecuteInput {
-        ExecuteInput { timeout: Some(self.step_timeout.into()), ..ExecuteInput::new(&*self.node.node, text) }
+        self.nodes.execute(self.node, text)
     }
 
     pub(super) async fn ask(&self, text: &str) -> Result<Response, EngineError> {
-        self.engine.run_turn(self.prompt(text), Default::default()).await
+        self.nodes.send(self.node, text).await
     }
 
-    pub(super) async fn answer(&self, choice: NodeChoice) -> Result<TurnResponse, EngineError> {
-        let request = AnswerNode {
-            node_id: self.node.node.clone(),
-            choice: Some(choice),
-            wait: true,
-            timeout: Some(self.step_timeout.into()),
-            ..AnswerNode::default()
-        };
-        match self.engine.answer_node(request, Default::default()).await? {
-            AnswerReply::Turn(turn) => Ok(turn.response),
-            other => Err(EngineError::new(ErrorKind::Internal, format!("no response: {other:?}"))),
-        }
+    /// Answers a dialog of a turn; returns the turn's response.
+    pub(super) async fn answer(&self, choice: Choice) -> Result<TurnResponse, EngineError> {
+        let response = self.nodes.answer(self.node, choice).await?;
+        response.ok_or_else(|| EngineError::new(ErrorKind::Internal, "no turn was answered"))
     }
 
     /// Returns the agent's state with its evidence, and the screen.
     pub(super) async fn screen(&self) -> String {
-        match self.engine.explain_node(self.node.clone().into(), Default::default()).await {
-            Ok(state) => {
-                format!("{} ({}: {})\n{}", state.state, state.source, state.evidence, state.screen)
-            }
-            other => format!("{other:?}"),
-        }
+        self.nodes.screen(self.node).await
     }
 
     /// Waits until the terminal shows `words`.
     pub(super) async fn wait_for_text(&self, words: &str) -> Result<(), String> {
         let shows = async || self.screen().await.contains(words);
-        let is_shown = wait_until_async(self.step_timeout, shows).await;
+        let is_shown = wait_until_async(self.nodes.limit, shows).await;
         is_shown.then_some(()).ok_or_else(|| format!("'{words}' did not appear"))
     }
 
     /// Returns the numbers of started and of finished tools since the last call.
     pub(super) fn take_tool_events(&mut self) -> (usize, usize) {
         let mut counts = (0, 0);
-        while let Ok(event) = self.events.try_recv() {
-            let EventKind::Activity(activity) = event.kind else { continue };
+        for event in self.nodes.take_events() {
+            let EventKind::NodeActivity(activity) = event else { continue };
             match *activity {
                 Activity::ToolStart { .. } => counts.0 += 1,
                 Activity::ToolOutput { .. } => counts.1 += 1,

@@ -4,9 +4,8 @@ use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
 use nerve_agent::parse::SectionKind;
-use nerve_api::request::NodeChoice;
 use nerve_api::value::Delivery;
-use nerve_node::command::{Response, StateName};
+use nerve_node::command::{Choice, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::mock_model::RecordedRequest;
 
@@ -152,7 +151,7 @@ async fn permission(harness: &mut Harness, variant: &Variant) -> Outcome {
     if !(2..=5).contains(&blocked.choices.len()) {
         return Err(format!("unexpected choices: {:?}", blocked.choices));
     }
-    let response = harness.answer(NodeChoice::Number(1)).await.map_err(describe)?;
+    let response = harness.answer(Choice::Number(1)).await.map_err(describe)?;
     expect(response.text.contains("END-OF-TOOL"), "the turn did not continue", &response)?;
     expect(harness.home.work().join("made-by-tool.txt").exists(), "the tool did not run", &response)?;
     match harness.take_tool_events() {
@@ -176,7 +175,8 @@ async fn paste(harness: &Harness) -> Outcome {
 }
 
 async fn interrupt(harness: &Harness) -> Outcome {
-    let (engine, prompt) = (harness.engine.clone(), harness.prompt(&format!("{ENDLESS} answer please")));
+    let (engine, prompt) =
+        (harness.nodes.engine.clone(), harness.prompt(&format!("{ENDLESS} answer please")));
     let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
     harness.wait_for_text(ENDLESS_START).await?;
     harness.interrupt().await.map_err(describe)?;

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_node::budget::Budget;
+use nerve_node::error::EngineError;
 use nerve_types::name::MAX_NAME_CHARS;
 use serde_json::{Value, json};
 
@@ -15,20 +17,19 @@ use super::templates::references::TemplateError;
 use super::templates::{Expression, Templates};
 use super::types::{
     BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnResume,
-    ParserName, PolicyDefinition, StepDefinition,
+    PolicyDefinition, StepDefinition,
 };
 use crate::Graph;
+use crate::executable::Target;
 use crate::gate::Gate;
 use crate::journal;
 use crate::policy::{ErrorPolicy, OnError};
-use crate::step::{self, Step, Target};
+use crate::step::{self, Step};
 use crate::template::TemplateNode;
-use nerve_node::budget::Budget;
-use nerve_node::error::EngineError;
 
 /// A compiled graph and the nodes it defines.
 #[derive(Debug, Clone)]
-pub struct Compiled {
+pub struct CompiledGraph {
     /// The graph. Its steps refer by name to the nodes below, and to others that the session must have.
     pub graph: Graph,
     /// Nodes to create in the session, including those of nested graphs, by the names that the steps use. If graphs use the same
@@ -37,15 +38,21 @@ pub struct Compiled {
 }
 
 impl GraphFile {
+    /// Returns the ids of the steps in a valid order of execution, or in that of the file if the graph is invalid.
+    pub fn step_order(&self) -> Vec<String> {
+        let order = self.compile().ok().and_then(|compiled| compiled.graph.execution_order().ok());
+        order.unwrap_or_else(|| self.steps.iter().map(|step| step.id.clone()).collect())
+    }
+
     /// Compiles the graph.
     ///
     /// # Errors
     /// All problems of the graph.
-    pub fn compile(&self) -> Result<Compiled, GraphFileError> {
+    pub fn compile(&self) -> Result<CompiledGraph, GraphFileError> {
         self.check()?;
         let mut compiler = Compiler::default();
         match compiler.graph(self, &Names::new(), &Digests::new(), "") {
-            Ok(graph) => Ok(Compiled { graph, nodes: compiler.nodes }),
+            Ok(graph) => Ok(CompiledGraph { graph, nodes: compiler.nodes }),
             Err(message) => {
                 // Unreachable without a bug: the file has been checked.
                 let mut report = Report::new(&self.source_map);
@@ -53,12 +60,6 @@ impl GraphFile {
                 report.problems.finish(None)
             }
         }
-    }
-}
-
-impl From<ParserName> for nerve_agent::parse::ParserKind {
-    fn from(name: ParserName) -> nerve_agent::parse::ParserKind {
-        name.kind()
     }
 }
 
@@ -227,7 +228,7 @@ fn step(
             OnResume::Rerun => step::OnResume::Rerun,
         });
     if let Some(parser) = definition.parser {
-        step = step.parser(parser.kind());
+        step = step.parser(parser);
     }
     if let Some(policy) = &definition.error_policy {
         step = step.error_policy(error_policy(policy, names));

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nerve_agent::parse::ParserKind;
+use nerve_node::command::TerminalKind;
+use nerve_node::proxy::Provider;
 use serde_json::Value;
 
 use super::fields::{Decode, Fields, ScalarText, join_or, keyword, type_mismatch};
@@ -11,11 +14,8 @@ use super::tree::{Kind, Tree, quoted};
 use super::types::{
     BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
     InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
-    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
-    UntilDefinition, one,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition, one,
 };
-use nerve_node::command::TerminalKind;
-use nerve_node::proxy::ProxyKind;
 
 impl Decode for GraphFile {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
@@ -158,7 +158,7 @@ fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Opt
     let model = fields.required(&["model"], report);
     let chat = ChatDefinition {
         model: String::new(),
-        provider: fields.optional_or("provider", ProviderName::default(), report),
+        provider: fields.optional_or("provider", Provider::default(), report),
         base_url: fields.optional("base_url", report),
         api_key_env: fields.optional("api_key_env", report),
         system: fields.optional("system", report),
@@ -330,4 +330,4 @@ macro_rules! keywords {
     )*};
 }
 
-keywords! { ParserName, ProviderName, ProxyKind, OnFailure, OnRestart, OnResume, OnErrorName }
+keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnErrorName }

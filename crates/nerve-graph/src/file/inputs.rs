@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::{Map, Value};
 
 use super::suggestion::nearest;
 use super::tree::{Tree, quoted};
 use super::types::{GraphFile, InputDefinition};
-use nerve_node::error::{EngineError, ErrorKind};
 
 impl GraphFile {
     /// Returns the input of a run: the `given` values and the defaults of the others. A graph that declares no inputs accepts

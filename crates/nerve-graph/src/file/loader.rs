@@ -30,7 +30,7 @@ pub enum Format {
 
 impl Format {
     /// Returns the format by file extension: JSON for `.json`, otherwise YAML.
-    pub fn of(path: &FilePath) -> Format {
+    pub fn from_path(path: &FilePath) -> Format {
         match path.extension() {
             Some(ending) if ending.eq_ignore_ascii_case("json") => Format::Json,
             _ => Format::Yaml,
@@ -113,7 +113,7 @@ impl GraphFile {
             hint: None,
         };
         let text = read(path).map_err(whole)?;
-        let mut file = parse(&text, &name, Format::of(path))?;
+        let mut file = parse(&text, &name, Format::from_path(path))?;
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(FilePath::new("."));
         let mut loader = Loader { chain: vec![(identity(path), name)], files: 1 };
@@ -237,7 +237,7 @@ impl Loader {
                 return Ok(None);
             }
         };
-        let mut file = parse(&text, &name, Format::of(path))?;
+        let mut file = parse(&text, &name, Format::from_path(path))?;
         self.chain.push((identity, name));
         let completed = self.complete(&mut file, path.parent().unwrap_or(FilePath::new(".")));
         self.chain.pop();

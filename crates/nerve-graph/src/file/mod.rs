@@ -19,7 +19,7 @@ pub(crate) mod templates;
 mod tree;
 mod types;
 
-pub use compiler::Compiled;
+pub use compiler::CompiledGraph;
 pub use loader::Format;
 pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
@@ -27,6 +27,5 @@ pub use secrets::without_secrets;
 pub use types::{
     BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
     InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
-    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
-    UntilDefinition,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };

@@ -1,22 +1,23 @@
 //! Decodes and checks the proxy of a node in a graph file.
 
+use nerve_node::error::EngineError;
+use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
+
 use super::fields::{Decode, Fields};
 use super::source_map::{Path, Report};
 use super::tree::{Kind, Tree};
-use nerve_node::error::EngineError;
-use nerve_node::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 
-impl Decode for ProxySpec {
+impl Decode for ProxySettings {
     /// Decodes settings, or just a kind: `proxy: anthropic` uses the defaults.
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxySpec> {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxySettings> {
         if matches!(tree.kind, Kind::Text(_)) {
-            return ProxyKind::decode(tree, at, report).map(ProxySpec::new);
+            return Provider::decode(tree, at, report).map(ProxySettings::new);
         }
         let mut fields = Fields::expect(tree, &at, "a proxy", report)?;
         let kind = fields.required(&["kind"], report);
-        let spec = ProxySpec {
+        let spec = ProxySettings {
             base_url: fields.optional("base_url", report),
-            upstream_ca: fields.optional::<String>("upstream_ca", report).map(Into::into),
+            upstream_ca: fields.optional("upstream_ca", report),
             model: fields.optional("model", report),
             api_key_env: fields.optional("api_key_env", report),
             prices: fields.optional("prices", report),
@@ -25,10 +26,10 @@ impl Decode for ProxySpec {
             reasoning: fields.optional_or("reasoning", false, report),
             log: fields.optional_or("log", true, report),
             log_bodies: fields.optional_or("log_bodies", false, report),
-            ..ProxySpec::new(ProxyKind::Anthropic)
+            ..ProxySettings::new(Provider::Anthropic)
         };
         fields.finish(report);
-        Some(ProxySpec { kind: kind?, ..spec })
+        Some(ProxySettings { kind: kind?, ..spec })
     }
 }
 
@@ -55,8 +56,8 @@ impl Decode for ProxyBudget {
 }
 
 /// Reports contradictory settings.
-pub(super) fn check(proxy: &ProxySpec, at: Path<'_>, report: &mut Report<'_>) {
-    let Err(EngineError { message, hint, .. }) = proxy.check() else { return };
+pub(super) fn check(proxy: &ProxySettings, at: Path<'_>, report: &mut Report<'_>) {
+    let Err(EngineError { message, hint, .. }) = nerve_node::proxy::check(proxy) else { return };
     let field = message.strip_prefix("proxy.").map(|rest| {
         rest.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or_default().to_string()
     });

@@ -113,7 +113,7 @@ impl SourceMap {
             let (start, written) = self.span(&self.segments(at))?.slice(&source.text)?;
             let nth = value.get(..offset)?.matches(snippet).count();
             let found = written.match_indices(snippet).nth(nth)?.0;
-            Some(position_of(&source.text, start + found))
+            Some(locate_byte(&source.text, start + found))
         };
         if let Some(position) = Some(snippet).filter(|snippet| !snippet.is_empty()).and_then(|_| within()) {
             problem.position = Some(position);
@@ -180,7 +180,7 @@ fn spell(segments: &[Segment]) -> String {
     path
 }
 
-fn position_of(text: &str, byte: usize) -> Position {
+fn locate_byte(text: &str, byte: usize) -> Position {
     let before = text.get(..byte).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

@@ -70,7 +70,7 @@ impl Span {
         Some((start, text.get(start..start.checked_add(self.bytes as usize)?)?))
     }
 
-    fn of(location: Location) -> Span {
+    fn from_location(location: Location) -> Span {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         Span {
             line: number(location.line()),
@@ -204,7 +204,7 @@ impl From<&Value> for Tree {
 
 impl From<Spanned<Kind>> for Tree {
     fn from(spanned: Spanned<Kind>) -> Tree {
-        Tree { span: Span::of(spanned.referenced), kind: spanned.value }
+        Tree { span: Span::from_location(spanned.referenced), kind: spanned.value }
     }
 }
 
@@ -271,7 +271,7 @@ impl<'de> Visitor<'de> for KindVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Kind, A::Error> {
         let mut map = Vec::new();
         while let Some((key, value)) = entries.next_entry::<Spanned<String>, Spanned<Kind>>()? {
-            map.push((Key { span: Span::of(key.referenced), name: key.value }, value.into()));
+            map.push((Key { span: Span::from_location(key.referenced), name: key.value }, value.into()));
         }
         Ok(Kind::Map(map))
     }
@@ -297,7 +297,7 @@ fn value_depth(value: &Value) -> usize {
 }
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
-    let location = error.location().map(Span::of);
+    let location = error.location().map(Span::from_location);
     let mut hint = None;
     let mut error = error.without_snippet();
     while let Error::AliasError { error: inner, .. } = error {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::ParserKind;
+use nerve_node::chat::{ChatSettings, ToolChoice};
+use nerve_node::command::BackendKind;
+use nerve_node::proxy::{Provider, ProxySettings};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use strum::{EnumString, VariantNames};
 
 use super::source_map::SourceMap;
-use nerve_node::chat::{ChatSpec, Provider, ToolChoice};
-use nerve_node::command::BackendKind;
-use nerve_node::proxy::{ProxyKind, ProxySpec};
 
 /// A graph: steps on nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -145,7 +145,7 @@ pub struct TerminalDefinition {
     pub profile: Option<String>,
     /// Parser of the answers [default: the profile's parser].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parser: Option<ParserName>,
+    pub parser: Option<ParserKind>,
     /// Columns of the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -174,7 +174,7 @@ pub struct TerminalDefinition {
     /// A proxy between the agent and its model API: `anthropic`, `openai`, or settings. Not with `pane`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ProxyOrKind>")]
-    pub proxy: Option<ProxySpec>,
+    pub proxy: Option<ProxySettings>,
     /// tmux and WezTerm: an existing pane, which is used and never closed: `%3` or `session:window.pane` of tmux, a number of
     /// WezTerm [default: a new pane].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,7 +194,7 @@ pub struct TerminalDefinition {
 pub struct ChatDefinition {
     /// Protocol of the API; most vendors support that of OpenAI.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub provider: ProviderName,
+    pub provider: Provider,
     /// Name of the model.
     pub model: String,
     /// URL of the API, `http` or `https` [default: the vendor's].
@@ -249,18 +249,6 @@ pub struct ChatDefinition {
     pub keep: bool,
 }
 
-/// API protocol of a chat node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum ProviderName {
-    /// Anthropic's Messages API.
-    #[default]
-    Anthropic,
-    /// OpenAI's Chat Completions API.
-    Openai,
-}
-
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -295,8 +283,8 @@ enum OneOrMore {
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes the accepted forms to the schema")]
 enum ProxyOrKind {
-    Kind(ProxyKind),
-    Settings(ProxySpec),
+    Kind(Provider),
+    Settings(ProxySettings),
 }
 
 /// One `bash -c` per execution.
@@ -336,23 +324,6 @@ pub struct NestedDefinition {
     pub graph: Option<Box<GraphFile>>,
 }
 
-/// Parsers of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, EnumString, VariantNames)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum ParserName {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-    /// No parser: the whole answer is one text.
-    None,
-}
-
 /// A step: a node with its input and dependencies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -372,7 +343,7 @@ pub struct StepDefinition {
     pub depends_on: Vec<String>,
     /// Parser of the answer [default: the node's parser].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parser: Option<ParserName>,
+    pub parser: Option<ParserKind>,
     /// Policy for failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_policy: Option<PolicyDefinition>,
@@ -504,7 +475,7 @@ pub struct GateDefinition {
 
 impl NodeDefinition {
     /// All type names.
-    pub const TYPES: [&'static str; 10] = [
+    pub(crate) const TYPES: [&'static str; 10] = [
         "claude",
         "pty",
         "claude-tmux",
@@ -517,7 +488,7 @@ impl NodeDefinition {
         "graph",
     ];
 
-    /// Returns the type name, one of [`NodeDefinition::TYPES`].
+    /// Returns the type name, one of `NodeDefinition::TYPES`.
     pub fn type_name(&self) -> &'static str {
         match self {
             NodeDefinition::Template(_) => "template",
@@ -572,7 +543,7 @@ impl NodeDefinition {
     }
 
     /// Returns true if the node keeps state between executions. It then runs one turn at a time.
-    pub fn persistent(&self) -> bool {
+    pub fn is_persistent(&self) -> bool {
         self.terminal().is_some() || matches!(self, NodeDefinition::Chat(_))
     }
 
@@ -587,13 +558,9 @@ impl NodeDefinition {
 
 impl ChatDefinition {
     /// Returns the engine's specification of the node.
-    pub fn spec(&self) -> ChatSpec {
-        let provider = match self.provider {
-            ProviderName::Anthropic => Provider::Anthropic,
-            ProviderName::Openai => Provider::Openai,
-        };
-        let default = ChatSpec::new(provider, self.model.clone());
-        ChatSpec {
+    pub fn spec(&self) -> ChatSettings {
+        let default = ChatSettings::new(self.provider, self.model.clone());
+        ChatSettings {
             base_url: self.base_url.clone(),
             api_key_env: self.api_key_env.clone(),
             system: self.system.clone(),
@@ -605,19 +572,6 @@ impl ChatDefinition {
             max_tool_rounds: self.max_tool_rounds.unwrap_or(default.max_tool_rounds),
             retries: self.retries.unwrap_or(default.retries),
             ..default
-        }
-    }
-}
-
-impl ParserName {
-    /// Returns the parser.
-    pub fn kind(self) -> ParserKind {
-        match self {
-            ParserName::Claude => ParserKind::Claude,
-            ParserName::Codex => ParserKind::Codex,
-            ParserName::Gemini => ParserKind::Gemini,
-            ParserName::Opencode => ParserKind::Opencode,
-            ParserName::None => ParserKind::None,
         }
     }
 }

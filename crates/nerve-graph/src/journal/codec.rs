@@ -14,6 +14,7 @@ use super::scanner::LineError;
 pub(super) enum JournalLine<'a, V> {
     Step(StepRecordKind, StepLine<'a, V>),
     Resumed(ResumedLine<V>),
+    Paused(PausedLine),
     Ended(EndedLine),
     /// A record of a newer version.
     Unknown,
@@ -79,6 +80,11 @@ pub(super) struct ResumedLine<V> {
     pub(super) at: u64,
     #[serde(default = "none", deserialize_with = "present")]
     pub(super) definition: Option<V>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PausedLine {
+    pub(super) at: u64,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +168,7 @@ pub(super) fn next<'a, V: Deserialize<'a>>(line: &'a [u8]) -> Result<JournalLine
     };
     match fact.as_ref() {
         "resumed" => parse(line).map(JournalLine::Resumed),
+        "paused" => parse(line).map(JournalLine::Paused),
         "ended" => parse(line).map(JournalLine::Ended),
         fact => match fact.parse() {
             Ok(step) => parse(line).map(|line| JournalLine::Step(step, line)),
@@ -183,11 +190,11 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, LineError> {
 
 /// A value that is skipped.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ignored;
+pub(super) struct IgnoredValue;
 
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
-        IgnoredAny::deserialize(deserializer).map(|_| Ignored)
+impl<'de> Deserialize<'de> for IgnoredValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IgnoredValue, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| IgnoredValue)
     }
 }
 

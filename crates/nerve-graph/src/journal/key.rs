@@ -8,12 +8,12 @@ use serde_json::Value;
 /// the parser and the input's JSON with sorted object keys. Keys are stored in journals, so this function must never change.
 pub fn key(definition: u64, parser: Option<&str>, input: &Value) -> u64 {
     let mut digest = Fnv::new();
-    digest.take(&definition.to_le_bytes());
+    digest.update(&definition.to_le_bytes());
     if let Some(parser) = parser {
-        digest.take(parser.as_bytes());
+        digest.update(parser.as_bytes());
     }
     // 0xff does not occur in UTF-8, so parser and input stay distinguishable.
-    digest.take(&[0xff]);
+    digest.update(&[0xff]);
     digest.value(input);
     digest.0
 }
@@ -26,13 +26,13 @@ impl Fnv {
         Fnv(0xcbf2_9ce4_8422_2325)
     }
 
-    pub(super) fn of(bytes: &[u8]) -> u64 {
+    pub(super) fn hash(bytes: &[u8]) -> u64 {
         let mut digest = Fnv::new();
-        digest.take(bytes);
+        digest.update(bytes);
         digest.0
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn update(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -41,17 +41,17 @@ impl Fnv {
     fn value(&mut self, value: &Value) {
         match value {
             Value::Array(items) => {
-                self.take(b"[");
+                self.update(b"[");
                 for (index, item) in items.iter().enumerate() {
                     if index > 0 {
-                        self.take(b",");
+                        self.update(b",");
                     }
                     self.value(item);
                 }
-                self.take(b"]");
+                self.update(b"]");
             }
             Value::Object(fields) => {
-                self.take(b"{");
+                self.update(b"{");
                 if fields.keys().is_sorted() {
                     self.fields(fields.iter());
                 } else {
@@ -59,7 +59,7 @@ impl Fnv {
                     sorted.sort_unstable_by_key(|(name, _)| *name);
                     self.fields(sorted.into_iter());
                 }
-                self.take(b"}");
+                self.update(b"}");
             }
             Value::String(text) => self.scalar(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => self.scalar(value),
@@ -69,10 +69,10 @@ impl Fnv {
     fn fields<'a>(&mut self, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
         for (index, (name, value)) in fields.enumerate() {
             if index > 0 {
-                self.take(b",");
+                self.update(b",");
             }
             self.scalar(name);
-            self.take(b":");
+            self.update(b":");
             self.value(value);
         }
     }
@@ -85,7 +85,7 @@ impl Fnv {
 
 impl Write for Fnv {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.take(bytes);
+        self.update(bytes);
         Ok(bytes.len())
     }
 
@@ -102,9 +102,9 @@ mod tests {
     #[test]
     fn digest_is_fnv_1a() {
         // Test vectors of draft-eastlake-fnv, appendix C.
-        assert_eq!(Fnv::of(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(Fnv::of(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(Fnv::of(b"foobar"), 0x8594_4171_f739_67e8);
+        assert_eq!(Fnv::hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(Fnv::hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(Fnv::hash(b"foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let mut text = 7_u64.to_le_bytes().to_vec();
         text.extend_from_slice(b"claude\xff{\"a\":[1,null,{}],\"b\":{\"x\":1.5,\"y\":\"q\\\"\"}}");
         let input = json!({"b": {"y": "q\"", "x": 1.5}, "a": [1, null, {}]});
-        assert_eq!(key(7, Some("claude"), &input), Fnv::of(&text));
+        assert_eq!(key(7, Some("claude"), &input), Fnv::hash(&text));
     }
 
     #[test]

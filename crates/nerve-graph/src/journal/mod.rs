@@ -83,7 +83,7 @@ impl Journal {
     pub fn resume(path: &Path) -> Result<(Journal, ReplayState), JournalError> {
         let file = directory::open(path, true)?;
         directory::lock(&file, path)?;
-        let (replay, extent) = ReplayState::of(&file, path)?;
+        let (replay, extent) = ReplayState::from_file(&file, path)?;
         repair(&file, extent).map_err(JournalError::io("repair", path))?;
         Ok((Journal::with_writer(file, path)?, replay))
     }
@@ -113,7 +113,7 @@ impl Journal {
     }
 
     /// Returns true if the journal takes no more records.
-    pub fn is_sealed(&self) -> bool {
+    pub(crate) fn is_sealed(&self) -> bool {
         self.writer.is_sealed()
     }
 

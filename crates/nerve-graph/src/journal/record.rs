@@ -58,6 +58,8 @@ pub enum JournalRecord<'a> {
     Answered { at: TsNs, step: &'a str, key: u64, choice: &'a str, by: &'a str },
     /// The run continues after its server ended, with a new definition if the graph was edited.
     Resumed { at: TsNs, definition: Option<&'a Value> },
+    /// The server shut down in order. A run without this record, and without an end, may have crashed its server.
+    Paused { at: TsNs },
     /// The run ended: `completed`, `failed` or `cancelled`.
     Ended { at: TsNs, status: &'a str, error: Option<&'a str> },
 }
@@ -158,6 +160,7 @@ impl JournalRecord<'_> {
                     json(buffer, "definition", definition)?;
                 }
             }
+            JournalRecord::Paused { at } => open(buffer, "paused", at)?,
             JournalRecord::Ended { at, status, error } => {
                 open(buffer, "ended", at)?;
                 text(buffer, "status", status)?;
@@ -327,6 +330,7 @@ mod tests {
                 r#"{"fact":"answered","at":5,"step":"ok","key":"0000000000000001","choice":"yes","by":"person"}"#,
             ),
             (JournalRecord::Resumed { at, definition: None }, r#"{"fact":"resumed","at":5}"#),
+            (JournalRecord::Paused { at }, r#"{"fact":"paused","at":5}"#),
             (
                 JournalRecord::Ended { at, status: "failed", error: Some("why") },
                 r#"{"fact":"ended","at":5,"status":"failed","error":"why"}"#,

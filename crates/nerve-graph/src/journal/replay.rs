@@ -32,8 +32,8 @@ pub struct ReplayState {
     definition: Option<Value>,
     ending: Option<RunOutcome>,
     steps: HashMap<u64, Vec<StepState>>,
-    last: TsNs,
     cut: Option<u64>,
+    crashed_again: bool,
 }
 
 /// An answer to a gate.
@@ -61,10 +61,10 @@ impl ReplayState {
     /// The file cannot be read, is damaged before its last line, or has a newer major version.
     pub fn read(path: &Path) -> Result<ReplayState, JournalError> {
         let file = directory::open(path, false)?;
-        ReplayState::of(&file, path).map(|(replay, _)| replay)
+        ReplayState::from_file(&file, path).map(|(replay, _)| replay)
     }
 
-    pub(super) fn of(file: &File, path: &Path) -> Result<(ReplayState, Extent), JournalError> {
+    pub(super) fn from_file(file: &File, path: &Path) -> Result<(ReplayState, Extent), JournalError> {
         let mut replay = None;
         let extent = scan(file, path, |_, line| {
             match &mut replay {
@@ -105,14 +105,15 @@ impl ReplayState {
         self.ending.as_ref()
     }
 
-    /// Returns the time of the last known record.
-    pub fn last_time(&self) -> TsNs {
-        self.last
-    }
-
     /// Returns the number of bytes of the incomplete record at the end of the file, if any.
     pub fn cut(&self) -> Option<u64> {
         self.cut
+    }
+
+    /// Returns true if the server ended without a shutdown after the run was resumed and before a step was finished: the run
+    /// probably ends its server.
+    pub fn crashed_again(&self) -> bool {
+        self.crashed_again
     }
 
     /// Returns the result of a step with this key, unless the step was started again afterwards.
@@ -121,7 +122,7 @@ impl ReplayState {
     }
 
     /// Returns true if the step was running when the server ended.
-    pub fn was_running(&self, step: &str, key: u64) -> bool {
+    pub(crate) fn was_running(&self, step: &str, key: u64) -> bool {
         self.step(step, key).is_some_and(|state| state.running)
     }
 
@@ -141,7 +142,7 @@ impl ReplayState {
     }
 
     /// Returns who answered: `person` or `default`.
-    pub fn answered_by(&self, step: &str, key: u64) -> Option<&str> {
+    pub(crate) fn answered_by(&self, step: &str, key: u64) -> Option<&str> {
         Some(&self.step(step, key)?.answer.as_ref()?.by)
     }
 
@@ -151,10 +152,9 @@ impl ReplayState {
     }
 
     fn begin(line: RunLine<Value>) -> ReplayState {
-        let at = TsNs(line.at);
         ReplayState {
             head: Header {
-                at,
+                at: TsNs(line.at),
                 run: line.run,
                 graph: line.graph,
                 session: line.session,
@@ -165,32 +165,30 @@ impl ReplayState {
             definition: None,
             ending: None,
             steps: HashMap::new(),
-            last: at,
             cut: None,
+            crashed_again: false,
         }
     }
 
     fn apply(&mut self, line: JournalLine<'_, Value>) {
-        let at = match line {
+        match line {
             JournalLine::Step(kind, line) => {
-                let at = line.at;
+                self.crashed_again &= kind != StepRecordKind::Finished;
                 self.step_mut(&line.step, line.key).apply(kind, line);
-                at
             }
+            JournalLine::Paused(_) => self.crashed_again = false,
             JournalLine::Resumed(line) => {
+                self.crashed_again = true;
                 self.ending = None;
                 if line.definition.is_some() {
                     self.definition = line.definition;
                 }
-                line.at
             }
             JournalLine::Ended(EndedLine { at, status, error }) => {
                 self.ending = Some(RunOutcome { at: TsNs(at), status, error });
-                at
             }
-            JournalLine::Unknown => return,
-        };
-        self.last = self.last.max(TsNs(at));
+            JournalLine::Unknown => {}
+        }
     }
 
     fn step(&self, step: &str, key: u64) -> Option<&StepState> {
@@ -216,7 +214,7 @@ impl ReplayState {
 
 /// Returns the map key of a step. Collisions are resolved by comparing names.
 fn bucket(step: &str, key: u64) -> u64 {
-    Fnv::of(step.as_bytes()) ^ key
+    Fnv::hash(step.as_bytes()) ^ key
 }
 
 impl StepState {

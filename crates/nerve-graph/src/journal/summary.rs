@@ -6,7 +6,7 @@ use std::path::Path;
 use nerve_types::TsNs;
 use serde::Deserialize;
 
-use super::codec::{self, Ignored, JournalLine, Question, RunLine, StepLine, StepRecordKind};
+use super::codec::{self, IgnoredValue, JournalLine, Question, RunLine, StepLine, StepRecordKind};
 use super::directory;
 use super::error::JournalError;
 use super::key::Fnv;
@@ -93,11 +93,11 @@ struct SummaryBuilder {
 #[derive(Deserialize)]
 struct Size {
     #[serde(default)]
-    steps: Vec<Ignored>,
+    steps: Vec<IgnoredValue>,
 }
 
 impl SummaryBuilder {
-    fn begin(line: RunLine<Ignored, Size>) -> SummaryBuilder {
+    fn begin(line: RunLine<IgnoredValue, Size>) -> SummaryBuilder {
         let at = TsNs(line.at);
         let summary = Summary {
             run: line.run,
@@ -117,7 +117,7 @@ impl SummaryBuilder {
         SummaryBuilder { summary, steps: HashMap::new() }
     }
 
-    fn apply(&mut self, line: JournalLine<'_, Ignored>) {
+    fn apply(&mut self, line: JournalLine<'_, IgnoredValue>) {
         let summary = &mut self.summary;
         let at = match line {
             JournalLine::Step(kind, line) => {
@@ -130,6 +130,7 @@ impl SummaryBuilder {
                 summary.resumed += 1;
                 line.at
             }
+            JournalLine::Paused(line) => line.at,
             JournalLine::Ended(line) => {
                 summary.ending =
                     Some(RunOutcome { at: TsNs(line.at), status: line.status, error: line.error });
@@ -140,7 +141,7 @@ impl SummaryBuilder {
         self.summary.last = self.summary.last.max(TsNs(at));
     }
 
-    fn apply_step(&mut self, kind: StepRecordKind, line: StepLine<'_, Ignored>) {
+    fn apply_step(&mut self, kind: StepRecordKind, line: StepLine<'_, IgnoredValue>) {
         let summary = &mut self.summary;
         summary.tokens = summary.tokens.saturating_add(line.tokens.unwrap_or(0));
         if kind != StepRecordKind::Started && !summary.open_gates.is_empty() {
@@ -152,7 +153,7 @@ impl SummaryBuilder {
             _ => {
                 // The top-level step of a nested step, an item or a round.
                 let own = line.step.split(['/', '[', '#']).next().unwrap_or_default();
-                self.steps.insert(Fnv::of(line.step.as_bytes()), (kind, Fnv::of(own.as_bytes())));
+                self.steps.insert(Fnv::hash(line.step.as_bytes()), (kind, Fnv::hash(own.as_bytes())));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -12,7 +13,6 @@ use tempfile::TempDir;
 use super::{
     Header, Journal, JournalError, JournalRecord, ReplayState, StepCounts, Summary, journal_path, key,
 };
-use nerve_node::error::{EngineError, ErrorKind};
 
 fn head() -> Header {
     Header {
@@ -87,7 +87,7 @@ fn header_round_trips() {
     assert_eq!(replay.head(), &head());
     assert_eq!(replay.definition(), &head().definition);
     assert_eq!(replay.options(), &head().options);
-    assert_eq!((replay.status(), replay.cut(), replay.last_time()), ("running", None, TsNs(100)));
+    assert_eq!((replay.status(), replay.cut()), ("running", None));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn resumed_run_is_running_and_may_be_redefined() {
     let edited = json!({"graph": "edited"});
     let ended = JournalRecord::Ended { at: TsNs(200), status: "failed", error: Some("why") };
     let replay = replay_of(&[ended]);
-    assert_eq!((replay.status(), replay.last_time()), ("failed", TsNs(200)));
+    assert_eq!((replay.status(), replay.ending().unwrap().at), ("failed", TsNs(200)));
     assert_eq!(replay.ending().unwrap().error.as_deref(), Some("why"));
     let replay = replay_of(&[ended, JournalRecord::Resumed { at: TsNs(210), definition: Some(&edited) }]);
     assert_eq!((replay.status(), replay.ending()), ("running", None));
@@ -169,6 +169,18 @@ fn resumed_run_is_running_and_may_be_redefined() {
         JournalRecord::Resumed { at: TsNs(220), definition: None },
     ]);
     assert_eq!(replay.definition(), &edited);
+}
+
+#[test]
+fn second_crash_without_progress_is_known() {
+    let resumed = JournalRecord::Resumed { at: TsNs(210), definition: None };
+    let paused = JournalRecord::Paused { at: TsNs(220) };
+    assert!(!replay_of(&[started("a", 1)]).crashed_again());
+    assert!(replay_of(&[started("a", 1), resumed]).crashed_again());
+    assert!(replay_of(&[started("a", 1), resumed, started("a", 1)]).crashed_again());
+    assert!(!replay_of(&[started("a", 1), resumed, finished("a", 1, &json!(1))]).crashed_again());
+    assert!(!replay_of(&[started("a", 1), resumed, paused]).crashed_again());
+    assert!(replay_of(&[started("a", 1), resumed, paused, resumed]).crashed_again());
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 use super::error::JournalError;
@@ -67,9 +68,9 @@ impl Writer {
     }
 
     pub(super) fn record(&self, record: &JournalRecord<'_>) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         while state.buffer.len() >= MAX_BUFFER_BYTES && state.fault.is_none() {
-            state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.shared.room.wait(&mut state);
         }
         if state.fault.is_some() || state.sealed {
             return;
@@ -90,11 +91,11 @@ impl Writer {
     }
 
     pub(super) fn seal(&self) {
-        self.shared.lock().sealed = true;
+        self.shared.state.lock().sealed = true;
     }
 
     pub(super) fn is_sealed(&self) -> bool {
-        self.shared.lock().sealed
+        self.shared.state.lock().sealed
     }
 
     pub(super) async fn flush(&self) -> Result<(), JournalError> {
@@ -107,7 +108,7 @@ impl Writer {
 
     /// Requests a sync of all records so far; returns their number of bytes.
     fn request_sync(&self, progress: &watch::Receiver<Progress>) -> u64 {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if progress.borrow().synced < state.recorded && state.sync_requested < state.recorded {
             state.sync_requested = state.recorded;
             self.shared.work.notify_one();
@@ -116,25 +117,18 @@ impl Writer {
     }
 
     pub(super) fn fault(&self) -> Option<String> {
-        self.shared.lock().fault.clone()
+        self.shared.state.lock().fault.clone()
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        self.shared.state.lock().closing = true;
         self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
             // The panic has been logged.
             let _ = thread.join();
         }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent after each statement, so a poisoned lock can be used.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -186,17 +180,16 @@ impl WriterThread {
 
     /// Waits for work, and swaps the filled buffer for an empty one.
     fn next_job(&self, batch: &mut Vec<u8>, synced: u64) -> Job {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         while !state.has_work(synced) {
             let remaining = state.since.map(|since| MAX_BATCH_DELAY.saturating_sub(since.elapsed()));
-            state = match remaining {
+            match remaining {
                 Some(Duration::ZERO) => break,
                 Some(remaining) => {
-                    let woken = self.shared.work.wait_timeout(state, remaining);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
+                    self.shared.work.wait_for(&mut state, remaining);
                 }
-                None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+                None => self.shared.work.wait(&mut state),
+            }
         }
         batch.clear();
         // Frees the memory of a huge record.
@@ -218,7 +211,7 @@ impl WriterThread {
         let fault = format!("cannot write the run's journal {}: {error}", self.path.display());
         tracing::error!("{fault}");
         {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.fault = Some(fault);
             state.buffer = Vec::new();
         }
@@ -231,7 +224,7 @@ impl Drop for WriterThread {
     fn drop(&mut self) {
         // Explicitly: a child process being started may hold a copy of the descriptor.
         let _ = self.file.unlock();
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if !state.closing && state.fault.is_none() {
             state.fault = Some("the journal's writer thread is gone".to_string());
         }
@@ -329,7 +322,7 @@ mod tests {
         let count = 3 * MAX_BUFFER_BYTES / FLUSH_BYTES;
         for _ in 0..count {
             writer.record(&finished(&value));
-            assert!(writer.shared.lock().buffer.len() < MAX_BUFFER_BYTES + 2 * FLUSH_BYTES);
+            assert!(writer.shared.state.lock().buffer.len() < MAX_BUFFER_BYTES + 2 * FLUSH_BYTES);
         }
         drop(writer);
         assert_eq!(lines(&path), count);
@@ -351,7 +344,7 @@ mod tests {
         let value = json!("x".repeat(MAX_BUFFER_BYTES));
         writer.record(&finished(&value));
         writer.record(&finished(&value));
-        assert!(writer.shared.lock().buffer.is_empty());
+        assert!(writer.shared.state.lock().buffer.is_empty());
     }
 
     #[test]

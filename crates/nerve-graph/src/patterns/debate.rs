@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_node::error::EngineError;
 use serde_json::{Value, json};
 
+use super::conversation::{Message, Rules, converse};
 use super::text::fill;
-use super::turns::Turns;
 use super::{LoopError, LoopTurn, invalid};
 use crate::context::RunContext;
 use crate::executable::Executable;
-use nerve_node::error::EngineError;
 
 /// Default prompt of each turn.
-pub const PROMPT: &str = "\
+pub(crate) const PROMPT: &str = "\
 You take part in a debate about: {topic}
 
 Your position: {position}
@@ -115,53 +115,24 @@ impl DebateLoop {
     /// # Errors
     /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
     pub async fn run(&self, context: &RunContext) -> Result<DebateResult, LoopError<DebateTurn>> {
-        let turns = Turns::new(context, self.turn_timeout);
-        let mut history = Vec::new();
-        let outcome = match self.config.check() {
-            Ok(()) => self.rounds(&turns, &mut history).await,
-            Err(error) => Err(error),
-        };
-        turns.end(outcome.as_ref().err());
-        match outcome {
-            Ok([final_a, final_b]) => {
-                if let Some(callback) = &self.config.on_complete {
-                    callback(&history);
-                }
-                let (topic, rounds) = (self.config.topic.clone(), self.config.rounds);
-                Ok(DebateResult { topic, rounds, turns: history, final_a, final_b })
-            }
-            Err(error) => Err(LoopError { error, history }),
-        }
-    }
-
-    async fn rounds(
-        &self,
-        turns: &Turns<'_>,
-        history: &mut Vec<DebateTurn>,
-    ) -> Result<[String; 2], EngineError> {
         let config = &self.config;
-        let sides = [
-            ("a", &self.a, &config.position_a, &config.position_b),
-            ("b", &self.b, &config.position_b, &config.position_a),
-        ];
-        let mut messages = [String::new(), format!("Let's debate: {}", config.topic)];
-        for round in 1..=config.rounds {
-            for (at, (side, node, position, opponent_position)) in sides.into_iter().enumerate() {
-                let prompt = config.prompt(round, position, opponent_position, &messages[1 - at]);
-                let message = turns.prompt(node, &format!("{side}#{round}"), prompt).await?;
-                history.push(DebateTurn {
-                    round,
-                    position: position.clone(),
-                    agent: node.id().to_string(),
-                    message: message.clone(),
-                });
-                if let Some(callback) = &config.on_turn {
-                    callback(round, position, &message);
-                }
-                messages[at] = message;
-            }
+        let speakers = [("a", &self.a), ("b", &self.b)];
+        let (messages, outcome) = converse("debate", speakers, config, self.turn_timeout, context).await;
+        let turn = |Message { round, speaker, text }: Message| {
+            let (position, agent) =
+                (config.position(speaker).to_string(), speakers[speaker].1.id().to_string());
+            DebateTurn { round, position, agent, message: text }
+        };
+        let turns: Vec<DebateTurn> = messages.into_iter().map(turn).collect();
+        if let Err(error) = outcome {
+            return Err(LoopError { error, history: turns });
         }
-        Ok(messages)
+        if let Some(callback) = &config.on_complete {
+            callback(&turns);
+        }
+        let last = |back: usize| turns.iter().nth_back(back).map(|turn| turn.message.clone());
+        let (final_a, final_b) = (last(1).unwrap_or_default(), last(0).unwrap_or_default());
+        Ok(DebateResult { topic: config.topic.clone(), rounds: config.rounds, turns, final_a, final_b })
     }
 }
 
@@ -219,19 +190,12 @@ impl DebateConfig {
         self
     }
 
-    fn prompt(&self, round: u32, position: &str, opponent_position: &str, opponent_message: &str) -> String {
-        let values = [
-            ("topic", &*self.topic),
-            ("position", position),
-            ("opponent_position", opponent_position),
-            ("opponent_message", opponent_message),
-            ("round", &round.to_string()),
-            ("rounds", &self.rounds.to_string()),
-            ("max_words", &self.max_words.to_string()),
-        ];
-        fill(&self.prompt_template, &values)
+    fn position(&self, speaker: usize) -> &str {
+        [&self.position_a, &self.position_b][speaker]
     }
+}
 
+impl Rules for DebateConfig {
     fn check(&self) -> Result<(), EngineError> {
         match self {
             _ if self.topic.trim().is_empty() => Err(invalid("topic must not be empty")),
@@ -239,6 +203,30 @@ impl DebateConfig {
             _ if self.max_words == 0 => Err(invalid("max_words must be 1 or more")),
             _ => Ok(()),
         }
+    }
+
+    fn prompt(&self, round: u32, speaker: usize, other: Option<&str>) -> String {
+        let opening = format!("Let's debate: {}", self.topic);
+        let values = [
+            ("topic", &*self.topic),
+            ("position", self.position(speaker)),
+            ("opponent_position", self.position(1 - speaker)),
+            ("opponent_message", other.unwrap_or(&opening)),
+            ("round", &round.to_string()),
+            ("rounds", &self.rounds.to_string()),
+            ("max_words", &self.max_words.to_string()),
+        ];
+        fill(&self.prompt_template, &values)
+    }
+
+    fn notify(&self, message: &Message) {
+        if let Some(callback) = &self.on_turn {
+            callback(message.round, self.position(message.speaker), &message.text);
+        }
+    }
+
+    fn is_over(&self, round: u32, _: [&str; 2]) -> bool {
+        round == self.rounds
     }
 }
 

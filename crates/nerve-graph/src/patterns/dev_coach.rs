@@ -4,40 +4,40 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_node::error::EngineError;
 use serde_json::{Value, json};
 
+use super::conversation::{Message, Rules, converse};
 use super::text::{contains_phrase, fill, phrase_problem};
-use super::turns::Turns;
 use super::{LoopError, LoopTurn, invalid};
 use crate::context::RunContext;
 use crate::executable::Executable;
-use nerve_node::error::EngineError;
 
 /// Default acceptance phrase of the coach.
 pub const ACCEPTANCE: &str = "I ACCEPT TASK COMPLETION";
 
 /// Coach message in the developer's first prompt.
-pub const FIRST_COACH_MESSAGE: &str = "Please begin with the task.";
+pub(crate) const FIRST_COACH_MESSAGE: &str = "Please begin with the task.";
 
 /// Default prompt of the developer.
-pub const DEV_PROMPT: &str = "\
+pub(crate) const DEV_PROMPT: &str = "\
 You are the developer. Your task:
 
 {task}
 
-Your coach contains_phrase:
+Your coach says:
 
 {coach_message}
 
 Work on the task, then say in a few words what you have done and what is open.";
 
 /// Default prompt of the coach. The phrase is not on its own line, so that an echo of the prompt does not count as acceptance.
-pub const COACH_PROMPT: &str = "\
+pub(crate) const COACH_PROMPT: &str = "\
 You coach a developer. The task:
 
 {task}
 
-The developer contains_phrase:
+The developer says:
 
 {dev_message}
 
@@ -89,6 +89,9 @@ pub enum Role {
     /// The coach.
     Coach,
 }
+
+/// The speakers in the order of their turns.
+const ROLES: [Role; 2] = [Role::Dev, Role::Coach];
 
 /// A turn of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,61 +169,24 @@ impl DevCoachLoop {
     /// # Errors
     /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
     pub async fn run(&self, context: &RunContext) -> Result<DevCoachResult, LoopError<DevCoachTurn>> {
-        let turns = Turns::new(context, self.turn_timeout);
-        let mut history = Vec::new();
-        let outcome = match self.config.check() {
-            Ok(()) => self.rounds(&turns, &mut history).await,
-            Err(error) => Err(error),
-        };
-        turns.end(outcome.as_ref().err());
-        match outcome {
-            Ok((completed, rounds)) => Ok(DevCoachResult {
-                completed,
-                rounds,
-                final_dev_message: last(&history, Role::Dev),
-                final_coach_message: last(&history, Role::Coach),
-                history,
-            }),
-            Err(error) => Err(LoopError { error, history }),
-        }
-    }
-
-    async fn rounds(
-        &self,
-        turns: &Turns<'_>,
-        history: &mut Vec<DevCoachTurn>,
-    ) -> Result<(bool, u32), EngineError> {
         let config = &self.config;
-        let mut coach_message = FIRST_COACH_MESSAGE.to_string();
-        for round in 1..=config.max_rounds {
-            let number = round.to_string();
-            let values = [("task", &*config.task), ("coach_message", &coach_message), ("round", &number)];
-            let prompt = fill(&config.dev_prompt_template, &values);
-            let dev_message = turns.prompt(&self.developer, &format!("dev#{round}"), prompt).await?;
-            history.push(DevCoachTurn { round, role: Role::Dev, message: dev_message.clone() });
-            notify(&config.on_dev_turn, round, &dev_message);
-
-            let phrase = config.acceptance_phrases.first().map_or(ACCEPTANCE, |phrase| phrase);
-            let values = [
-                ("task", &*config.task),
-                ("dev_message", &dev_message),
-                ("round", &number),
-                ("acceptance_phrase", phrase),
-            ];
-            let prompt = fill(&config.coach_prompt_template, &values);
-            coach_message = turns.prompt(&self.coach, &format!("coach#{round}"), prompt).await?;
-            history.push(DevCoachTurn { round, role: Role::Coach, message: coach_message.clone() });
-            notify(&config.on_coach_turn, round, &coach_message);
-
-            let may_end = config.completion_phrases.is_empty()
-                || contains_phrase(&dev_message, &config.completion_phrases);
-            if may_end && contains_phrase(&coach_message, &config.acceptance_phrases) {
-                notify(&config.on_complete, round, "accepted");
-                return Ok((true, round));
-            }
+        let speakers = [(Role::Dev.as_str(), &self.developer), (Role::Coach.as_str(), &self.coach)];
+        let (messages, outcome) = converse("dev-coach", speakers, config, self.turn_timeout, context).await;
+        let turn = |Message { round, speaker, text }: Message| DevCoachTurn {
+            round,
+            role: ROLES[speaker],
+            message: text,
+        };
+        let history: Vec<DevCoachTurn> = messages.into_iter().map(turn).collect();
+        if let Err(error) = outcome {
+            return Err(LoopError { error, history });
         }
-        notify(&config.on_complete, config.max_rounds, "max_rounds");
-        Ok((false, config.max_rounds))
+        let (final_dev_message, final_coach_message) =
+            (last(&history, Role::Dev), last(&history, Role::Coach));
+        let completed = config.is_accepted(&final_dev_message, &final_coach_message);
+        let rounds = history.last().map_or(0, |turn| turn.round);
+        notify(&config.on_complete, rounds, if completed { "accepted" } else { "max_rounds" });
+        Ok(DevCoachResult { completed, rounds, final_dev_message, final_coach_message, history })
     }
 }
 
@@ -296,6 +262,14 @@ impl DevCoachConfig {
         self
     }
 
+    /// Returns true if the coach accepts with these messages.
+    fn is_accepted(&self, dev: &str, coach: &str) -> bool {
+        let may_end = self.completion_phrases.is_empty() || contains_phrase(dev, &self.completion_phrases);
+        may_end && contains_phrase(coach, &self.acceptance_phrases)
+    }
+}
+
+impl Rules for DevCoachConfig {
     fn check(&self) -> Result<(), EngineError> {
         if self.task.trim().is_empty() {
             return Err(invalid("task must not be empty"));
@@ -309,6 +283,34 @@ impl DevCoachConfig {
         let problem = phrase_problem(&self.acceptance_phrases, "acceptance_phrases")
             .or_else(|| phrase_problem(&self.completion_phrases, "completion_phrases"));
         problem.map_or(Ok(()), |problem| Err(invalid(&problem)))
+    }
+
+    fn prompt(&self, round: u32, speaker: usize, other: Option<&str>) -> String {
+        let round = round.to_string();
+        let phrase = self.acceptance_phrases.first().map_or(ACCEPTANCE, |phrase| phrase);
+        let mut values = vec![("task", &*self.task), ("round", &round)];
+        match ROLES[speaker] {
+            Role::Dev => {
+                values.push(("coach_message", other.unwrap_or(FIRST_COACH_MESSAGE)));
+                fill(&self.dev_prompt_template, &values)
+            }
+            Role::Coach => {
+                values.extend([("dev_message", other.unwrap_or_default()), ("acceptance_phrase", phrase)]);
+                fill(&self.coach_prompt_template, &values)
+            }
+        }
+    }
+
+    fn notify(&self, message: &Message) {
+        let callback = match ROLES[message.speaker] {
+            Role::Dev => &self.on_dev_turn,
+            Role::Coach => &self.on_coach_turn,
+        };
+        notify(callback, message.round, &message.text);
+    }
+
+    fn is_over(&self, round: u32, [dev, coach]: [&str; 2]) -> bool {
+        round == self.max_rounds || self.is_accepted(dev, coach)
     }
 }
 

@@ -4,8 +4,8 @@
 pub mod debate;
 pub mod dev_coach;
 
+mod conversation;
 mod text;
-mod turns;
 
 use serde_json::{Map, Value};
 

@@ -34,7 +34,7 @@ pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
 
 /// Returns the message in a response: its last text section, or else its text, its raw output, or its output. Other values are
 /// formatted as JSON, except strings.
-pub(super) fn message_of(value: &Value) -> String {
+pub(super) fn message_text(value: &Value) -> String {
     let is_text = |section: &&Value| section.get("type").and_then(Value::as_str) == Some("text");
     let sections = value.get("sections").and_then(Value::as_array);
     let last = sections.and_then(|sections| non_blank(sections.iter().rfind(is_text)?, "content"));
@@ -69,7 +69,7 @@ pub(super) fn contains_phrase(message: &str, phrases: &[String]) -> bool {
     message.lines().any(|line| phrases.iter().any(|phrase| matches(line, phrase.trim())))
 }
 
-/// Returns the phrase_problem of an invalid phrase, if any.
+/// Returns the problem of an invalid phrase, if any.
 pub(super) fn phrase_problem(phrases: &[String], what: &str) -> Option<String> {
     phrases.iter().find_map(|phrase| match phrase.trim() {
         "" => Some(format!("{what}: a phrase must not be blank")),
@@ -157,13 +157,13 @@ mod tests {
             section("text", "two"),
             section("thinking", "y")
         ]);
-        assert_eq!(message_of(&json!({"sections": sections, "text": "one\ntwo", "raw": "r"})), "two");
-        assert_eq!(message_of(&json!({"sections": [], "text": "t", "raw": "r"})), "t");
-        assert_eq!(message_of(&json!({"sections": [section("text", " ")], "text": "", "raw": "r"})), "r");
-        assert_eq!(message_of(&json!({"text": "", "raw": "", "output": ""})), "");
-        assert_eq!(message_of(&json!({"output": "o"})), "o");
-        assert_eq!(message_of(&json!("plain")), "plain");
-        assert_eq!(message_of(&json!(null)), "");
-        assert_eq!(message_of(&json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(message_text(&json!({"sections": sections, "text": "one\ntwo", "raw": "r"})), "two");
+        assert_eq!(message_text(&json!({"sections": [], "text": "t", "raw": "r"})), "t");
+        assert_eq!(message_text(&json!({"sections": [section("text", " ")], "text": "", "raw": "r"})), "r");
+        assert_eq!(message_text(&json!({"text": "", "raw": "", "output": ""})), "");
+        assert_eq!(message_text(&json!({"output": "o"})), "o");
+        assert_eq!(message_text(&json!("plain")), "plain");
+        assert_eq!(message_text(&json!(null)), "");
+        assert_eq!(message_text(&json!({"a": 1})), r#"{"a":1}"#);
     }
 }

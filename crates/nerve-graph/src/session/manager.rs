@@ -1,16 +1,19 @@
 //! All sessions of a server, by name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{DEFAULT, Session, stop_all};
-use crate::executable::Executable;
 use nerve_node::NodeHandle;
 use nerve_node::command::NodeRef;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::NodeFactory;
 use nerve_node::names::check_name;
+use nerve_types::text_limit;
+use parking_lot::Mutex;
+
+use super::{DEFAULT, Session, stop_all};
+use crate::executable::Executable;
 
 /// All sessions of a server: the default one and those that were created. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -36,23 +39,29 @@ impl SessionManager {
     }
 
     /// Returns the factory. The nodes that it creates are not registered.
-    pub fn node_factory(&self) -> &NodeFactory {
+    pub(crate) fn node_factory(&self) -> &NodeFactory {
         &self.shared.factory
     }
 
-    /// Deprecated: [`SessionManager::node_factory`].
+    /// Deprecated name of the node factory.
     #[deprecated(note = "use SessionManager::node_factory")]
     pub fn channels(&self) -> &NodeFactory {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        super::deprecated::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        super::deprecated_methods::warn_once(
+            &WARNED,
+            "SessionManager::channels is deprecated, use node_factory",
+        );
         self.node_factory()
     }
 
     /// Creates a session.
     ///
     /// # Errors
-    /// InvalidRequest: invalid name; AlreadyExists.
+    /// InvalidRequest: invalid name, description or tags over their limits ([`nerve_types::text_limit`]); AlreadyExists.
     pub fn create(&self, name: &str, description: String, tags: Vec<String>) -> Result<Session, EngineError> {
+        text_limit::check_description(&description).and_then(|()| text_limit::check_tags(&tags)).map_err(
+            |error| EngineError::new(ErrorKind::InvalidRequest, format!("session '{name}': {error}")),
+        )?;
         let session = Session::new(name);
         session.describe(description, tags);
         session.keep();
@@ -81,7 +90,7 @@ impl SessionManager {
     /// InvalidRequest: invalid name; AlreadyExists.
     pub fn insert(&self, session: Session) -> Result<(), EngineError> {
         check_name(session.name(), "session")?;
-        let mut sessions = self.lock();
+        let mut sessions = self.shared.sessions.lock();
         if self.shared.closed.load(Ordering::Relaxed) {
             return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
         }
@@ -99,7 +108,7 @@ impl SessionManager {
     /// NotFound; the hint lists the existing sessions.
     pub fn get(&self, name: Option<&str>) -> Result<Session, EngineError> {
         let name = name.unwrap_or(DEFAULT);
-        let sessions = self.lock();
+        let sessions = self.shared.sessions.lock();
         sessions.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = sessions.keys().map(String::as_str).take(20).collect();
             let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
@@ -109,12 +118,12 @@ impl SessionManager {
 
     /// Returns the session of that name, if it exists.
     pub fn find_by_name(&self, name: &str) -> Option<Session> {
-        self.lock().get(name).cloned()
+        self.shared.sessions.lock().get(name).cloned()
     }
 
     /// Returns all sessions, sorted by name.
     pub fn list(&self) -> Vec<Session> {
-        self.lock().values().cloned().collect()
+        self.shared.sessions.lock().values().cloned().collect()
     }
 
     /// Returns a node or a graph of a session.
@@ -135,14 +144,14 @@ impl SessionManager {
             return Err(EngineError::new(ErrorKind::InvalidRequest, "the default session cannot be deleted"));
         }
         let nodes = session.close_registration();
-        self.lock().remove(name);
+        self.shared.sessions.lock().remove(name);
         stop_all(nodes, "its session was deleted").await;
         Ok(())
     }
 
     /// Removes a session. Its nodes keep running.
     pub fn forget(&self, name: &str) {
-        self.lock().remove(name);
+        self.shared.sessions.lock().remove(name);
     }
 
     /// Stops all nodes of all sessions and accepts no more.
@@ -153,14 +162,10 @@ impl SessionManager {
     /// Accepts nothing from now on, and returns all nodes, still running.
     pub fn close_registration(&self) -> Vec<NodeHandle> {
         let sessions: Vec<Session> = {
-            let sessions = self.lock();
+            let sessions = self.shared.sessions.lock();
             self.shared.closed.store(true, Ordering::Relaxed);
             sessions.values().cloned().collect()
         };
         sessions.iter().flat_map(Session::close_registration).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
-        self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

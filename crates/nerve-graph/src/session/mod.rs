@@ -1,25 +1,26 @@
 //! Sessions: named groups of nodes and graphs, and their lifecycle.
 
-pub mod deprecated;
+pub mod deprecated_methods;
 pub mod manager;
 pub mod store;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_types::TsNs;
-use serde_json::{Value, json};
-
-use crate::executable::Executable;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
 use nerve_node::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
+use nerve_types::TsNs;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::executable::Executable;
 
 /// The session that always exists.
 pub use nerve_node::names::DEFAULT_SESSION as DEFAULT;
@@ -93,17 +94,17 @@ impl Session {
 
     /// Sets the session in which names are looked up that are not found here.
     pub fn set_outer(&self, outer: Session) {
-        self.lock().outer = Some(outer);
+        self.inner.state.lock().outer = Some(outer);
     }
 
     /// Marks the session to be restored after a restart of its server.
     pub fn keep(&self) {
-        self.lock().kept = true;
+        self.inner.state.lock().kept = true;
     }
 
     /// Returns true if the session is kept on disk.
     pub fn is_kept(&self) -> bool {
-        self.lock().kept
+        self.inner.state.lock().kept
     }
 
     /// Returns the session's name.
@@ -118,7 +119,7 @@ impl Session {
 
     /// Sets description and tags.
     pub fn describe(&self, description: String, tags: Vec<String>) {
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         state.description = description;
         state.tags = tags;
     }
@@ -140,7 +141,7 @@ impl Session {
 
     /// Removes a node or a graph without stopping it.
     pub fn unregister(&self, name: &str) -> Option<Executable> {
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         state.definitions.remove(name);
         let entry = state.slots.get(name).and_then(Slot::entry).cloned();
         if entry.is_some() {
@@ -152,7 +153,7 @@ impl Session {
     /// Returns the node or graph of that name, if it exists.
     pub fn get(&self, name: &str) -> Option<Executable> {
         let outer = {
-            let state = self.lock();
+            let state = self.inner.state.lock();
             if let Some(entry) = state.slots.get(name).and_then(Slot::entry) {
                 return Some(entry.clone());
             }
@@ -167,8 +168,8 @@ impl Session {
     /// NotFound; the hint lists the existing nodes.
     pub fn find(&self, name: &str) -> Result<Executable, EngineError> {
         self.get(name).ok_or_else(|| {
-            let session = self.lock().outer.clone().unwrap_or_else(|| self.clone());
-            let state = session.lock();
+            let session = self.inner.state.lock().outer.clone().unwrap_or_else(|| self.clone());
+            let state = session.inner.state.lock();
             let message = format!("no node '{name}' in session '{}'", session.name());
             let error = EngineError::new(ErrorKind::NotFound, message);
             if state.definitions.contains_key(name) {
@@ -204,7 +205,7 @@ impl Session {
 
     /// Returns all nodes and graphs, sorted by name.
     pub fn nodes(&self) -> Vec<(String, Executable)> {
-        let state = self.lock();
+        let state = self.inner.state.lock();
         let entries =
             state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.entry()?.clone())));
         entries.collect()
@@ -234,7 +235,7 @@ impl Session {
 
     /// Returns true if the session has a node of that name.
     pub fn contains(&self, name: &str) -> bool {
-        self.lock().slots.get(name).is_some_and(|slot| slot.entry().is_some())
+        self.inner.state.lock().slots.get(name).is_some_and(|slot| slot.entry().is_some())
     }
 
     /// Returns the session as an object: name, description, tags, created_at (seconds since the Unix epoch), and its nodes' info.
@@ -259,7 +260,7 @@ impl Session {
 
     /// Returns the session's current description.
     pub fn info(&self) -> SessionInfo {
-        let state = self.lock();
+        let state = self.inner.state.lock();
         let is_graph =
             |name: &&String| state.slots.get(*name).and_then(Slot::entry).is_some_and(Executable::is_graph);
         let names: Vec<&String> = state.slots.keys().collect();
@@ -330,7 +331,7 @@ impl Session {
     /// Reserves a name for a node that is about to start. The name of a stopped node is free.
     pub fn reserve(&self, name: &str) -> Result<Reservation, EngineError> {
         check_name(name, "node")?;
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         if state.closed {
             return Err(EngineError::new(ErrorKind::Process, "the session is being closed"));
         }
@@ -354,7 +355,7 @@ impl Session {
     /// Puts a started node or a graph under its reserved name. Returns false if the session was closed or the reservation is not
     /// valid.
     pub fn fill(&self, name: &str, reservation: Reservation, entry: impl Into<Executable>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         let closed = state.closed;
         let slot = state.slots.get_mut(name).filter(|slot| !closed && slot.is_reserved(reservation));
         slot.map(|slot| *slot = Slot::Registered(entry.into())).is_some()
@@ -372,7 +373,7 @@ impl Session {
 
     /// Sets or removes the spec from which a node can be started again.
     pub fn define(&self, name: &str, spec: Option<NodeSpec>) {
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         match spec {
             Some(spec) => drop(state.definitions.insert(name.to_string(), spec)),
             None => drop(state.definitions.remove(name)),
@@ -381,17 +382,17 @@ impl Session {
 
     /// Returns the definition of the node of that name.
     pub fn definition(&self, name: &str) -> Option<NodeSpec> {
-        self.lock().definitions.get(name).cloned()
+        self.inner.state.lock().definitions.get(name).cloned()
     }
 
     /// Returns the names and definitions of all nodes.
     pub fn definitions(&self) -> Vec<(String, NodeSpec)> {
-        self.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
+        self.inner.state.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
     }
 
     /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
     pub(crate) fn close_registration(&self) -> Vec<NodeHandle> {
-        self.lock().closed = true;
+        self.inner.state.lock().closed = true;
         let mut all: Vec<NodeHandle> =
             self.nodes().into_iter().filter_map(|(_, entry)| entry.node().cloned()).collect();
         for node in self.persistent_nodes() {
@@ -403,16 +404,12 @@ impl Session {
     }
 
     fn remove_if(&self, name: &str, is_it: impl FnOnce(&Slot) -> bool) -> bool {
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         let found = state.slots.get(name).is_some_and(is_it);
         if found {
             state.slots.remove(name);
         }
         found
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

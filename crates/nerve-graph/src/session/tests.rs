@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
-use super::*;
 use nerve_node::bash::BashNode;
 use nerve_node::command::NodeRef;
 use nerve_node::events::Publisher;
 use nerve_node::terminal::Journal;
+
+use super::*;
 
 fn node() -> Executable {
     let events = Publisher::new(Clock::start());

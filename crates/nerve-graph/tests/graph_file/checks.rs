@@ -296,6 +296,13 @@ steps: []
 }
 
 #[test]
+fn oversized_terminals_are_located() {
+    let yaml = "graph: g\nnodes:\n  t: {type: pty, command: sh, cols: 1001, rows: 1000}\nsteps: []\n";
+    let error = GraphFile::from_yaml(yaml, "g.yaml").unwrap_err().to_string();
+    assert_eq!(error, "g.yaml:3:37: cols must be at most 1000");
+}
+
+#[test]
 fn invalid_chat_settings_are_located() {
     let chat = |fields: &str| {
         format!("graph: g\nnodes:\n  sh: {{type: bash}}\n  c: {{type: chat, {fields}}}\nsteps: []\n")

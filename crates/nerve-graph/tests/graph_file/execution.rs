@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nerve_graph::GraphRun;
 use nerve_graph::context::RunContext;
-use nerve_graph::file::{Compiled, GraphFile};
+use nerve_graph::file::{CompiledGraph, GraphFile};
 use nerve_graph::session::Session;
 use nerve_node::context::TurnContext;
 use nerve_node::function::FunctionNode;
@@ -121,6 +121,81 @@ async fn undefined_values_are_reported() {
     }
 }
 
+/// Each form would take gigabytes, minutes or the whole stack without limits.
+#[tokio::test]
+async fn oversized_templates_are_rejected_with_their_position() {
+    for template in [
+        "{{ '%1000000000000s'|format(1)|length }}",
+        "{{ '%.900000000f'|format(1) }}",
+        "{{ '%*s'|format(2000000000, 'x') }}",
+        "{{ input|indent(1000000000, true) }}",
+        "{{ input|indent(width=1000000000, first=true) }}",
+        "{% set b = input * 10000 %}{{ b|replace('t', b) }}",
+        "{{ [1]|batch(1000000000, 0) }}",
+        "{{ [1]|slice(1000000000) }}",
+        "{{ range(100000)|join('-' * 1000) }}",
+        "{{ range(100000)|map('string')|length }}{% for i in range(100000) %}{{ input * 10000 }}{% endfor %}",
+        "{% set n = namespace(x=input) %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}",
+        "{% set n = namespace(x=input) %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x=[input]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}",
+        "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}",
+        "{% set n = namespace(x={}) %}{% for i in range(100000) %}{% set n.x = n.x|chain({i: 1}) %}{% endfor %}",
+        "{% set x %}{% for i in range(100000) %}{{ range(100000)|list }}{% endfor %}{% endset %}{{ x }}",
+        "{{ input * 100000000 }}",
+        "{{ [input] * 100000000 }}",
+        "{{ (input, 1) * 100000000 }}",
+        "{{ range(1000000000)|list }}",
+        "{% for i in range(100000) %}{% for j in range(100000) %}{{ (input * 1000000)[0] }}{% endfor %}{% endfor %}",
+        "{{ (input * 1000000)|list }}",
+    ] {
+        let yaml =
+            json!({"graph": "g", "nodes": {}, "steps": [{"id": "x", "node": "echo", "input": template}]});
+        let started = std::time::Instant::now();
+        let message = error(&yaml.to_string(), json!("text")).await;
+        let is_limit = ["limit exceeded", "takes too long", "range has too many"]
+            .iter()
+            .any(|limit| message.contains(limit));
+        assert!(is_limit, "{template}: {message}");
+        assert!(
+            message.contains("range has") || message.contains("(line 1, column "),
+            "{template}: {message}"
+        );
+        assert!(
+            started.elapsed() < std::time::Duration::from_secs(10),
+            "{template}: {:?}",
+            started.elapsed()
+        );
+    }
+}
+
+#[tokio::test]
+async fn namespaces_are_used_by_attribute_only() {
+    let step = |input: &str| {
+        json!({"graph": "g", "steps": [{"id": "x", "node": "echo", "input": input}]}).to_string()
+    };
+    for cycle in ["{% set n.n = n %}", "{{ n }}", "{{ n ~ '' }}", "{{ [n] }}", "{{ n|json }}", "{{ n == n }}"]
+    {
+        let message = error(&step(&format!("{{% set n = namespace(a=1) %}}{cycle}")), json!(1)).await;
+        assert!(message.contains("namespace"), "{cycle}: {message}");
+    }
+    let sum = "{% set n = namespace(a=0) %}{% for i in range(4) %}{% set n.a = n.a + i if i else n.a * 2 %}{% endfor %}{{ n.a }}";
+    assert_eq!(results(&step(sum), json!(1)).await, json!({"x": "6"}));
+}
+
+#[test]
+fn oversized_constants_are_rejected_when_loading() {
+    for input in [
+        "{{ 'x' * 90000000 }}",
+        "{{ [1] * 90000000 }}",
+        "{{ (1, 2) * 90000000 }}",
+        "{{ ('x' * 900000) ~ ('x' * 900000) }}",
+    ] {
+        let yaml = json!({"graph": "g", "steps": [{"id": "x", "node": "echo", "input": input}]}).to_string();
+        let message = GraphFile::from_yaml(&yaml, "g.yaml").unwrap_err().to_string();
+        assert!(message.contains("constant expressions exceed"), "{input}: {message}");
+    }
+}
+
 #[tokio::test]
 async fn nested_graph_gets_its_defaults() {
     let yaml = "
@@ -152,7 +227,7 @@ nodes:
 steps:
   - {id: s, node: sh}
 ";
-    let Compiled { nodes, .. } = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap();
+    let CompiledGraph { nodes, .. } = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap();
     let names: Vec<String> =
         nodes.iter().map(|(name, node)| format!("{name}: {}", node.type_name())).collect();
     assert_eq!(names, ["sh: bash", "c: claude", "one-sh: bash", "two-sh: pty"]);

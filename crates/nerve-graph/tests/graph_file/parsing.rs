@@ -1,12 +1,12 @@
 //! Parsing: fields, types, aliases and syntax errors.
 
+use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
     BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
     InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
-    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
-    UntilDefinition,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
-use nerve_node::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
+use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
 use serde_json::{Value, json};
 
 use crate::check;
@@ -18,13 +18,13 @@ fn full_graph() -> GraphFile {
         cwd: Some("/tmp".into()),
         env: [("A".to_string(), "b".to_string())].into(),
         profile: Some("claude".into()),
-        parser: Some(ParserName::Codex),
+        parser: Some(ParserKind::Codex),
         cols: Some(100),
         rows: Some(30),
         history: false,
         record: false,
-        proxy: Some(ProxySpec {
-            kind: ProxyKind::Openai,
+        proxy: Some(ProxySettings {
+            kind: Provider::Openai,
             base_url: Some("https://h".into()),
             upstream_ca: Some("/ca.pem".into()),
             model: Some("m".into()),
@@ -86,7 +86,7 @@ fn full_graph() -> GraphFile {
         (
             "model".to_string(),
             NodeDefinition::Chat(ChatDefinition {
-                provider: ProviderName::Openai,
+                provider: Provider::Openai,
                 model: "small".into(),
                 base_url: Some("https://host/v1".into()),
                 api_key_env: Some("KEY".into()),
@@ -128,7 +128,7 @@ fn full_graph() -> GraphFile {
             node: Some("check".into()),
             input: json!({"a": [1, "{{ input.task }}"]}),
             depends_on: Vec::new(),
-            parser: Some(ParserName::None),
+            parser: Some(ParserKind::None),
             error_policy: Some(PolicyDefinition {
                 on_error: OnErrorName::Fallback,
                 retry_count: 2,
@@ -308,7 +308,7 @@ fn panes_have_their_fields() {
     assert_eq!((pane("a"), pane("b"), pane("c")), (None, Some("%3".into()), Some("7".into())));
     let types: Vec<&str> = file.nodes.values().map(NodeDefinition::type_name).collect();
     assert_eq!(types, ["tmux", "claude-tmux", "wezterm", "claude-wezterm"]);
-    assert!(file.nodes.values().all(NodeDefinition::persistent));
+    assert!(file.nodes.values().all(NodeDefinition::is_persistent));
     assert_eq!(GraphFile::from_value(file.to_value()).unwrap(), file);
     // Fields of other backends.
     check(
@@ -326,7 +326,7 @@ fn proxy_is_kind_or_settings() {
         base_url: http://127.0.0.1:1\n      prices: {input: 3, output: 15}\n      budget: {max_cost_usd: 2}\n      log: false\nsteps: []\n";
     let file = GraphFile::from_yaml(text, "g.yaml").unwrap();
     let proxy = |name: &str| file.nodes[name].terminal().unwrap().proxy.clone().unwrap();
-    assert_eq!(proxy("a"), ProxySpec::new(ProxyKind::Openai));
+    assert_eq!(proxy("a"), ProxySettings::new(Provider::Openai));
     assert_eq!((proxy("b").budget.max_cost_usd, proxy("b").log), (Some(2.0), false));
     assert_eq!(GraphFile::from_value(file.to_value()).unwrap(), file);
     check(

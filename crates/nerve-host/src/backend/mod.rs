@@ -123,10 +123,14 @@ pub enum Lease {
 pub struct Memory {
     /// The program has been ready once, so it is no longer starting.
     pub was_ready: bool,
+    /// Output bytes when the program became ready last. It is still ready if it has written nothing since.
+    pub ready_at: Option<u64>,
     /// The transcript of the agent's conversation, as named by its hooks.
     pub transcript: Option<PathBuf>,
     /// Id of the agent's conversation: as started, or as reported since.
     pub agent_session: Option<String>,
+    /// The beginning of a prompt that may stand in the agent's composer because it was not submitted.
+    pub unsent_prompt: Option<String>,
 }
 
 /// An event of a backend. Output and size changes come in the order in which the taps received them.

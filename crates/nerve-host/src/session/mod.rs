@@ -12,11 +12,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::HostSpec;
 use super::backlog::{Backlog, encode_output};
-use super::clients::{ClientEvent, Clients};
+use super::clients::Clients;
 use super::exit_ack::{ExitAck, Listeners};
 use super::lifecycle::{Action, Lifecycle};
 use super::metadata::HostMetadata;
 use super::protocol::HostEvent;
+use super::reader::ClientEvent;
 use super::registry::Entry;
 use super::size_policy::SizePolicy;
 use super::snapshots::{SnapshotRequest, SnapshotStore};
@@ -105,6 +106,7 @@ impl Session {
             self.remove_disconnected();
             let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
             let on_disk = on_disk.cloned();
+            let flusher = self.flusher.clone();
             if !may_read || on_disk.is_some() {
                 self.lifecycle.on_reading_paused(Instant::now());
             }
@@ -121,6 +123,8 @@ impl Session {
                 }
                 () = self.clients.wait_for_progress(), if !may_read => {}
                 () = wait_for_disk(on_disk.as_ref()), if on_disk.is_some() => {}
+                // Reported below.
+                () = wait_for_notices(flusher.as_ref()), if flusher.is_some() => {}
                 // A closed terminal discards input.
                 _ = input.flush(), if open && input.pending() > 0 => {}
                 exit = child.wait(), if self.lifecycle.exit().is_none() => self.on_exit(exit),
@@ -241,6 +245,13 @@ impl Session {
 async fn wait_for_disk(flusher: Option<&Flusher>) {
     match flusher {
         Some(flusher) => flusher.room().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_for_notices(flusher: Option<&Flusher>) {
+    match flusher {
+        Some(flusher) => flusher.noticed().await,
         None => std::future::pending().await,
     }
 }

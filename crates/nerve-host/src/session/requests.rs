@@ -6,9 +6,9 @@ use nerve_types::{Origin, Size};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
-use super::super::clients::ClientEvent;
 use super::super::protocol::{self, Hello, HostEvent, HostRequest, Window};
 use super::Session;
+use crate::reader::ClientEvent;
 
 /// Time that a connecting client waits for the recorder.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use nerve_types::ExitStatus;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use super::super::blocking::run_with_timeout;
+use super::super::blocking_task::run_with_timeout;
 use super::super::end_snapshot::PendingEndSnapshot;
 use super::super::protocol::HostEvent;
 use super::{Inbox, Session};
@@ -48,7 +48,9 @@ impl Session {
             Some(Err(error)) => self.add_fault(format!("cannot write the exit to the metadata: {error}")),
             None => self.add_fault(self.disk_hangs()),
         }
-        self.flusher = None;
+        if let Some(error) = self.flusher.take().and_then(|flusher| flusher.outage()) {
+            self.add_fault(format!("the end of the recording is missing: {error}"));
+        }
         // A client that receives `Closed` finds the recording complete and the entry removed.
         let seen = self.exit_ack.is_acknowledged();
         run_with_timeout(FILE_TIMEOUT, self.metadata.settle_entry(seen)).await;

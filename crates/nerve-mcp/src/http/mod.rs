@@ -15,13 +15,13 @@ mod keepalive;
 mod response_log;
 mod sessions;
 
-use futures_util::future::BoxFuture;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -35,7 +35,8 @@ use tokio_util::task::TaskTracker;
 
 use self::sessions::Sessions;
 use crate::Config;
-use crate::server::{McpServer, ServerContext};
+use crate::context::ServerContext;
+use crate::server::McpServer;
 
 /// Default path on a server.
 pub const PATH: &str = "/mcp";

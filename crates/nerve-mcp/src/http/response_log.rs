@@ -1,5 +1,5 @@
-//! The messages of one response. They are recorded as they arrive, so that a slow or disconnected client delays no other client, and kept
-//! for a while, so that the client can reconnect and read the rest.
+//! The messages of one response. They are recorded as they arrive, so that a slow or disconnected client delays no
+//! other client. They are kept for a while, so that the client can reconnect and read the rest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use rmcp::model::{ListResourcesResult, Resource, ResourceTemplate};
 
 use super::TEXT;
 use super::uri::{DEFAULT_LINES, ResourceUri};
-use crate::server::ServerContext;
+use crate::context::ServerContext;
 use crate::tool_result::Failure;
 
 /// Resources per page.

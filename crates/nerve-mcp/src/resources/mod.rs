@@ -7,7 +7,7 @@ mod uri;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, ResourceContents};
 
 use self::uri::ResourceUri;
-use crate::server::ServerContext;
+use crate::context::ServerContext;
 use crate::tool_result::Failure;
 
 pub(crate) use self::list::templates;

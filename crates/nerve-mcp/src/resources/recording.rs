@@ -12,7 +12,7 @@ use nerve_types::Size;
 
 use super::list::find;
 use super::uri::{MAX_LINES, ResourceUri};
-use crate::server::ServerContext;
+use crate::context::ServerContext;
 use crate::tool_result::{Failure, truncate};
 
 /// Maximum size of a recording that is rendered, in bytes.

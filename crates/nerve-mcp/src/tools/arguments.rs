@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nerve_api::request::{CommandLine, NodeChoice};
-use nerve_api::value::BackendKind;
+use nerve_api::value::{BackendKind, HistoryOp, ParserKind, Provider};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -40,7 +40,8 @@ pub(super) struct CreateNode {
     pub(super) profile: Option<String>,
     /// API of the agent's model: 'anthropic' or 'openai'. Starts a proxy for this node (Claude Code only)
     /// that counts the tokens of each turn.
-    pub(super) proxy: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub(super) proxy: Option<Provider>,
     /// Columns of the terminal.
     #[schemars(range(min = 1))]
     pub(super) cols: Option<u16>,
@@ -49,7 +50,7 @@ pub(super) struct CreateNode {
     pub(super) rows: Option<u16>,
     /// Wait until the node is ready for a prompt or blocked by a dialog. Otherwise the node may still be
     /// starting.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub(super) wait: bool,
     /// Seconds until the node must be ready [default: 60].
     #[schemars(range(min = 0))]
@@ -111,7 +112,7 @@ pub(super) struct Answer {
     /// Session of the node [default: the default session].
     pub(super) session: Option<String>,
     /// Wait for the end of the turn that the dialog interrupted, and return its answer.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub(super) wait: bool,
     /// Timeout in seconds [default: the node's limit].
     #[schemars(range(min = 0))]
@@ -217,8 +218,8 @@ pub(super) struct History {
     /// Number of last entries [default: 20].
     #[schemars(range(min = 1, max = 500))]
     pub(super) last: Option<usize>,
-    /// Only entries of this kind: 'send', 'send_stream', 'write', 'run', 'read', 'interrupt', 'close'.
-    pub(super) op: Option<String>,
+    /// Only entries of this kind.
+    pub(super) op: Option<HistoryOp>,
     /// Only inputs to the node, not its output.
     #[serde(default)]
     pub(super) inputs_only: bool,
@@ -293,9 +294,18 @@ pub(super) struct ListBranches {}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ListRecordings {
+    /// Maximum number of recordings [default: 50].
+    #[schemars(range(min = 1))]
+    pub(super) last: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CreateChannel {
     /// Name of the new node: 1-32 of a-z, 0-9 and '-'.
-    pub(super) channel_id: String,
+    #[serde(alias = "channel_id")]
+    pub(super) name: String,
     /// Program to start and its arguments [default: the user's shell].
     pub(super) command: Option<Command>,
     /// Working directory, as an absolute path [default: the server's].
@@ -306,10 +316,14 @@ pub(super) struct CreateChannel {
 #[serde(deny_unknown_fields)]
 pub(super) struct Send {
     /// Node id, as listed by nerve_list_nodes.
-    pub(super) channel_id: String,
+    #[serde(alias = "node_name", alias = "channel_id")]
+    pub(super) channel_name: String,
     /// Prompt, or command for a shell.
-    #[serde(alias = "text")]
-    pub(super) input: String,
+    #[serde(alias = "input")]
+    pub(super) text: String,
+    /// How to split the answer: 'claude', 'gemini', 'none' … [default: the node's parser].
+    #[schemars(with = "Option<String>")]
+    pub(super) parser: Option<ParserKind>,
     /// Timeout of the whole turn in seconds [default: the node's limit].
     #[schemars(range(min = 0))]
     pub(super) timeout: Option<f64>,
@@ -319,9 +333,10 @@ pub(super) struct Send {
 #[serde(deny_unknown_fields)]
 pub(super) struct CloseChannel {
     /// Node id, as listed by nerve_list_nodes.
-    pub(super) channel_id: String,
+    #[serde(alias = "channel_id")]
+    pub(super) channel_name: String,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }

@@ -1,7 +1,7 @@
 //! The tools: names, arguments and implementations.
 
 mod arguments;
-mod deprecated;
+mod deprecated_tools;
 mod graphs;
 mod nodes;
 mod snapshots;
@@ -58,8 +58,8 @@ static TOOLS: &[ToolSpec] = &[
         name: "nerve_create_node",
         title: "Start a node",
         description: "Start a program in a terminal of its own as a node: an AI agent ('claude', 'codex', 'gemini', 'opencode'), a shell \
-            ('bash') or any REPL. Waits until it is ready for a prompt. Then send prompts with nerve_execute. A node that comes up \
-            blocked shows a dialog: answer it with nerve_answer. Stop it with nerve_stop_node when you are done.",
+            ('bash') or any REPL. Waits until it is ready for a prompt. Then send prompts with nerve_execute. A blocked \
+            node shows a dialog: answer it with nerve_answer. Stop it with nerve_stop_node when you are done.",
         effect: Effect::Additive,
         schema: schema_for_input::<args::CreateNode>,
         run: |call| Box::pin(nodes::create(call)),
@@ -67,9 +67,8 @@ static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_execute",
         title: "Send a prompt and wait",
-        description: "Send a prompt to an agent (or a command to a shell) and wait for the complete answer. A node does one turn at a \
-            time; others wait. If the agent asks for a permission on the way, the result is an error of type 'blocked' with its choices: \
-            answer with nerve_answer, which waits for the rest of the turn.",
+        description: "Send a prompt to an agent (or a command to a shell) and wait for the complete answer. A node runs one turn at a \
+            time; other prompts are queued. If the agent requests a permission, the result is an error of type 'blocked' with its choices: answer with nerve_answer, which waits for the rest of the turn.",
         effect: Effect::Destructive,
         schema: schema_for_input::<args::Execute>,
         run: |call| Box::pin(turns::execute(call)),
@@ -77,8 +76,8 @@ static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_answer",
         title: "Answer a dialog",
-        description: "Choose an answer of the dialog that a blocked node shows (a permission, trust in a folder), or leave it with \
-            cancel. By default waits for the end of the turn that the dialog interrupted and gives its answer.",
+        description: "Choose an answer of the dialog that a blocked node shows (a permission, trust in a folder), or cancel the dialog with \
+            'cancel'. By default waits for the end of the interrupted turn and returns its answer.",
         effect: Effect::Destructive,
         schema: schema_for_input::<args::Answer>,
         run: |call| Box::pin(turns::answer(call)),
@@ -86,8 +85,8 @@ static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_read",
         title: "Read a terminal",
-        description: "Read what a node's terminal shows, without sending anything: the last lines of its text, or with screen only the \
-            visible screen. Also says the state, and why.",
+        description: "Read what a node's terminal shows, without sending anything: the last lines of its text, or with 'screen' only the \
+            visible screen. Also returns the state and its evidence.",
         effect: Effect::ReadOnly,
         schema: schema_for_input::<args::Read>,
         run: |call| Box::pin(nodes::read(call)),
@@ -113,8 +112,8 @@ static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_fork",
         title: "Fork a node",
-        description: "Fork an agent's conversation into a second node, from its current state or with at after that turn. The first node \
-            is not changed.",
+        description: "Fork an agent's conversation into a second node, from its current state, or after the turn \
+            'at'. The first node is not changed.",
         effect: Effect::Additive,
         schema: schema_for_input::<args::Fork>,
         run: |call| Box::pin(nodes::fork(call)),
@@ -122,7 +121,7 @@ static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_stop_node",
         title: "Stop a node",
-        description: "Stop a node and its program. A turn that runs is lost. Its recording and history stay.",
+        description: "Stop a node and its program. A running turn is lost. Its recording and history stay.",
         effect: Effect::Destructive,
         schema: schema_for_input::<args::Node>,
         run: |call| Box::pin(nodes::stop(call)),
@@ -131,10 +130,10 @@ static TOOLS: &[ToolSpec] = &[
         name: "nerve_run_graph",
         title: "Run a graph",
         description: "Run a graph: steps over nodes in the order of their dependencies, independent ones at the same time; waits for \
-            its end and gives the result of each step. Give it whole as graph, as a graph file has it, for example {\"graph\": \"check\", \
+            the end and returns the result of each step. Pass a graph inline as 'graph', in the format of graph files, for example {\"graph\": \"check\", \
             \"nodes\": {\"sh\": {\"type\": \"bash\"}}, \"steps\": [{\"id\": \"build\", \"node\": \"sh\", \"input\": \"make\"}, \
-            {\"id\": \"test\", \"node\": \"sh\", \"input\": \"make test\", \"depends_on\": [\"build\"]}]}, or name a registered one with \
-            graph_id. Inputs are templates: {{ input }}, {{ steps.build }}.",
+            {\"id\": \"test\", \"node\": \"sh\", \"input\": \"make test\", \"depends_on\": [\"build\"]}]}, or the id of a registered graph as \
+            'graph_id'. Inputs are templates: {{ input }}, {{ steps.build }}.",
         effect: Effect::Destructive,
         schema: schema_for_input::<args::RunGraph>,
         run: |call| Box::pin(graphs::run(call)),
@@ -184,6 +183,15 @@ static TOOLS: &[ToolSpec] = &[
         run: |call| Box::pin(snapshots::list_branches(call)),
     },
     ToolSpec {
+        name: "nerve_list_recordings",
+        title: "List recordings",
+        description: "List the recordings on the server's machine, newest first: their program, start, duration and number of snapshots. \
+            Their ids are accepted by nerve_list_snapshots, nerve_restore_snapshot and nerve_create_branch.",
+        effect: Effect::ReadOnly,
+        schema: schema_for_input::<args::ListRecordings>,
+        run: |call| Box::pin(snapshots::list_recordings(call)),
+    },
+    ToolSpec {
         name: "nerve_history",
         title: "Read a node's history",
         description: "Read the audit log of a node, which may be stopped: what was sent to it and what it answered, oldest first.",
@@ -195,7 +203,7 @@ static TOOLS: &[ToolSpec] = &[
 
 /// Returns the tools in their order. `legacy`: includes those with older names.
 pub(crate) fn all(legacy: bool) -> impl Iterator<Item = &'static ToolSpec> {
-    TOOLS.iter().chain(if legacy { deprecated::TOOLS } else { &[] })
+    TOOLS.iter().chain(if legacy { deprecated_tools::TOOLS } else { &[] })
 }
 
 /// Finds a tool by its name. `legacy`: see [`all`].

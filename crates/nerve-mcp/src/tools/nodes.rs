@@ -1,6 +1,6 @@
 //! Tools that create, inspect and stop nodes.
 
-use nerve_api::reply::{NodeExplanation, NodeInfo};
+use nerve_api::reply::{NodeExplanation, NodeForked, NodeInfo};
 use nerve_api::request::{CreateNode, GetHistory, ProxyOption, Seconds};
 use nerve_api::value::NodeState;
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
         None => source.fork(&given.target_id).await?,
     };
     let text = format!("Node '{}' was forked from '{}'.", fork.id(), given.source_id);
-    Ok(Success::new(text, json!({ "node_id": fork.id(), "forked_from": given.source_id })))
+    Ok(Success::new(text, json!(NodeForked { node_id: fork.id().to_string(), forked_from: given.source_id })))
 }
 
 pub(super) async fn stop(call: Call) -> Result<Success, Failure> {

@@ -1,16 +1,21 @@
-//! Tools for snapshots and branches of recorded sessions.
+//! Tools for recordings, and for snapshots and branches of recorded sessions.
 
-use nerve_api::reply::{BranchInfo, SnapshotFiles, SnapshotInfo};
+use nerve_api::reply::{BranchInfo, RecordingInfo, SnapshotFiles, SnapshotInfo};
 use nerve_api::request::{CreateBranch, ListSnapshots, RestoreSnapshot, TakeSnapshot};
+use nerve_api::{EventMessage, EventType};
+use nerve_client::branch_step;
 use serde_json::{Value, json};
 
 use super::args;
 use super::nodes::seconds;
-use crate::call::{Call, WaitOutcome};
+use crate::call::{Call, Progress, WaitOutcome};
+use crate::link::Subscription;
 use crate::tool_result::{Failure, MAX_TEXT, Success, bound_value, truncate};
 
 /// Maximum number of listed snapshots.
 const MAX_SNAPSHOTS: usize = 200;
+/// Default number of listed recordings.
+const DEFAULT_RECORDINGS: usize = 50;
 
 pub(super) async fn list(call: Call) -> Result<Success, Failure> {
     let given: args::ListSnapshots = call.arguments()?;
@@ -75,7 +80,14 @@ pub(super) async fn restore(call: Call) -> Result<Success, Failure> {
 
 pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
     let given: args::CreateBranch = call.arguments()?;
-    let client = call.link.client().await?;
+    let describe = |event: &EventMessage| branch_step(event).map(str::to_string);
+    let (client, progress) = if call.wants_progress() {
+        let Subscription { client, events } =
+            call.link.subscribe(&[EventType::BranchProgress], None, None).await?;
+        (client, Some(Progress { events, describe: &describe }))
+    } else {
+        (call.link.client().await?, None)
+    };
     let request = CreateBranch {
         source_id: given.source_id,
         recording: given.recording,
@@ -85,7 +97,7 @@ pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
         timeout: seconds("timeout", given.timeout)?,
         ..CreateBranch::new(given.instruction)
     };
-    let branch = match call.follow(client.create_branch(&request), None).await? {
+    let branch = match call.follow(client.create_branch(&request), progress).await? {
         WaitOutcome::Done(branch) => branch,
         WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
             return Err(Failure::new("cancelled", "the call was cancelled; the branch continues"));
@@ -119,4 +131,21 @@ pub(super) async fn list_branches(call: Call) -> Result<Success, Failure> {
     let rows: Value = bound_value(json!(branches), MAX_TEXT);
     let data = json!({ "branches": rows });
     Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+}
+
+pub(super) async fn list_recordings(call: Call) -> Result<Success, Failure> {
+    let args::ListRecordings { last } = call.arguments()?;
+    let client = call.link.client().await?;
+    let recordings = client.recordings(Some(last.unwrap_or(DEFAULT_RECORDINGS))).await?;
+    let line = |recording: &RecordingInfo| {
+        let RecordingInfo { id, command, snapshots, live, .. } = recording;
+        let live = if *live { ", being recorded" } else { "" };
+        format!("{id}  {}  {snapshots} snapshots{live}", command.join(" "))
+    };
+    let text = match recordings.len() {
+        0 => "There are no recordings.".to_string(),
+        _ => recordings.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    let data = json!({ "recordings": bound_value(json!(recordings), MAX_TEXT) });
+    Ok(Success::new(truncate(&text, MAX_TEXT).0, data))
 }

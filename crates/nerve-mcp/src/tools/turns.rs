@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted, TurnResponse};
 use nerve_api::request::{AnswerNode, ExecuteInput};
+use nerve_api::value::ParserKind;
 use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::NerveClient;
 use serde_json::{Map, Value, json};
@@ -26,12 +27,18 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
     let given = call.arguments()?;
-    run_turn(&call, given).await
+    run_turn(&call, given, None).await
 }
 
-pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Success, Failure> {
+/// Runs a turn. `parser`: `None` for the node's.
+pub(super) async fn run_turn(
+    call: &Call,
+    given: args::Execute,
+    parser: Option<ParserKind>,
+) -> Result<Success, Failure> {
     let params = ExecuteInput {
         session_id: given.session.clone(),
+        parser,
         timeout: seconds("timeout", given.timeout)?,
         stream: call.wants_progress(),
         fail_if_busy: given.fail_if_busy,
@@ -135,6 +142,7 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
         screen,
         choices,
         delivery,
+        text,
         status,
         ..
     } = result;
@@ -142,7 +150,9 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
         return Ok(Turn { response, node_id, turn: turn.unwrap_or_default() });
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
-    let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
+    let delivery = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
+    let more =
+        delivery.into_iter().chain(text.map(|text| ("text".to_string(), json!(truncate(&text, MAX_TEXT).0))));
     let error_type = error_type.unwrap_or(ErrorKind::Internal).to_string();
     let screen = screen.map(Into::into);
     Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
@@ -176,6 +186,7 @@ fn turn_success(done: Turn) -> Success {
         ("tokens", json!(response.tokens)),
         ("error", json!(response.error)),
         ("error_type", json!(response.error_type)),
+        ("hint", json!(response.hint)),
     ];
     data.extend(
         fields

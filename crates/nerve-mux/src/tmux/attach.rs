@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nerve_host::backend::PaneError;
+use nerve_host::backend::Program;
+use nerve_host::registry::start_ticks;
 use nerve_types::Size;
 
 use super::client::Tmux;
@@ -11,9 +14,6 @@ use super::formats::SEPARATOR;
 use super::parser::{ControlMessage, pane_of};
 use super::quoting::{self, program_args};
 use super::screen::{self, PaneState};
-use nerve_host::backend::PaneError;
-use nerve_host::backend::Program;
-use nerve_host::registry::start_ticks;
 
 /// The fields of [`PaneDetails`], in the order in which they are parsed.
 const DETAILS: &str = concat!(

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use nerve_host::backend::{PaneError, PaneInfo};
+use nerve_host::backend::{Program, close_descriptors};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::formats::{self, PANES};
 use super::{quoting, version};
 use crate::pane::NewPane;
-use nerve_host::backend::{PaneError, PaneInfo};
-use nerve_host::backend::{Program, close_descriptors};
 
 /// tmux answers from memory: a slower one hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);

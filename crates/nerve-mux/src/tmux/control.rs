@@ -5,14 +5,14 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
+use nerve_host::backend::PaneError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::client::{NAME, parse_error};
-use super::input::CommandArgs;
 use super::parser::{ControlMessage, ControlParser};
 use super::quoting;
-use nerve_host::backend::PaneError;
+use super::quoting::CommandArgs;
 
 /// Bytes read at once.
 const READ_SIZE: usize = 64 << 10;

@@ -6,7 +6,7 @@ use nerve_types::ExitStatus;
 use tokio::time::Instant;
 
 use super::formats::SEPARATOR;
-use super::input::CommandArgs;
+use super::quoting::CommandArgs;
 
 const STATE: &str =
     "#{pane_id}\u{1f}#{pane_dead}\u{1f}#{pane_dead_status}\u{1f}#{pane_dead_signal}\u{1f}#{pane_pid}";

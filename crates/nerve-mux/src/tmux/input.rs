@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use nerve_host::backend::pty::WRITE_LIMIT;
 
+use super::quoting::CommandArgs;
+
 /// Up to this many bytes are typed as keys; more are pasted, which is cheaper.
 const MAX_KEY_BYTES: usize = 256;
 /// Bytes per chunk of a paste buffer.
@@ -15,9 +17,6 @@ const CHUNK: usize = 32 << 10;
 pub(super) const BLOCKED: &str = "held";
 /// The markers of a bracketed paste.
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
-
-/// The arguments of a command.
-pub(super) type CommandArgs = Vec<Vec<u8>>;
 
 /// The input queue of a pane.
 #[derive(Debug)]
@@ -69,7 +68,7 @@ impl Input {
         }
         self.waiting += bytes.len();
         let mut rest = bytes;
-        while let Some((before, inside, after)) = self.tmux_brackets.then(|| paste_in(rest)).flatten() {
+        while let Some((before, inside, after)) = self.tmux_brackets.then(|| split_paste(rest)).flatten() {
             self.push_raw(before);
             self.queue.push_back(Piece::Paste(inside.to_vec()));
             rest = after;
@@ -109,7 +108,7 @@ impl Input {
                 // tmux's strings end at a zero byte, so such bytes are sent as keys.
                 let limit = if few { MAX_KEY_BYTES } else { CHUNK };
                 let chunk: Vec<u8> = bytes.iter().take(limit).copied().collect();
-                let size = if few { chunk.len() } else { upto_zero(&chunk) };
+                let size = if few { chunk.len() } else { length_to_zero_byte(&chunk) };
                 let chunk = &chunk[..size];
                 (size, if few { self.keys(chunk) } else { self.paste(chunk, "-r", &mut commands) })
             }
@@ -173,7 +172,7 @@ impl Input {
     }
 }
 
-fn upto_zero(bytes: &[u8]) -> usize {
+fn length_to_zero_byte(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())
 }
 
@@ -182,7 +181,7 @@ fn command<S: AsRef<[u8]>>(words: &[S]) -> CommandArgs {
 }
 
 /// Splits bytes at the first bracketed paste: before, inside, after.
-fn paste_in(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+fn split_paste(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
     let start = find(bytes, PASTE.0)?;
     let (before, rest) = (&bytes[..start], &bytes[start + PASTE.0.len()..]);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use nerve_host::backend::Lease;
 use nerve_types::TsNs;
 
 use super::formats::SEPARATOR;
-use super::input::CommandArgs;
-use nerve_host::backend::Lease;
+use super::quoting::CommandArgs;
 
 /// Input within this time counts as typing in progress.
 const TYPING_TIMEOUT: Duration = Duration::from_secs(2);

@@ -30,9 +30,9 @@ use nerve_types::Size;
 pub use client::{Range, Tmux};
 pub use pane::TmuxPane;
 
-use self::attach::{NewPaneSpec, PaneDetails, attach_pane, create_pane};
+use self::attach::{Attachment, NewPaneSpec, PaneDetails, attach_pane, create_pane};
 use self::pane::{AttachError, AttachedConnection, PaneParts, Resources, reattach};
-use crate::pane::{PaneContext, PaneEntry, Panes, TerminalKind};
+use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
 use nerve_host::HostSpec;
 use nerve_host::backend::SpawnError;
 use nerve_host::manager::{Label, QUALITY};
@@ -60,36 +60,12 @@ pub async fn start(
     let hooks_dir = context.panes.hooks_dir(&id);
     let (attachment, claim, ours) = match &context.place.pane {
         Some(target) => {
-            let details = PaneDetails::of(&tmux, target).await?;
-            // First, so that two processes never type into one pane.
-            let claim = claim(context.panes, &details, context.label)?;
-            (attach_pane(&tmux, details).await?, claim, false)
+            let (attachment, claim) = attach_claimed(&tmux, target, &context).await?;
+            (attachment, claim, false)
         }
         None => {
-            let mut run = context.program.clone();
-            // Resolved here: tmux may have another PATH.
-            let program = run.find()?.display().to_string();
-            run.argv[0] = program;
-            add_hooks(&mut run.argv, hooks_dir.as_deref());
-            let cwd = match &context.program.cwd {
-                Some(cwd) => cwd.clone(),
-                None => {
-                    std::env::current_dir().map_err(SpawnError::system("determine the working directory"))?
-                }
-            };
-            let session = context.place.session.as_deref().unwrap_or(quoting::SESSION);
-            let new = NewPaneSpec { session, name: context.name, size: context.size, cwd: &cwd };
-            let attachment =
-                create_pane(&tmux, &new, &run).await.inspect_err(|_| remove_hooks(hooks_dir.as_ref()))?;
-            let claim = match claim(context.panes, &attachment.details, context.label) {
-                Ok(claim) => claim,
-                Err(error) => {
-                    // The claim file failed; no other process can have a new pane.
-                    let _ = tmux.kill(&attachment.details.pane).await;
-                    remove_hooks(hooks_dir.as_ref());
-                    return Err(error);
-                }
-            };
+            let created = create_claimed(&tmux, &context, hooks_dir.as_deref(), add_hooks).await;
+            let (attachment, claim) = created.inspect_err(|_| remove_hooks(hooks_dir.as_ref()))?;
             (attachment, claim, true)
         }
     };
@@ -116,12 +92,10 @@ pub async fn start(
     };
     let mut faults = Vec::new();
     let recorder = match context.record {
-        true => {
-            context.panes.start_recording(&entry, details.size, context.now, false).unwrap_or_else(|error| {
-                faults.push(error);
-                None
-            })
-        }
+        true => context.panes.start_recording(&entry, size, context.now, false).unwrap_or_else(|error| {
+            faults.push(error);
+            None
+        }),
         false => None,
     };
     let flusher = recorder.as_ref().map(Recorder::flusher);
@@ -135,6 +109,46 @@ pub async fn start(
     let parts = PaneParts { tmux, panes: context.panes.clone(), entry: entry.clone() };
     let backend = TmuxPane::live(parts, attachment, Resources { claim, pump, flusher, faults });
     Ok((backend, entry, size))
+}
+
+/// Claims an existing pane and attaches to it.
+async fn attach_claimed(
+    tmux: &Tmux,
+    target: &str,
+    context: &PaneContext<'_>,
+) -> Result<(Attachment, Claim), SpawnError> {
+    let details = PaneDetails::of(tmux, target).await?;
+    // First, so that two processes never type into one pane.
+    let claim = claim(context.panes, &details, context.label)?;
+    Ok((attach_pane(tmux, details).await?, claim))
+}
+
+/// Creates a pane with the program and claims it.
+async fn create_claimed(
+    tmux: &Tmux,
+    context: &PaneContext<'_>,
+    hooks_dir: Option<&Path>,
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(Attachment, Claim), SpawnError> {
+    let mut run = context.program.clone();
+    // Resolved here: tmux may have another PATH.
+    run.argv[0] = run.find()?.display().to_string();
+    add_hooks(&mut run.argv, hooks_dir);
+    let cwd = match &context.program.cwd {
+        Some(cwd) => cwd.clone(),
+        None => std::env::current_dir().map_err(SpawnError::system("determine the working directory"))?,
+    };
+    let session = context.place.session.as_deref().unwrap_or(quoting::SESSION);
+    let new = NewPaneSpec { session, name: context.name, size: context.size, cwd: &cwd };
+    let attachment = create_pane(tmux, &new, &run).await?;
+    match claim(context.panes, &attachment.details, context.label) {
+        Ok(claim) => Ok((attachment, claim)),
+        Err(error) => {
+            // The claim file failed; no other process can have a new pane.
+            let _ = tmux.kill(&attachment.details.pane).await;
+            Err(error)
+        }
+    }
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
@@ -195,7 +209,7 @@ async fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> 
     }
 }
 
-fn claim(panes: &Panes, details: &PaneDetails, label: &Label) -> Result<crate::pane::Claim, SpawnError> {
+fn claim(panes: &Panes, details: &PaneDetails, label: &Label) -> Result<Claim, SpawnError> {
     let socket = details.socket.as_deref().unwrap_or_default();
     let (node, pid) = (&label.node, std::process::id());
     let holder = format!("node '{node}' of nerve server '{}' (pid {pid})", label.server);

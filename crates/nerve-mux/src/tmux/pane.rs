@@ -9,6 +9,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_host::backend::PaneError;
+use nerve_host::backend::pty::READ_LIMIT;
+use nerve_host::backend::{Backend, BackendEvent, Lease, Memory};
+use nerve_host::clock::Clock;
+use nerve_host::pump::Pump;
+use nerve_host::recorder::Flusher;
+use nerve_host::registry::start_ticks;
 use nerve_types::Foreground;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
@@ -21,20 +28,14 @@ use super::attach::{Attachment, PaneDetails, attach_pane};
 use super::client::Tmux;
 use super::control::ControlConnection;
 use super::exit_status::{self, ExitTracker};
-use super::input::{BLOCKED, CommandArgs, Input};
+use super::input::{BLOCKED, Input};
 use super::input_lease::{self, InputLease};
 use super::parser::{ControlMessage, size_in};
+use super::quoting::CommandArgs;
 use super::quoting::command;
 use super::screen::{self, PaneState};
 use crate::pane::{Claim, PaneEntry, Panes};
 use crate::tty;
-use nerve_host::backend::PaneError;
-use nerve_host::backend::pty::READ_LIMIT;
-use nerve_host::backend::{Backend, BackendEvent, Lease, Memory};
-use nerve_host::clock::Clock;
-use nerve_host::pump::Pump;
-use nerve_host::recorder::Flusher;
-use nerve_host::registry::start_ticks;
 
 /// Time between exit and end of output: a grandchild may hold the terminal open, and tmux is queried for the status.
 const DRAIN: Duration = Duration::from_secs(2);

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::input::CommandArgs;
-use crate::pane::NewPane;
 use nerve_host::backend::PaneError;
+
+use crate::pane::NewPane;
 
 /// Default session for panes.
 pub(super) const SESSION: &str = "nerve";
+
+/// The arguments of a command.
+pub(super) type CommandArgs = Vec<Vec<u8>>;
 
 /// Converts the arguments of a command.
 pub(super) fn command(args: &[&str]) -> CommandArgs {

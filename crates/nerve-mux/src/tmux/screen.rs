@@ -7,7 +7,7 @@ use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 
 use super::formats::SEPARATOR;
-use super::input::CommandArgs;
+use super::quoting::CommandArgs;
 use super::quoting::command;
 
 /// Rows of scrollback that are taken over.

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_host::backend::Program;
+use nerve_host::backend::{PaneError, PaneInfo};
 use parking_lot::Mutex;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -20,8 +22,6 @@ use super::exec::{NAME, run};
 use super::listing::{self, ListedPane};
 use crate::pane::NewPane;
 use crate::tty;
-use nerve_host::backend::Program;
-use nerve_host::backend::{PaneError, PaneInfo};
 
 /// Default timeout of a call.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -21,6 +21,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use nerve_host::HostSpec;
+use nerve_host::backend::PaneError;
+use nerve_host::backend::{BackendEvent, Program, SpawnError};
+use nerve_host::clock::Clock;
+use nerve_host::manager::{Label, QUALITY};
+use nerve_host::pump::Pump;
+use nerve_host::recorder::Recorder;
+use nerve_host::tap::Tap;
 use nerve_types::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -32,14 +40,6 @@ use self::repaint::Repainter;
 use self::writer::InputWriter;
 use crate::pane::{Claim, NewPane, PaneContext, PaneEntry, Panes, TerminalKind};
 use crate::tty;
-use nerve_host::HostSpec;
-use nerve_host::backend::PaneError;
-use nerve_host::backend::{BackendEvent, Program, SpawnError};
-use nerve_host::clock::Clock;
-use nerve_host::manager::{Label, QUALITY};
-use nerve_host::pump::Pump;
-use nerve_host::recorder::Recorder;
-use nerve_host::tap::Tap;
 
 pub use args::{Keys, Range};
 pub use client::Wezterm;
@@ -73,7 +73,9 @@ pub async fn start(
             let listed = listed.inspect_err(|_| remove_hooks(folder.as_deref()))?;
             let claim = claim(context.panes, &server, &listed.id(), context.label);
             if claim.is_err() {
+                // The claim file failed; no other process can have a new pane.
                 let _ = server.wezterm.kill(&listed.id()).await;
+                remove_hooks(folder.as_deref());
             }
             (listed, claim?, true)
         }

@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nerve_host::backend::pty::WRITE_LIMIT;
+use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Memory};
+use nerve_host::backend::{PaneError, PaneInfo};
+use nerve_host::clock::Clock;
+use nerve_host::pump::Pump;
 use nerve_types::Foreground;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
@@ -19,11 +24,6 @@ use super::poller::{PaneEvent, Process, SharedState};
 use super::writer::Batch;
 use crate::pane::{Claim, PaneEntry, Panes};
 use crate::tty;
-use nerve_host::backend::pty::WRITE_LIMIT;
-use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Memory};
-use nerve_host::backend::{PaneError, PaneInfo};
-use nerve_host::clock::Clock;
-use nerve_host::pump::Pump;
 
 /// Exceeds any scrollback; WezTerm clips the range.
 const ALL_ROWS: u32 = 1_000_000;

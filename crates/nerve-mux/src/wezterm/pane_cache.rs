@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use nerve_host::backend::PaneError;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Queue, Semaphore};
 use tokio::time::Instant;
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 use super::client::Wezterm;
 use super::exec::NAME;
 use super::listing::ListedPane;
-use nerve_host::backend::PaneError;
 
 /// Limit of concurrent polls: more only delay each other and the input.
 const MAX_CONCURRENT_POLLS: usize = 4;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use nerve_host::backend::PaneError;
 use nerve_types::{ExitStatus, Size};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -19,7 +20,6 @@ use super::pane_cache::WeztermServer;
 use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
 use crate::tty;
-use nerve_host::backend::PaneError;
 
 /// Rows above the screen that are read; the next step if more has scrolled away.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nerve_host::backend::PaneError;
 use tokio::sync::mpsc;
 
 use super::input::InputCall;
 use super::pane_cache::WeztermServer;
 use super::poller::{PaneEvent, SharedState};
-use nerve_host::backend::PaneError;
 
 /// The calls for one write.
 pub(super) type Batch = VecDeque<InputCall>;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Maximum size of a reported text in bytes: a thought, arguments, an output. The rest is cut off with a note.
-pub const TEXT_LIMIT: usize = 64 << 10;
+pub(crate) const TEXT_LIMIT: usize = 64 << 10;
 /// Maximum number of running tools that are tracked. If there are more, the oldest are reported without their names.
 const MAX_CALLS: usize = 256;
 
@@ -71,19 +71,19 @@ impl ClaudeReader {
         let mut activities = Vec::new();
         match line.kind.as_str() {
             "assistant" if line.is_api_error_message == Some(true) => {
-                activities.push(Activity::Error { message: cut(text_of(&message.content)), at });
+                activities.push(Activity::Error { message: truncate(content_text(&message.content)), at });
             }
             "assistant" => {
                 for block in blocks(&message.content) {
-                    self.assistant(block, message.id.as_deref(), at, &mut activities);
+                    self.read_assistant_block(block, message.id.as_deref(), at, &mut activities);
                 }
             }
             "user" if line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification") => {
-                activities.extend(self.background(&text_of(&message.content), at));
+                activities.extend(self.read_background_end(&content_text(&message.content), at));
             }
             "user" => {
                 for block in blocks(&message.content).iter().filter(|block| block["type"] == "tool_result") {
-                    self.result(block, &line, at, &mut activities);
+                    self.read_tool_result(block, &line, at, &mut activities);
                 }
             }
             _ => {}
@@ -91,7 +91,13 @@ impl ClaudeReader {
         activities
     }
 
-    fn assistant(&mut self, block: &Value, message: Option<&str>, at: TsMs, activities: &mut Vec<Activity>) {
+    fn read_assistant_block(
+        &mut self,
+        block: &Value,
+        message: Option<&str>,
+        at: TsMs,
+        activities: &mut Vec<Activity>,
+    ) {
         let text = |key: &str| block[key].as_str().unwrap_or_default();
         match block["type"].as_str() {
             Some("thinking") => activities.extend(thought(text("thinking"), at)),
@@ -107,14 +113,14 @@ impl ClaudeReader {
                 if self.calls.len() > MAX_CALLS {
                     self.calls.pop_front();
                 }
-                let args = cut(block["input"].to_string());
+                let args = truncate(block["input"].to_string());
                 activities.push(Activity::ToolStart { name, args, execution, status: Status::Running, at });
             }
             _ => {}
         }
     }
 
-    fn result(&mut self, block: &Value, line: &Line, at: TsMs, activities: &mut Vec<Activity>) {
+    fn read_tool_result(&mut self, block: &Value, line: &Line, at: TsMs, activities: &mut Vec<Activity>) {
         let execution = block["tool_use_id"].as_str().unwrap_or_default().to_string();
         let more = line.tool_use_result.as_ref();
         let status = if line.tool_denial_kind.is_some() {
@@ -126,28 +132,28 @@ impl ClaudeReader {
         } else {
             Status::Completed
         };
-        let name = self.name_of(&execution, status != Status::Running).unwrap_or_default();
-        let output = cut(text_of(&block["content"]));
+        let name = self.tool_name(&execution, status != Status::Running).unwrap_or_default();
+        let output = truncate(content_text(&block["content"]));
         activities.push(Activity::ToolOutput { name, output, execution, status, at });
         activities.extend(more.filter(|_| status == Status::Completed).and_then(|more| file_edit(more, at)));
     }
 
     /// Reports the end of a tool that ran in the background. The notification may be repeated; only the first counts.
-    fn background(&mut self, note: &str, at: TsMs) -> Option<Activity> {
+    fn read_background_end(&mut self, note: &str, at: TsMs) -> Option<Activity> {
         let (head, _) = note.split_once("<result>").unwrap_or((note, ""));
         let execution = tag(head, "tool-use-id")?.to_string();
-        let name = self.name_of(&execution, true)?;
+        let name = self.tool_name(&execution, true)?;
         let status = match tag(head, "status") {
             Some("completed") => Status::Completed,
             Some("killed" | "stopped") => Status::Cancelled,
             _ => Status::Failed,
         };
         let output = tag(note, "result").or(tag(head, "summary")).unwrap_or_default();
-        Some(Activity::ToolOutput { name, output: cut(output.to_string()), execution, status, at })
+        Some(Activity::ToolOutput { name, output: truncate(output.to_string()), execution, status, at })
     }
 
     /// Returns the name of a running tool. With `ends`, the tool is no longer tracked.
-    fn name_of(&mut self, execution: &str, ends: bool) -> Option<String> {
+    fn tool_name(&mut self, execution: &str, ends: bool) -> Option<String> {
         let at = self.calls.iter().position(|(id, _)| id == execution)?;
         if ends { self.calls.remove(at).map(|(_, name)| name) } else { Some(self.calls[at].1.clone()) }
     }
@@ -161,7 +167,7 @@ fn time(text: &str) -> Option<TsMs> {
 /// Returns a thought. Thinking that the API omits is an empty text.
 fn thought(text: &str, at: TsMs) -> Option<Activity> {
     let text = text.trim();
-    (!text.is_empty()).then(|| Activity::Thought { text: cut(text.to_string()), reasoning: None, at })
+    (!text.is_empty()).then(|| Activity::Thought { text: truncate(text.to_string()), reasoning: None, at })
 }
 
 /// Returns the file edit in a tool's result: the patch it applied, or the file it created.
@@ -191,10 +197,10 @@ fn blocks(content: &Value) -> &[Value] {
 }
 
 /// Returns the text of a string, a block or a list of blocks. Blocks without text are shown by their type.
-fn text_of(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Array(blocks) => blocks.iter().map(content_text).collect::<Vec<_>>().join("\n"),
         Value::Object(block) => match (block.get("text"), block.get("type")) {
             (Some(Value::String(text)), _) => text.clone(),
             (_, Some(Value::String(kind))) => format!("[{kind}]"),
@@ -211,7 +217,7 @@ fn tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.
-fn cut(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     let whole = text.len();
     if whole > TEXT_LIMIT {
         let end = (0..=TEXT_LIMIT).rev().find(|at| text.is_char_boundary(*at));

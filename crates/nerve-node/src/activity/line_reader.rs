@@ -51,7 +51,7 @@ impl LineReader {
     }
 
     /// Creates a reader that starts at most this many bytes before the end.
-    pub(crate) fn of_at_most(path: PathBuf, bytes: u64) -> LineReader {
+    pub(crate) fn with_backlog(path: PathBuf, bytes: u64) -> LineReader {
         LineReader { backlog: bytes, ..LineReader::new(path) }
     }
 

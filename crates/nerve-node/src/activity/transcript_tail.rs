@@ -7,16 +7,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, TsMs};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::claude::ClaudeReader;
 use super::line_reader::{LineEvent, LineReader};
 use super::watcher::Watcher;
-use nerve_host::clock::Clock;
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
@@ -90,18 +91,18 @@ impl TranscriptTail {
 
     /// Follows this file from now on. It need not exist yet. Returns at once.
     pub(crate) fn follow(&self, path: PathBuf) {
-        *lock(&self.shared.named) = Some(path);
+        *self.shared.named.lock() = Some(path);
         self.shared.renamed.notify_one();
     }
 
     /// Reports all new activities now. Reads files: call it on a blocking thread.
     pub(crate) fn catch_up(&self) {
-        self.shared.update(&mut lock(&self.shared.state));
+        self.shared.update(&mut self.shared.state.lock());
     }
 
     /// Reports all new activities for the last time.
     pub(crate) fn finish(&self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         self.shared.update(&mut state);
         state.is_over = true;
     }
@@ -120,7 +121,7 @@ async fn run(shared: Arc<Shared>) {
             if let Some(active) = active {
                 reader.watch(&active);
             }
-            reader.update(&mut lock(&reader.state));
+            reader.update(&mut reader.state.lock());
         });
         if update.await.is_err() {
             return;
@@ -143,9 +144,9 @@ async fn changed(watcher: &mut Option<Arc<Watcher>>) {
 impl Shared {
     /// Watches the relevant folders. Called before they are read, so that no change is missed.
     fn watch(&self, watcher: &Watcher) {
-        let Some(path) = lock(&self.named).clone() else { return };
-        for folder in [path.parent(), Some(subagents_of(&path).as_path())].into_iter().flatten() {
-            if let Err(error) = watcher.folder(folder) {
+        let Some(path) = self.named.lock().clone() else { return };
+        for folder in [path.parent(), Some(subagents_folder(&path).as_path())].into_iter().flatten() {
+            if let Err(error) = watcher.watch_folder(folder) {
                 tracing::debug!(folder = %folder.display(), %error, "cannot watch folder");
             }
         }
@@ -157,7 +158,7 @@ impl Shared {
         }
         let now = TsMs::from(self.clock.now());
         state.read(now);
-        let Some(named) = lock(&self.named).clone() else { return };
+        let Some(named) = self.named.lock().clone() else { return };
         if state.followed.as_ref().is_none_or(|followed| followed.main.lines.path() != named) {
             state.since = state.followed.as_ref().map_or(state.since, FollowedSession::end);
             state.followed = Some(FollowedSession::new(named, state.since));
@@ -178,7 +179,7 @@ impl State {
 
 impl FollowedSession {
     fn new(transcript: PathBuf, since: TsMs) -> FollowedSession {
-        let subagents = subagents_of(&transcript);
+        let subagents = subagents_folder(&transcript);
         FollowedSession {
             since,
             main: Conversation::new(transcript, since),
@@ -232,12 +233,8 @@ impl Conversation {
     }
 }
 
-fn subagents_of(transcript: &Path) -> PathBuf {
+fn subagents_folder(transcript: &Path) -> PathBuf {
     transcript.with_extension("").join("subagents")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

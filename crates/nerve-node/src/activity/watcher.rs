@@ -34,7 +34,7 @@ impl Watcher {
     ///
     /// # Errors
     /// The path is not a folder, or the system allows no more watches.
-    pub(crate) fn folder(&self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn watch_folder(&self, folder: &Path) -> io::Result<()> {
         // Added to existing watches, because the parent of one folder may be watched as another.
         let folders = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
         let files = folders | WatchFlags::MODIFY;

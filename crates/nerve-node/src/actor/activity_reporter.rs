@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_agent::profile::TranscriptKind;
+use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_types::{ExitStatus, TsNs};
 
@@ -27,8 +28,7 @@ use crate::activity::TranscriptTail;
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
-use crate::terminal::TerminalSpec;
-use nerve_host::clock::Clock;
+use crate::terminal::spec::TerminalSpec;
 
 /// Publishes activities and remembers what was reported last.
 pub(super) struct ActivityReporter {
@@ -50,11 +50,11 @@ impl ActivityReporter {
         now: TsNs,
     ) -> ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
-        let tail = spec.profile.transcript.map(|TranscriptKind::Claude| {
+        let tail = spec.profile.transcript.filter(|kind| *kind == TranscriptKind::Claude).map(|_| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             let publish = move |activity| {
                 execution_log.iter().for_each(|log| log.record(&activity));
-                events.publish(Some(&node), EventKind::Activity(Box::new(activity)));
+                events.publish(Some(&node), EventKind::NodeActivity(Box::new(activity)));
             };
             TranscriptTail::new(clock, now.into(), publish)
         });
@@ -148,7 +148,7 @@ impl ActivityReporter {
     }
 
     fn publish(&self, activity: Activity) {
-        self.events.publish(Some(&self.node), EventKind::Activity(Box::new(activity)));
+        self.events.publish(Some(&self.node), EventKind::NodeActivity(Box::new(activity)));
     }
 }
 

@@ -1,232 +1,105 @@
 //! The task of a terminal node. It serialises output, requests, timers and the child's exit.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use nerve_api::reply::NodeExplanation;
-
 mod activity_reporter;
-mod requests;
+mod agent;
+mod backend_events;
+mod backend_link;
+mod errors;
+mod faults;
+mod handlers;
+mod input_lease;
+mod inputs;
+mod lifecycle;
+mod observation;
+mod queue;
+pub(crate) mod request;
 mod shutdown;
+pub(crate) mod status;
 mod turns;
+mod waiters;
 
-use nerve_agent::driver::{AgentState, Driver, Effect, Evidence, Source, View};
+use nerve_agent::driver::{AgentState, Driver, Effect, View};
+use nerve_host::backend::{Backend, Memory};
+use nerve_host::clock::Clock;
 use nerve_record::history::HISTORY_BUFFER_LINES;
-use nerve_types::Foreground;
-use nerve_types::{ExitStatus, Origin, Size, TsNs};
-use nerve_vt::terminal::{Notice, TerminalState};
-use tokio::sync::{mpsc, oneshot, watch};
+use nerve_types::{Foreground, Origin, TsNs};
+use nerve_vt::terminal::TerminalState;
+use tokio::sync::{mpsc, watch};
 
 use self::activity_reporter::ActivityReporter;
-use self::shutdown::Stopping;
-use super::hooks::{HookSocket, Message};
-use super::queue::{ActiveTurn, PromptQueue};
-use super::terminal::{Prompt, Status, TerminalSpec};
-use crate::command::{Choice, EventKind, Response};
-use crate::context::ChunkSink;
-use crate::error::{EngineError, ErrorKind};
+use self::backend_link::BackendLink;
+use self::faults::Faults;
+use self::input_lease::InputLease;
+use self::inputs::{Input, Inputs};
+use self::lifecycle::Lifecycle;
+use self::observation::ObservationTimer;
+use self::queue::Turns;
+use self::request::Request;
+use self::status::Status;
+use self::waiters::Waiters;
+use crate::cancellation::interrupt_timeout_error;
+use crate::command::{EventKind, StateName};
 use crate::executions::ExecutionLog;
-use crate::fork::session_files::SessionFiles;
-use crate::proxy::SpendSink;
-use nerve_host::backend::PaneInfo;
-use nerve_host::backend::{Backend, BackendEvent, Memory};
-use nerve_host::clock::Clock;
-
-/// Minimum time between two observations of the screen while output arrives.
-const OBSERVE_INTERVAL: Duration = Duration::from_millis(8);
-/// Faults kept for the node's info.
-const MAX_FAULTS: usize = 8;
-
-/// A request from a node's handle.
-pub(super) enum Request {
-    Execute {
-        prompt: Prompt,
-        call: Option<Call>,
-        reply: oneshot::Sender<Result<Response, EngineError>>,
-    },
-    Write {
-        data: Vec<u8>,
-        reply: oneshot::Sender<Result<usize, EngineError>>,
-    },
-    Run {
-        command: String,
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    Read {
-        lines: Option<usize>,
-        reply: oneshot::Sender<String>,
-    },
-    Clear {
-        reply: oneshot::Sender<()>,
-    },
-    Interrupt {
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    /// Withdraws a prompt from the queue, or interrupts its turn.
-    Cancel {
-        ticket: u64,
-    },
-    Resize {
-        size: Size,
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    Answer {
-        choice: Choice,
-        wait: bool,
-        timeout: Option<Duration>,
-        reply: AnswerReply,
-    },
-    Explain {
-        reply: oneshot::Sender<NodeExplanation>,
-    },
-    Focus {
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    PaneInfo {
-        reply: oneshot::Sender<Result<PaneInfo, EngineError>>,
-    },
-    Stop {
-        reason: String,
-        reply: oneshot::Sender<()>,
-    },
-    /// Leaves the program running and detaches from it, if the backend can.
-    Release {
-        reply: oneshot::Sender<bool>,
-    },
-    /// The agent's conversation id, sent by the task that looked it up.
-    Conversation {
-        id: String,
-    },
-    /// A turn's final response, sent by the task that read the transcript.
-    Finished {
-        response: Box<Response>,
-    },
-}
-
-/// The part of a prompt's request that only cancellable callers have.
-#[derive(Clone)]
-pub(super) struct Call {
-    /// The number to cancel the prompt by.
-    pub(super) ticket: u64,
-    /// Receives pieces of the answer.
-    pub(super) chunks: Option<ChunkSink>,
-    /// Receives the usage of the turn's API requests.
-    pub(super) spend: Option<SpendSink>,
-}
-
-impl std::fmt::Debug for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("ticket", &self.ticket).finish_non_exhaustive()
-    }
-}
-
-/// Receives the outcome of an answered dialog.
-pub(super) type AnswerReply = oneshot::Sender<Result<Option<Response>, EngineError>>;
-
-/// Returns the status before the first byte of output.
-pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
-    Status {
-        state: AgentState::Starting,
-        evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
-        stopping: false,
-        closed: false,
-        title: String::new(),
-        size: spec.size,
-        turns: 0,
-        queued: 0,
-        faults: Vec::new(),
-        lost: None,
-        agent_session: spec.agent_session.clone(),
-        place: Vec::new(),
-    }
-}
+use crate::hooks::HookSocket;
+use crate::terminal::spec::TerminalSpec;
 
 /// Runs a node until it is stopped or its last handle is dropped.
 pub(super) async fn run<B: Backend>(
     spec: TerminalSpec,
     backend: B,
-    (mut hooks, execution_log): (Option<HookSocket>, Option<ExecutionLog>),
+    (hooks, execution_log): (Option<HookSocket>, Option<ExecutionLog>),
     clock: Clock,
-    mut inbox: mpsc::Receiver<Request>,
+    inbox: mpsc::Receiver<Request>,
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
 ) {
     let mut actor = Actor::new(spec, execution_log, clock, backend, requests, status);
+    let mut inputs = Inputs { inbox: Some(inbox), hooks };
     actor.record_start();
-    loop {
-        let deadline = actor.deadline();
-        let timer = tokio::time::sleep_until(clock.instant(deadline.unwrap_or_default()));
-        tokio::select! {
-            happened = actor.backend.next(), if !actor.lost => actor.handle_event(happened),
-            request = inbox.recv(), if !actor.abandoned => match request {
-                Some(request) => actor.on_request(request),
-                None => actor.abandon(),
-            },
-            message = next_hook(&mut hooks) => match message {
-                Ok(message) => actor.on_hook(message),
-                Err(_) => hooks = None,
-            },
-            () = timer, if deadline.is_some() => actor.on_timer(),
+    while !actor.lifecycle.is_closed() {
+        let deadline = actor.deadline().map(|at| clock.instant(at));
+        match inputs.next(&mut actor.link, deadline).await {
+            Input::Backend(event) => actor.on_backend_event(event),
+            Input::Request(request) => actor.on_request(request),
+            Input::Abandonment => actor.on_abandonment(),
+            Input::Hook(message) => actor.on_hook(message),
+            Input::Timer => actor.on_timer(),
         }
         actor.settle();
-        if actor.done {
-            break;
-        }
+    }
+    // Dropping the actor completes its recording and audit log, so callers of stop are answered only after it.
+    let stopped = actor.lifecycle.take_stop_replies();
+    drop(actor);
+    for reply in stopped {
+        // A send error means that the caller left.
+        let _ = reply.send(());
     }
 }
 
-/// Returns the next message of the agent's hooks; never completes if there are none.
-async fn next_hook(hooks: &mut Option<HookSocket>) -> std::io::Result<Message> {
-    match hooks {
-        Some(hooks) => hooks.next().await,
-        None => std::future::pending().await,
-    }
-}
-
+/// A terminal node: its parts, each with its own state. The modules of this folder implement its handlers.
 struct Actor<B> {
     spec: TerminalSpec,
     clock: Clock,
-    backend: B,
-    requests: mpsc::WeakSender<Request>,
-    status: watch::Sender<Status>,
+    link: BackendLink<B>,
+    lifecycle: Lifecycle,
     terminal: TerminalState,
+    /// End of the last gap in the output, in bytes.
+    skipped_to: Option<u64>,
     driver: Driver,
-    queue: PromptQueue,
-    active: Option<ActiveTurn>,
-    /// Waits for a dialog to close.
-    answering: Option<AnswerReply>,
-    /// The agent's transcript file, as named by its hooks.
-    transcript: Option<PathBuf>,
+    observation: ObservationTimer,
+    lease: InputLease,
+    turns: Turns,
+    waiters: Waiters,
+    faults: Faults,
+    /// When queued prompts expire if the program is still starting.
+    start_deadline: TsNs,
     /// Reports what the agent does.
     reporter: ActivityReporter,
-    turns: u64,
-    last_observed: TsNs,
-    observe_due: Option<TsNs>,
-    started: TsNs,
-    /// Someone else holds the input lease: prompts wait at least until this time.
-    held_until: Option<TsNs>,
-    /// The holder of the input lease.
-    held_by: Option<String>,
-    /// Resize requests that wait for the backend's confirmation.
-    resizing: Vec<(Size, oneshot::Sender<Result<(), EngineError>>)>,
-    /// Failures that the node survived; shown in its info.
-    faults: Vec<String>,
-    /// State kept for the next process that takes over this terminal; initially what the previous one left.
-    memory: Memory,
-    /// Output from before the takeover is being replayed.
-    catching_up: bool,
-    /// The connection to the backend is lost.
-    lost: bool,
-    /// Reason for the end of the node, if the exit status does not show it.
-    end_reason: Option<String>,
-    open: bool,
-    exit: Option<ExitStatus>,
-    drain_until: Option<TsNs>,
-    concluded: bool,
-    stop: Option<Stopping>,
-    /// The last handle was dropped.
-    abandoned: bool,
-    done: bool,
+    /// Sends the results of this node's tasks to its own inbox.
+    requests: mpsc::WeakSender<Request>,
+    status: watch::Sender<Status>,
+    /// True if the status has changed since those who wait on it were last woken.
+    has_unannounced_status: bool,
 }
 
 impl<B: Backend> Actor<B> {
@@ -239,49 +112,37 @@ impl<B: Backend> Actor<B> {
         status: watch::Sender<Status>,
     ) -> Actor<B> {
         let now = clock.now();
+        let is_adopted = spec.adopted.is_some();
+        let memory = spec
+            .adopted
+            .clone()
+            .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() });
         Actor {
+            link: BackendLink::new(backend, memory),
+            lifecycle: Lifecycle::new(is_adopted),
             terminal: TerminalState::new(spec.size),
-            driver: driver(&spec, now),
-            reporter: ActivityReporter::new(&spec, execution_log, clock, now),
-            catching_up: spec.adopted.is_some(),
-            memory: spec
-                .adopted
-                .clone()
-                .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() }),
+            skipped_to: None,
+            driver: new_driver(&spec, now),
             // An observation is due at once: a program that never writes has to be observed too.
-            observe_due: spec.adopted.is_none().then_some(now),
+            observation: ObservationTimer::new((!is_adopted).then_some(now)),
+            lease: InputLease::default(),
+            turns: Turns::default(),
+            waiters: Waiters::default(),
+            faults: Faults::default(),
+            reporter: ActivityReporter::new(&spec, execution_log, clock, now),
+            start_deadline: now + spec.ready_timeout,
             spec,
             clock,
-            backend,
             requests,
             status,
-            queue: PromptQueue::default(),
-            active: None,
-            answering: None,
-            transcript: None,
-            turns: 0,
-            last_observed: TsNs(0),
-            started: now,
-            held_until: None,
-            held_by: None,
-            resizing: Vec::new(),
-            faults: Vec::new(),
-            lost: false,
-            end_reason: None,
-            open: true,
-            exit: None,
-            drain_until: None,
-            concluded: false,
-            stop: None,
-            abandoned: false,
-            done: false,
+            has_unannounced_status: false,
         }
     }
 
     /// Persists and logs what is known when the node starts.
     fn record_start(&mut self) {
-        if self.memory.agent_session.is_some() && self.spec.adopted.is_none() {
-            self.backend.remember(&self.memory);
+        if self.link.agent_session().is_some() && self.spec.adopted.is_none() {
+            self.link.store_memory();
         }
         self.log_start();
         // A newly started proxy reports its faults before the node exists; a restored proxy may have failed.
@@ -290,7 +151,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Logs the start of the program as a typed command, for kinds of nodes that want it.
+    /// Logs the start of the program as a typed command if the spec asks for it.
     fn log_start(&mut self) {
         if self.spec.log_start && self.spec.adopted.is_none() {
             let (now, command) = (self.clock.now(), shell_words::join(&self.spec.program.argv));
@@ -298,192 +159,22 @@ impl<B: Backend> Actor<B> {
         }
     }
 
+    /// Returns when the next timer is due.
     fn deadline(&self) -> Option<TsNs> {
-        let start = (*self.driver.state() == AgentState::Starting && self.queue.len() > 0)
-            .then(|| self.start_deadline());
-        [
-            self.observe_due,
+        let has_queue = !self.turns.queue.is_empty();
+        let is_starting = *self.driver.state() == AgentState::Starting;
+        let times = [
+            self.observation.deadline(),
             self.driver.deadline(),
             self.terminal.frame_deadline(),
             self.spec.journal.deadline(),
-            self.queue.deadline(),
-            start,
-            self.active.as_ref().and_then(|active| active.deadline),
-            self.active.as_ref().and_then(|active| active.stream_due),
-            self.stop.as_ref().map(|stop| stop.next),
-            self.drain_until,
-            self.held_until.filter(|_| self.queue.len() > 0),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    fn start_deadline(&self) -> TsNs {
-        self.started + self.spec.ready_timeout
-    }
-
-    fn handle_event(&mut self, event: BackendEvent) {
-        match event {
-            BackendEvent::Output => self.on_output(),
-            BackendEvent::Resized(size) => self.on_resized(size),
-            BackendEvent::Snapshot(snapshot) => self.terminal.record_snapshot(snapshot),
-            BackendEvent::CaughtUp => self.on_caught_up(),
-            BackendEvent::Closed => self.on_output_closed(),
-            BackendEvent::Exited(exit) => self.on_exit(exit),
-            BackendEvent::Skipped(offset) => self.terminal.skip_to(offset),
-            BackendEvent::FinalScreen(shown) if shown == self.terminal.screen().text() => {}
-            BackendEvent::FinalScreen(_) => self.backend.emit_final_screen(),
-            BackendEvent::Gone(how) => self.on_gone(how),
-            // Published with the status.
-            BackendEvent::PlaceChanged => {}
-            // The release of the lease: settle() starts waiting prompts after this.
-            BackendEvent::LeaseChanged => self.held_until = None,
-            BackendEvent::Fault(message) => self.on_fault(message),
-            BackendEvent::Lost(reason) => self.on_lost(reason),
-        }
-    }
-
-    fn on_output(&mut self) {
-        let (now, before) = (self.clock.now(), self.terminal.offset());
-        let changes = self.terminal.process_data(now, self.backend.output());
-        self.driver.on_output(now, self.terminal.offset());
-        self.reporter.set_offset(self.terminal.offset());
-        let mut urgent = false;
-        for notice in &changes.notices {
-            self.driver.on_notice(notice);
-            urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
-            if let Notice::Rebuilt { reason } = notice {
-                let message = format!("the terminal model failed and was rebuilt: {reason}");
-                self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message });
-            }
-        }
-        // Replayed output: its queries were answered in the past, and its screens are out of date.
-        if self.catching_up {
-            return;
-        }
-        self.spec.events.metrics().add_output(self.terminal.offset().saturating_sub(before));
-        if !changes.replies.is_empty() && self.spec.answers {
-            self.type_bytes(now, &changes.replies, Origin::Terminal);
-        }
-        self.spec.journal.on_output(now);
-        if urgent || now >= self.last_observed + OBSERVE_INTERVAL {
-            self.observe(now);
-        } else {
-            self.observe_due.get_or_insert(self.last_observed + OBSERVE_INTERVAL);
-        }
-    }
-
-    fn on_hook(&mut self, message: Message) {
-        let now = self.clock.now();
-        self.driver.on_hook(now, message.hook);
-        if let Some(transcript) = message.transcript {
-            self.reporter.follow_transcript(transcript.clone());
-            self.memory.transcript = Some(transcript.clone());
-            self.transcript = Some(transcript);
-            self.backend.remember(&self.memory);
-        }
-        if let Some(session) = message.session {
-            self.set_conversation(session);
-        }
-        self.observe(now);
-    }
-
-    /// Remembers the id of the agent's current conversation.
-    fn set_conversation(&mut self, id: String) {
-        let is_one = self.spec.profile.session.as_ref().is_some_and(|forms| forms.is_id(&id));
-        if is_one && self.memory.agent_session.as_ref() != Some(&id) {
-            self.memory.agent_session = Some(id);
-            self.backend.remember(&self.memory);
-        }
-    }
-
-    /// Looks up the agent's conversation id in its session files, on a blocking thread.
-    fn look_up_conversation(&self) {
-        let forms = self.spec.profile.session.as_ref().filter(|forms| forms.learn.is_some());
-        let (Some(forms), Some(pid)) = (forms, self.backend.pid()) else { return };
-        let Some(session_files) = SessionFiles::of(&self.spec.program.env) else { return };
-        let (forms, requests) = (forms.clone(), self.requests.clone());
-        tokio::spawn(async move {
-            let learnt = tokio::task::spawn_blocking(move || session_files.learn(&forms, pid)).await;
-            if let (Ok(Some(id)), Some(requests)) = (learnt, requests.upgrade()) {
-                // A send error means that the node is gone and the id is no longer needed.
-                let _ = requests.send(Request::Conversation { id }).await;
-            }
-        });
-    }
-
-    fn on_caught_up(&mut self) {
-        self.catching_up = false;
-        if self.memory.was_ready {
-            self.driver.on_takeover(self.clock.now());
-        }
-        if let Some(transcript) = self.memory.transcript.clone() {
-            self.reporter.follow_transcript(transcript.clone());
-            self.transcript = Some(transcript);
-        }
-        self.observe_due = Some(self.clock.now());
-    }
-
-    fn on_resized(&mut self, size: Size) {
-        self.terminal.resize(size);
-        if self.catching_up {
-            // A replayed size.
-            return;
-        }
-        self.observe_due = Some(self.clock.now());
-        for (requested, reply) in self.resizing.drain(..) {
-            let _ = reply.send(match self.backend.resize_refusal() {
-                Some(others) if requested != size => Err(EngineError::new(
-                    ErrorKind::Busy,
-                    format!(
-                        "node '{}' stays at {} columns and {} rows: {others}",
-                        self.spec.node.node, size.cols, size.rows
-                    ),
-                )),
-                _ => Ok(()),
-            });
-        }
-    }
-
-    fn on_fault(&mut self, message: String) {
-        tracing::warn!(node = %self.spec.node.node, "{message}");
-        self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message: message.clone() });
-        self.reporter.warn(self.clock.now(), message.clone());
-        self.faults.push(message);
-        self.faults.truncate(MAX_FAULTS);
-    }
-
-    /// Handles the loss of the backend connection.
-    fn on_lost(&mut self, reason: String) {
-        self.on_fault(reason.clone());
-        self.lost = true;
-        self.end_reason = Some(reason);
-        self.exit.get_or_insert(ExitStatus::Unknown);
-        self.conclude();
-    }
-
-    /// Handles an exit of unknown status.
-    fn on_gone(&mut self, how: String) {
-        self.end_reason = Some(how);
-        self.exit.get_or_insert(ExitStatus::Unknown);
-        self.conclude();
-    }
-
-    fn on_output_closed(&mut self) {
-        self.open = false;
-        if self.exit.is_some() {
-            self.conclude();
-        }
-    }
-
-    fn on_exit(&mut self, exit: ExitStatus) {
-        self.exit = Some(exit);
-        if self.open {
-            self.drain_until = Some(self.clock.now() + self.backend.drain_time());
-        } else {
-            self.conclude();
-        }
+            self.turns.deadline(),
+            self.lifecycle.deadline(),
+            Some(self.start_deadline).filter(|_| has_queue && is_starting),
+            self.lease.deadline().filter(|_| has_queue),
+            self.waiters.interrupt_deadline(),
+        ];
+        times.into_iter().flatten().min()
     }
 
     fn on_timer(&mut self) {
@@ -491,103 +182,67 @@ impl<B: Backend> Actor<B> {
         let due = |at: Option<TsNs>| at.is_some_and(|at| at <= now);
         if due(self.terminal.frame_deadline()) {
             self.terminal.expire_frame(now);
-            self.observe_due = Some(now);
+            self.observation.schedule(now);
         }
-        if due(self.observe_due) || due(self.driver.deadline()) {
+        if due(self.observation.deadline()) || due(self.driver.deadline()) {
             self.observe(now);
         }
         let terminal = &self.terminal;
         self.spec.journal.capture_if_due(now, || tail_of(terminal));
-        if due(self.drain_until) {
+        if self.lifecycle.is_drained(now) {
             self.conclude();
         }
-        if due(self.held_until) {
-            self.held_until = None;
+        if due(self.lease.deadline()) {
+            self.lease.invalidate();
         }
-        self.expire(now);
-        if self.active.as_ref().is_some_and(|active| due(active.stream_due)) {
+        self.expire_prompts(now);
+        self.expire_turn(now);
+        self.waiters.expire_interrupts(now, || interrupt_timeout_error(&self.spec.node.node));
+        if due(self.turns.active().and_then(|active| active.stream_due)) {
             self.stream();
         }
-        if self.stop.as_ref().is_some_and(|stop| stop.next <= now) {
+        if self.lifecycle.is_signal_due(now) {
             self.escalate(now);
         }
     }
 
+    /// Shows the screen to the driver, unless it is a replayed one.
     fn observe(&mut self, now: TsNs) {
-        if self.catching_up {
-            // The screen is a replayed one.
+        if self.lifecycle.is_replaying() {
             return;
         }
-        self.last_observed = now;
-        self.observe_due = None;
+        self.observation.record(now);
         let foreground = match self.spec.profile.foreground {
-            true => self.backend.foreground(!self.driver.trusts_marks(), &self.spec.profile.programs),
+            true => self.link.backend.foreground(!self.driver.trusts_marks(), &self.spec.profile.programs),
             false => Foreground::Unknown,
         };
         let screen = self.terminal.screen();
-        let cursor_line = self.terminal.cursor_line().0;
+        let cursor_line = self.cursor_line();
         self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
-        if let Some(active) = &mut self.active
+        if let Some(active) = self.turns.active_mut()
             && let Some(stream) = &active.stream
         {
             active.stream_due.get_or_insert(now + stream.poll_interval());
         }
     }
 
+    /// Handles the consequences of an input: effects of the driver, the next prompt, the end of a stop, the new status.
     fn settle(&mut self) {
         self.run_effects();
         self.start_next_prompts();
         self.run_effects();
-        if self.concluded
-            && let Some(stop) = self.stop.take()
-        {
-            for reply in stop.replies {
-                let _ = reply.send(());
-            }
-            self.done = true;
+        self.log_unsent();
+        if !self.lifecycle.is_replaying() {
+            self.link.remember_unsent_prompt(self.driver.unsent_prompt());
         }
-        // A caller may wait for the end of a start or a turn, so poll often. Dialogs wait for a person.
+        self.lifecycle.finish_stop();
+        // Poll often while a caller may wait for a start or a turn to end. Not during a dialog: that waits for a person.
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
-        self.backend.set_watchful(watchful && !self.concluded);
+        self.link.backend.set_watchful(watchful && !self.lifecycle.is_ended());
         self.publish_status();
-    }
-
-    fn publish_status(&mut self) {
-        let (title, size) = (self.terminal.title(), self.terminal.size());
-        let (driver, queued, turns) = (&self.driver, self.queue.len(), self.turns);
-        let (faults, lost) = (&self.faults, &self.end_reason);
-        let (stopping, closed) = (self.stop.is_some(), self.done);
-        let agent_session = &self.memory.agent_session;
-        let place = self.backend.place();
-        self.status.send_if_modified(|status| {
-            let same = status.state == *driver.state()
-                && status.evidence == *driver.evidence()
-                && (status.stopping, status.closed) == (stopping, closed)
-                && status.title == title
-                && status.size == size
-                && (status.turns, status.queued) == (turns, queued)
-                && status.faults == *faults
-                && status.lost == *lost
-                && status.agent_session == *agent_session
-                && status.place == place;
-            if !same {
-                *status = Status {
-                    state: driver.state().clone(),
-                    evidence: driver.evidence().clone(),
-                    stopping,
-                    closed,
-                    title: title.to_string(),
-                    size,
-                    turns,
-                    queued,
-                    faults: faults.clone(),
-                    lost: lost.clone(),
-                    agent_session: agent_session.clone(),
-                    place: place.to_vec(),
-                };
-            }
-            !same
-        });
+        // Answered after the status is published: the caller finds the node as the interrupt left it.
+        let turn = self.turns.active().map(|active| active.number);
+        self.waiters.finish_interrupts(turn, *self.driver.state() == AgentState::Busy);
     }
 
     fn run_effects(&mut self) {
@@ -598,80 +253,75 @@ impl<B: Backend> Actor<B> {
                     self.type_bytes(now, &bytes, Origin::Api);
                 }
                 Effect::StateChanged => self.on_state_changed(),
-                Effect::Answered { gone } => self.on_dialog_answered(gone),
+                Effect::Answered { is_closed } => {
+                    self.update_status();
+                    self.on_dialog_answered(is_closed);
+                }
                 Effect::TurnEnded(end) => self.on_turn_ended(*end),
             }
         }
     }
 
-    fn on_state_changed(&mut self) {
-        self.reporter.report_state(self.clock.now(), self.driver.state());
-        if *self.driver.state() == AgentState::Ready {
-            self.look_up_conversation();
-        }
-        if *self.driver.state() == AgentState::Busy {
-            self.find_transcript();
-        }
-        let evidence = self.driver.evidence();
-        let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
-        let kind = match self.driver.state().clone() {
-            AgentState::Ready if !std::mem::replace(&mut self.memory.was_ready, true) => {
-                self.backend.remember(&self.memory);
-                EventKind::NodeReady { evidence }
-            }
-            AgentState::Ready => EventKind::NodeReady { evidence },
-            AgentState::Busy => EventKind::NodeBusy { evidence },
-            AgentState::Blocked { kind, choices } => {
-                self.fail_blocked_turn();
-                EventKind::NodeBlocked { kind, choices, evidence }
-            }
-            AgentState::Suspended { until } => {
-                self.fail_blocked_turn();
-                EventKind::NodeSuspended { until, evidence }
-            }
-            AgentState::Starting | AgentState::Exited(_) => return,
+    /// Replaces the status that handles read, and publishes an event if the node became ready. Call it before answering a caller or
+    /// publishing an event: the receiver may read the status at once. Does not wake those who wait for a state;
+    /// [`Self::publish_status`] does, after the events.
+    fn update_status(&mut self) {
+        let status = Status {
+            state: self.driver.state().clone(),
+            evidence: self.driver.evidence().clone(),
+            stopping: self.lifecycle.is_stopping(),
+            closed: self.lifecycle.is_closed(),
+            title: self.terminal.title().to_string(),
+            size: self.terminal.size(),
+            turns: self.turns.count(),
+            has_turn: self.turns.active().is_some(),
+            delivery: self.driver.turn().map(|(_, delivery)| delivery),
+            queued: self.turns.queue.len(),
+            faults: self.faults.clone(),
+            end_reason: self.lifecycle.end_reason().cloned(),
+            agent_session: self.link.agent_session().cloned(),
+            place: self.link.backend.place().to_vec(),
         };
-        self.spec.events.publish(Some(&self.spec.node), kind);
-    }
-
-    /// Fails the active turn because the agent is blocked. A turn whose transcript is being read has its answer already.
-    fn fail_blocked_turn(&mut self) {
-        let error = self.blocked_error();
-        if let Some(active) = self.active.as_mut().filter(|active| active.finishing.is_none()) {
-            active.answer(Err(error));
+        let is_ready = status.name() == StateName::Ready;
+        let mut was_ready = is_ready;
+        self.status.send_if_modified(|current| {
+            self.has_unannounced_status |= *current != status;
+            was_ready = current.name() == StateName::Ready;
+            *current = status;
+            false
+        });
+        if is_ready && !was_ready {
+            let evidence = self.driver.evidence();
+            let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
+            self.publish(EventKind::NodeReady { evidence });
         }
     }
 
+    /// Updates the status and wakes those who wait for a state if it has changed.
+    fn publish_status(&mut self) {
+        self.update_status();
+        self.status.send_if_modified(|_| std::mem::take(&mut self.has_unannounced_status));
+    }
+
+    /// Publishes an event of this node.
+    fn publish(&self, event: EventKind) {
+        self.spec.events.publish(Some(&self.spec.node), event);
+    }
+
+    /// Sends bytes to the program. Returns false if it takes none.
     fn type_bytes(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        self.open && self.backend.write(now, bytes, origin)
+        self.lifecycle.has_terminal() && self.link.backend.write(now, bytes, origin)
     }
 
-    fn guard_input(&mut self, action: impl FnOnce(&mut Actor<B>) -> bool) -> Result<(), EngineError> {
-        if self.concluded || self.stop.is_some() {
-            return Err(self.stopped_error());
-        }
-        if action(self) {
-            return Ok(());
-        }
-        let waiting = self.backend.queued_input();
-        let message =
-            format!("node '{}' is not reading its input: {waiting} bytes are queued", self.spec.node.node);
-        Err(EngineError::new(ErrorKind::Busy, message))
-    }
-
-    fn text(&self, lines: Option<usize>) -> String {
-        let terminal = &self.terminal;
-        match lines {
-            Some(lines) => terminal.tail(lines).join("\n"),
-            None => terminal.tail(usize::MAX).join("\n"),
-        }
+    fn cursor_line(&self) -> u64 {
+        self.terminal.cursor_line().0
     }
 }
 
-fn driver(spec: &TerminalSpec, now: TsNs) -> Driver {
+fn new_driver(spec: &TerminalSpec, now: TsNs) -> Driver {
     let driver = Driver::new(spec.profile.clone(), now);
-    let goes_on = spec.profile.session.as_ref().is_some_and(|forms| forms.resumes(&spec.program.argv));
-    if goes_on { driver.resuming() } else { driver }
+    let is_resumed = spec.profile.session.as_ref().is_some_and(|forms| forms.resumes(&spec.program.argv));
+    if is_resumed { driver.resuming() } else { driver }
 }
 
 fn tail_of(terminal: &TerminalState) -> String {

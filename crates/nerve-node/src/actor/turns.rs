@@ -2,74 +2,64 @@
 
 use nerve_agent::driver::{AgentState, Outcome, Span, TurnEnd};
 use nerve_agent::parse::{ParserKind, TurnText};
-use nerve_agent::profile::TranscriptKind;
 use nerve_api::value::ResponseSource;
+use nerve_host::backend::Backend;
 use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
+use nerve_vt::terminal::TerminalState;
 
-use super::{Actor, Request, tail_of};
+use super::queue::ActiveTurn;
+use super::request::{Request, RequestedTurn};
+use super::{Actor, tail_of};
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::FinishedPrompt;
-use crate::queue::{ActiveTurn, QueuedPrompt};
-use crate::response::{note_hidden_start, remove_echo, response_from_screen, truncate_to_limits, turn_lines};
+use crate::response::{
+    note_hidden_start, remove_echo, response_from_screen, truncate_text, truncate_to_limits, turn_lines,
+};
 use crate::stream::Stream;
-use crate::transcript;
-use nerve_host::backend::{Backend, Lease};
+use crate::transcript::TranscriptSource;
 
 impl<B: Backend> Actor<B> {
-    /// Starts the next prompt if the node can take one. Prompts fail at a dialog, because there may be no one to answer it.
+    /// Starts the next prompt if the node can take one. Prompts wait behind the dialog of another one's turn, whose caller is
+    /// notified. Without a turn they fail: there may be no one to answer the dialog.
     pub(super) fn start_next_prompts(&mut self) {
-        while self.queue.len() > 0 && !self.catching_up {
+        while !self.turns.queue.is_empty() && !self.lifecycle.is_replaying() {
             match self.driver.state() {
                 AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
-                    let error = self.blocked_error();
-                    return self.queue.fail_all(|| error.clone());
+                    return self.fail_prompts_at_dialog();
                 }
-                AgentState::Exited(_) => {
-                    let error = self.stopped_error();
-                    return self.queue.fail_all(|| error.clone());
-                }
-                AgentState::Ready if self.active.is_none() => {}
+                AgentState::Exited(_) => return self.turns.queue.fail_all(&self.stopped_error()),
+                AgentState::Ready if self.turns.active().is_none() => {}
                 AgentState::Ready | AgentState::Starting | AgentState::Busy => return,
             }
-            if !self.can_type() {
+            let now = self.clock.now();
+            // Waiting prompts are started when the lease changes, and fail no later than their deadline.
+            if !self.lease.acquire(now, || self.link.backend.lease(now)) {
                 return;
             }
-            let Some(waiting) = self.queue.pop() else { return };
-            self.begin_turn(waiting);
+            let Some(prompt) = self.turns.queue.pop() else { return };
+            self.begin_turn(prompt);
         }
     }
 
-    /// Returns true if no one else holds the input lease. Waiters are notified no later than the prompt's deadline.
-    fn can_type(&mut self) -> bool {
-        let now = self.clock.now();
-        if self.held_until.is_some_and(|until| until > now) {
-            return false;
-        }
-        match self.backend.lease(now) {
-            Lease::Free => {
-                self.held_by = None;
-                true
-            }
-            Lease::Pending => false,
-            Lease::Held { by, until } => {
-                (self.held_by, self.held_until) = (Some(by), Some(until));
-                false
-            }
+    fn fail_prompts_at_dialog(&mut self) {
+        let has_turn = self.turns.active().is_some();
+        if self.turns.queue.fails_at_dialog(has_turn) {
+            let error = self.blocked_error();
+            self.turns.queue.fail_at_dialog(has_turn, &error);
         }
     }
 
-    fn begin_turn(&mut self, waiting: QueuedPrompt) {
+    fn begin_turn(&mut self, request: RequestedTurn) {
         let now = self.clock.now();
         // The screen may have changed since the last observation, and text must not be appended to a draft.
         self.observe(now);
         if *self.driver.state() != AgentState::Ready {
-            return self.queue.push_front(waiting);
+            return self.turns.queue.push_front(request);
         }
-        let (modes, line) = (self.terminal.modes(), self.terminal.cursor_line().0);
-        let QueuedPrompt { prompt, call, reply, deadline } = waiting;
-        let number = match self.driver.submit(now, &prompt.text, modes, line) {
+        let (modes, line) = (self.terminal.modes(), self.cursor_line());
+        let number = match self.driver.submit(now, &request.prompt.text, modes, line) {
             Ok(number) => number,
             Err(refused) => {
                 let error = EngineError::new(
@@ -77,27 +67,24 @@ impl<B: Backend> Actor<B> {
                     format!("node '{}': {refused}", self.spec.node.node),
                 );
                 let hint = "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)";
-                let _ = reply.send(Err(self.with_screen(error.hint(hint))));
-                return;
+                let error = self.with_screen(error.hint(hint));
+                return self.turns.queue.refuse(request, error);
             }
         };
-        self.turns = number;
         if let Some(proxy) = &self.spec.proxy {
-            let spend = call.as_ref().and_then(|call| call.spend.clone());
-            proxy.begin_turn(number, spend, prompt.trace.clone());
+            let spend = request.call.as_ref().and_then(|call| call.spend.clone());
+            proxy.begin_turn(number, spend, request.prompt.trace.clone());
         }
         // Programs that draw no composer and have no parser answer in plain rows.
-        let parser = prompt.parser.unwrap_or(self.spec.parser);
+        let parser = request.prompt.parser.unwrap_or(self.spec.parser);
         let by_rows = parser == ParserKind::None && self.spec.profile.composer.is_none();
-        let stream = prompt.stream.then(|| if by_rows { Stream::rows() } else { Stream::parsed() });
+        let stream = request.prompt.stream.then(|| if by_rows { Stream::rows() } else { Stream::parsed() });
         let terminal = &self.terminal;
         let preceding = self.spec.journal.capture_before_prompt(now, || tail_of(terminal));
-        self.active = Some(ActiveTurn {
-            prompt,
-            call,
+        self.turns.begin(ActiveTurn {
+            request,
             number,
-            reply: Some(reply),
-            deadline: Some(deadline),
+            parser,
             preceding,
             stream,
             stream_due: None,
@@ -110,18 +97,17 @@ impl<B: Backend> Actor<B> {
         if let Some(proxy) = &self.spec.proxy {
             proxy.end_turn();
         }
-        let Some(active) = &mut self.active else { return };
-        active.deadline = None;
+        let Some(active) = self.turns.active_mut() else { return };
+        active.request.deadline = None;
         active.stream_due = None;
         let stream = active.stream.take();
         let mut lines = turn_lines(&self.terminal, &end.span);
-        if self.spec.profile.composer.is_none() {
-            lines = remove_echo(lines, &active.prompt.text);
+        if self.spec.profile.composer.is_none() && end.span.has_echo {
+            lines = remove_echo(lines, &active.request.prompt.text);
         }
-        let parser = active.prompt.parser.unwrap_or(self.spec.parser);
-        let parsed = nerve_agent::parse::parser(parser)
-            .parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
-        let prompt = active.prompt.text.clone();
+        let parsed = nerve_agent::parse::parser(active.parser)
+            .parse(&TurnText { prompt: &active.request.prompt.text, lines: &lines });
+        let prompt = active.request.prompt.text.clone();
         if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
@@ -129,9 +115,13 @@ impl<B: Backend> Actor<B> {
         }
         let ready = *self.driver.state() == AgentState::Ready;
         let node = self.spec.node.node.as_str();
-        let mut response = response_from_screen(node, parsed, &end, &lines, ready);
+        let is_agent = self.spec.profile.composer.is_some();
+        let mut response = response_from_screen(node, parsed, &end, &lines, (is_agent, ready));
         if self.terminal.modes().alternate {
             note_hidden_start(&mut response, &prompt);
+        }
+        if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
+            response.incomplete = Some("a part of the program's output was lost".to_string());
         }
         match end.outcome {
             Outcome::Done | Outcome::Interrupted => match self.transcript() {
@@ -147,7 +137,10 @@ impl<B: Backend> Actor<B> {
                 self.fail_turn(response, error);
             }
             Outcome::Exited(exit) => {
-                let how = self.end_reason.clone().unwrap_or_else(|| format!("its program ended with {exit}"));
+                let how = match self.lifecycle.end_reason() {
+                    Some(reason) => reason.clone(),
+                    None => format!("its program ended with {exit}"),
+                };
                 let message = format!("node '{node}': the turn was cut short: {how}");
                 let mut error = EngineError::new(ErrorKind::Process, message);
                 error.delivery = Some(end.delivery);
@@ -157,31 +150,10 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn transcript(&self) -> Option<transcript::TranscriptSource> {
-        let TranscriptKind::Claude = self.spec.profile.transcript?;
-        let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
-        let full_screen = self.terminal.modes().alternate;
-        Some(transcript::TranscriptSource {
-            file: self.transcript.clone(),
-            home,
-            pid: self.backend.pid()?,
-            full_screen,
-        })
-    }
-
-    /// Looks for the transcript of an agent whose hooks do not name it.
-    pub(super) fn find_transcript(&self) {
-        if self.transcript.is_none()
-            && let (Some(source), Some(tail)) = (self.transcript(), self.reporter.transcript_tail())
-        {
-            tokio::task::spawn_blocking(move || source.report(&tail));
-        }
-    }
-
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
-    fn read_transcript(&mut self, source: transcript::TranscriptSource, mut response: Response) {
-        let Some(active) = &mut self.active else { return };
-        let prompt = active.prompt.text.clone();
+    fn read_transcript(&mut self, source: TranscriptSource, mut response: Response) {
+        let Some(active) = self.turns.active_mut() else { return };
+        let prompt = active.request.prompt.text.clone();
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         tokio::spawn(async move {
@@ -190,6 +162,8 @@ impl<B: Backend> Actor<B> {
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = ResponseSource::Transcript;
+                response.is_complete |= parsed.is_complete && !response.is_interrupted();
+                response.incomplete = None;
                 response.attributes.remove("truncated");
                 truncate_to_limits(&mut response);
             }
@@ -207,7 +181,7 @@ impl<B: Backend> Actor<B> {
 
     /// Answers with the screen's text if the node ends while a transcript is being read.
     pub(super) fn finish_from_screen(&mut self) {
-        if let Some(mut response) = self.active.as_mut().and_then(|active| active.finishing.take()) {
+        if let Some(mut response) = self.turns.active_mut().and_then(|active| active.finishing.take()) {
             response.is_ready = false;
             self.finish(*response);
         }
@@ -216,29 +190,32 @@ impl<B: Backend> Actor<B> {
     pub(super) fn finish(&mut self, mut response: Response) {
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
-        let Some(mut active) = self.active.take() else { return };
+        let Some(mut active) = self.turns.end() else { return };
         self.reporter.report_screen(self.clock.now(), response.turn, &response.sections);
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
-        self.spec
-            .events
-            .publish(Some(&self.spec.node), EventKind::OutputParsed { turn, sections, is_complete });
+        self.publish(EventKind::OutputParsed { turn, sections, is_complete });
+        // The caller finds the node as the turn left it.
+        self.publish_status();
         active.answer(Ok(response));
     }
 
     fn fail_turn(&mut self, mut response: Response, error: EngineError) {
+        let error = error.with_text(&response.text);
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
-        if let Some(mut active) = self.active.take() {
+        if let Some(mut active) = self.turns.end() {
+            self.publish_status();
             active.answer(Err(error));
         }
     }
 
     fn log(&mut self, response: &Response, now: TsNs) {
-        let Some(active) = self.active.as_ref().filter(|_| self.spec.journal.enabled()) else { return };
-        let parser = active.prompt.parser.unwrap_or(self.spec.parser);
+        let Some(active) = self.turns.active().filter(|_| self.spec.journal.is_enabled()) else { return };
+        let parser = active.parser;
         let (time, terminal) = ((response.time.0, now), &self.terminal);
-        let sent = FinishedPrompt { input: &active.prompt.text, preceding: active.preceding, time, parser };
-        if active.prompt.stream {
+        let sent =
+            FinishedPrompt { input: &active.request.prompt.text, preceding: active.preceding, time, parser };
+        if active.request.prompt.stream {
             self.spec.journal.log_streamed_turn(&sent, || tail_of(terminal));
         } else {
             let data = ResponseData {
@@ -251,17 +228,35 @@ impl<B: Backend> Actor<B> {
         }
     }
 
+    /// Logs the prompts that failed before they were typed.
+    pub(super) fn log_unsent(&mut self) {
+        let now = self.clock.now();
+        for prompt in self.turns.queue.take_unsent() {
+            self.spec.journal.log_unsent(now, &prompt.text, &prompt.reason, &prompt.origin);
+        }
+    }
+
+    /// Returns the answer of the turn in progress as far as the screen shows it.
+    pub(super) fn partial_text(&self) -> String {
+        let (Some(active), Some(start)) = (self.turns.active(), self.driver.turn_start_line()) else {
+            return String::new();
+        };
+        let (prompt, lines) = (active.request.prompt.text.as_str(), lines_from(&self.terminal, start));
+        let text =
+            nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt, lines: &lines }).text();
+        truncate_text(text)
+    }
+
     /// Publishes what the answer has grown by since the last call.
     pub(super) fn stream(&mut self) {
-        let Some(active) = &mut self.active else { return };
+        let Some(active) = self.turns.active_mut() else { return };
         active.stream_due = None;
         let (Some(stream), Some(start)) = (&mut active.stream, self.driver.turn_start_line()) else { return };
         let terminal = &self.terminal;
-        let parser = active.prompt.parser.unwrap_or(self.spec.parser);
-        let prompt = &active.prompt.text;
+        let parser = active.parser;
+        let prompt = &active.request.prompt.text;
         let chunks = stream.grow(terminal, start, || {
-            let span = Span { bytes: (0, 0), lines: (start, u64::MAX), last_col: None };
-            let lines = turn_lines(terminal, &span);
+            let lines = lines_from(terminal, start);
             (
                 nerve_agent::parse::parser(parser).parse(&TurnText { prompt, lines: &lines }).text(),
                 lines.len(),
@@ -275,13 +270,19 @@ impl<B: Backend> Actor<B> {
     }
 
     fn publish_chunks(&self, turn: u64, chunks: Vec<String>) {
-        let sink = self.active.as_ref().and_then(|active| active.call.as_ref()?.chunks.as_ref());
-        let tag = self.active.as_ref().and_then(|active| active.prompt.tag);
+        let active = self.turns.active();
+        let sink = active.and_then(|active| active.request.call.as_ref()?.chunks.as_ref());
+        let tag = active.and_then(|active| active.request.prompt.tag);
         for chunk in chunks {
             if let Some(sink) = sink {
                 sink(&chunk);
             }
-            self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, tag, chunk });
+            self.publish(EventKind::OutputChunk { turn, chunk, request_id: None, tag });
         }
     }
+}
+
+/// Returns the lines of a turn that has not ended.
+fn lines_from(terminal: &TerminalState, start: u64) -> Vec<String> {
+    turn_lines(terminal, &Span { bytes: (0, 0), lines: (start, u64::MAX), last_col: None, has_echo: true })
 }

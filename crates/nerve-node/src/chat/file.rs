@@ -3,10 +3,10 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use nerve_llm::message::{Message, check};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{EngineError, ErrorKind};
-use nerve_llm::message::{Message, check};
 
 /// The version that is written. A file of a newer version is not read, and so never overwritten.
 const VERSION: u32 = 1;

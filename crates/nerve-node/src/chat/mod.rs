@@ -16,7 +16,9 @@ mod turn;
 mod turn_queue;
 
 pub use self::node::ChatNode;
-pub use self::spec::{ChatSpec, Provider, ToolChoice};
+pub use self::spec::{check, fork_settings};
 pub use self::tools::TOOL_HINT;
+pub use nerve_api::request::{ChatSettings, ToolChoice};
+pub use nerve_api::value::Provider;
 pub use nerve_llm::answer::Usage;
 pub use nerve_llm::message::{Message, ToolCall, ToolResult};

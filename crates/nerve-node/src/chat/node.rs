@@ -3,29 +3,32 @@
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nerve_api::reply::NodeMetadata;
+use nerve_host::clock::{Clock, MAX_TIMEOUT};
+use nerve_llm::answer::Usage;
+use nerve_llm::message::Message;
 use nerve_record::history::HISTORY_BUFFER_LINES;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::file;
 use super::setup::Setup;
-use super::spec::ChatSpec;
-use super::turn_queue::CANCEL_GRACE;
+use super::{ChatSettings, spec};
+use crate::cancellation::{wait_for_interrupt, wait_timeout_error};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::factory::with_session;
+use crate::names::with_session;
 use crate::terminal::{Journal, Prompt};
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
-use nerve_host::clock::{Clock, MAX_TIMEOUT};
-use nerve_llm::answer::Usage;
-use nerve_llm::message::Message;
 
+/// Time to wait for running tools when a turn is ended early.
+pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 /// Evidence of a busy node.
 pub(super) const BUSY_EVIDENCE: &str = "input: waiting for the model";
 /// Evidence of a ready node.
@@ -74,7 +77,9 @@ impl Node for ChatNode {
     }
 
     fn execute<'a>(&'a self, context: &'a TurnContext) -> NodeFuture<'a> {
-        Box::pin(async move { Ok(self.turn(Prompt::of(context), context.clone()).await?.into_value()) })
+        Box::pin(
+            async move { Ok(self.turn(Prompt::from_context(context), context.clone()).await?.into_value()) },
+        )
     }
 
     fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
@@ -115,13 +120,14 @@ impl Node for ChatNode {
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
+        let state = self.inner.state.subscribe();
         self.inner.interrupt.notify_waiters();
-        Box::pin(async { Ok(()) })
+        Box::pin(wait_for_interrupt(&self.inner.node.node, state))
     }
 
     fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
         let journal = match &self.inner.setup.fork_journals {
-            Some(factory) => factory.journal(at, true),
+            Some(journals) => journals.open(at),
             None => Ok(Journal::disabled()),
         };
         Some(journal.map(|journal| Arc::new(self.copy_as(with_session(at), journal)) as NodeHandle))
@@ -177,25 +183,25 @@ impl ChatNode {
     /// Creates an independent node with a copy of the conversation after the last turn. The copy is not stored in a file.
     fn copy_as(&self, at: NodeRef, journal: Journal) -> ChatNode {
         let mut setup = self.inner.setup.clone();
-        setup.spec = setup.spec.for_fork();
+        setup.spec = spec::fork_settings(setup.spec);
         let messages = self.messages();
         ChatNode::with_conversation(at, setup, journal, Conversation { messages, ..Conversation::default() })
     }
 
     /// Returns the node's settings.
-    pub fn spec(&self) -> &ChatSpec {
+    pub fn spec(&self) -> &ChatSettings {
         &self.inner.setup.spec
     }
 
     /// Returns the conversation after the last completed turn.
     pub fn messages(&self) -> Vec<Message> {
-        self.conversation().messages.clone()
+        self.inner.conversation.lock().messages.clone()
     }
 
     /// Returns the last `lines` lines of the conversation as text, with the role before each message.
     pub fn read(&self, lines: Option<usize>) -> String {
         let mut text = String::new();
-        for message in &self.conversation().messages {
+        for message in &self.inner.conversation.lock().messages {
             let (role, content) = match message {
                 Message::User { text } => ("user", text.clone()),
                 Message::Assistant { text, tool_calls } => {
@@ -306,7 +312,10 @@ impl ChatNode {
         if self.state() == StateName::Stopped {
             return;
         }
-        self.journal().close(inner.clock.now(), Some(reason), || self.read(Some(HISTORY_BUFFER_LINES)));
+        self.inner
+            .journal
+            .lock()
+            .close(inner.clock.now(), Some(reason), || self.read(Some(HISTORY_BUFFER_LINES)));
         inner.state.send_replace(StateName::Stopped);
         inner.setup.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
     }
@@ -316,14 +325,14 @@ impl ChatNode {
         let inner = &self.inner;
         let spec = &inner.setup.spec;
         let (messages, usage, requests) = {
-            let conversation = self.conversation();
+            let conversation = self.inner.conversation.lock();
             (conversation.messages.len(), conversation.usage, conversation.requests)
         };
         let mut metadata = BTreeMap::new();
         let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
         add("provider", spec.provider.as_str().to_string());
         add("model", spec.model.clone());
-        add("base_url", spec.base_url().to_string());
+        add("base_url", spec::base_url(spec).to_string());
         add("turns", inner.turns.load(Ordering::Relaxed).to_string());
         add("queued", inner.waiting.load(Ordering::Relaxed).to_string());
         add("messages", messages.to_string());
@@ -348,26 +357,14 @@ impl ChatNode {
         *self.inner.state.borrow()
     }
 
-    pub(super) fn conversation(&self) -> MutexGuard<'_, Conversation> {
-        self.inner.conversation.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn stopped_error(&self) -> EngineError {
-        self.error(ErrorKind::NodeStopped, "is stopped")
+        self.error(ErrorKind::NodeStopped, "the node is stopped")
     }
 
-    /// Builds the timeout error with the same wording as other nodes.
     fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
-        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let (id, now) = (&self.inner.node.node, self.state());
-        let message =
-            format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
-        let why = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
-        EngineError::new(ErrorKind::Timeout, message).hint(why)
+        let now = self.state();
+        let evidence = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
+        wait_timeout_error(&self.inner.node.node, now, states, (limit, evidence.to_string()))
     }
 
     pub(super) fn with_node_name(&self, mut error: EngineError) -> EngineError {
@@ -390,6 +387,5 @@ pub(super) fn tail(text: &str, lines: Option<usize>) -> String {
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
-    let result = tokio::task::spawn_blocking(work).await;
-    result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+    tokio::task::spawn_blocking(work).await?
 }

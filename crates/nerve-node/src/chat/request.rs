@@ -8,21 +8,21 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATIO
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use nerve_host::clock::Clock;
+use nerve_llm::answer::{Answer, PartialAnswer};
+use nerve_llm::error::ApiError;
+use nerve_llm::http_client::{client, error_chain};
+use nerve_llm::sse;
+use nerve_llm::{anthropic, openai, retry};
 use opentelemetry::{Array, KeyValue};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::engine_error;
-use super::spec::{ChatSpec, Provider};
+use super::{ChatSettings, Provider, spec};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::{ActiveSpan, TraceContext, count, new_span, set_error};
-use nerve_host::clock::Clock;
-use nerve_llm::answer::{Answer, PartialAnswer};
-use nerve_llm::error::ApiError;
-use nerve_llm::{anthropic, openai, retry};
-use nerve_proxy::http_client::{client, error_chain};
-use nerve_proxy::sse;
 
 /// Maximum size of a request and of an answer, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -57,10 +57,10 @@ impl Api {
     /// # Errors
     /// InvalidRequest: the key's variable is not set or holds no valid key.
     pub(super) fn new(
-        spec: &ChatSpec,
+        spec: &ChatSettings,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Api, EngineError> {
-        let key = match spec.key_variable() {
+        let key = match spec::key_variable(spec) {
             None => None,
             Some(name) => {
                 let key = variable(name).map(|key| key.trim().to_string()).filter(|key| !key.is_empty());
@@ -70,12 +70,12 @@ impl Api {
         if key.as_ref().is_some_and(|key| HeaderValue::from_str(key).is_err()) {
             let message = format!(
                 "{} is not a valid key: it contains characters that are not allowed in a header",
-                spec.key_variable().unwrap_or_default()
+                spec::key_variable(spec).unwrap_or_default()
             );
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         }
         Ok(Api {
-            endpoint: spec.endpoint()?,
+            endpoint: spec::endpoint(spec)?,
             provider: spec.provider,
             key,
             retries: spec.retries,
@@ -150,7 +150,7 @@ impl Api {
             let attempt = self.try_once(body.clone(), span.context(), chunks, &mut has_output, clock);
             let error = tokio::select! {
                 biased;
-                () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
+                () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled()),
                 result = attempt => match result {
                     Ok((answer, bytes)) => return Ok(ApiReply { answer, retries: tries - 1, bytes }),
                     Err(error) => error,
@@ -172,7 +172,7 @@ impl Api {
             });
             tokio::select! {
                 () = sleep(pause) => {}
-                () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
+                () = context.cancellation().cancelled() => return Err(crate::cancellation::cancelled()),
             }
         }
     }
@@ -374,7 +374,7 @@ mod tests {
 
     fn api(provider: Provider) -> Api {
         let set = |name: &str| name.ends_with("_API_KEY").then(|| format!(" {KEY}\n"));
-        Api::new(&ChatSpec::new(provider, "m"), set).unwrap()
+        Api::new(&ChatSettings::new(provider, "m"), set).unwrap()
     }
 
     #[test]
@@ -393,7 +393,8 @@ mod tests {
 
     #[test]
     fn no_key_is_sent_if_no_variable_is_named() {
-        let spec = ChatSpec { api_key_env: Some(String::new()), ..ChatSpec::new(Provider::Openai, "m") };
+        let spec =
+            ChatSettings { api_key_env: Some(String::new()), ..ChatSettings::new(Provider::Openai, "m") };
         let headers = Api::new(&spec, |_| Some(KEY.to_string())).unwrap().headers();
         assert!(!headers.contains_key(AUTHORIZATION));
     }

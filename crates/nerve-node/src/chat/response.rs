@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use nerve_agent::parse::{Section, SectionKind, Tokens};
 use nerve_api::value::{Delivery, ResponseSource};
+use nerve_llm::answer::{LENGTH, Usage};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
-use super::spec::ChatSpec;
+use super::ChatSettings;
 use super::turn::TurnResult;
 use crate::command::Response;
 use crate::response::truncate_to_limits;
-use nerve_llm::answer::{LENGTH, Usage};
 
 /// Maximum number of tool calls in a response, and of characters of their arguments.
 const MAX_CALLS: usize = 256;
@@ -20,13 +20,13 @@ const MAX_ARGUMENTS: usize = 4096;
 /// Builds the response of a turn.
 pub(super) fn response(
     node: &str,
-    spec: &ChatSpec,
+    spec: &ChatSettings,
     (turn, time): (u64, (TsNs, TsNs)),
     done: &mut TurnResult,
     usage: Usage,
 ) -> Response {
     let sections = std::mem::take(&mut done.sections);
-    let text = text_of(&sections);
+    let text = answer_text(&sections);
     let attribute = |name: &str, value: String| (name.to_string(), value);
     let attributes = BTreeMap::from([
         attribute("content", std::mem::take(&mut done.content)),
@@ -52,6 +52,8 @@ pub(super) fn response(
         usage: None,
         is_complete: done.finish != LENGTH,
         is_ready: true,
+        is_agent: false,
+        incomplete: (done.finish == LENGTH).then(|| "the model reached its limit of tokens".to_string()),
         source: ResponseSource::Api,
         delivery: Delivery::Started,
         ended_by: format!("api: {}", done.finish),
@@ -70,7 +72,7 @@ pub(super) fn response(
 }
 
 /// Joins all texts of the model.
-pub(super) fn text_of(sections: &[Section]) -> String {
+pub(super) fn answer_text(sections: &[Section]) -> String {
     let texts = sections.iter().filter(|section| section.kind == SectionKind::Text);
     texts.map(|section| section.content.as_str()).collect::<Vec<_>>().join("\n\n")
 }

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::request::Api;
-use super::spec::ChatSpec;
+use super::{ChatSettings, spec};
 use crate::error::EngineError;
 use crate::events::Publisher;
-use crate::factory::NodeFactory;
+use crate::journal::Journals;
 
 /// The inputs of a chat node.
 #[derive(Clone)]
 pub(crate) struct Setup {
     /// The settings.
-    pub(crate) spec: ChatSpec,
+    pub(crate) spec: ChatSettings,
     /// Base of relative paths.
     pub(crate) cwd: Option<PathBuf>,
     /// Variables on top of this process's own. The key may be among them.
@@ -23,8 +23,8 @@ pub(crate) struct Setup {
     pub(crate) timeout: Duration,
     /// Publishes the node's events.
     pub(crate) events: Publisher,
-    /// Creates the audit logs of forks; `None` if this node has none.
-    pub(crate) fork_journals: Option<NodeFactory>,
+    /// Opens the audit logs of forks; `None` if this node has none.
+    pub(crate) fork_journals: Option<Journals>,
 }
 
 impl Setup {
@@ -33,7 +33,7 @@ impl Setup {
     /// # Errors
     /// See [`super::ChatNode::new`].
     pub(crate) fn check(&self) -> Result<(), EngineError> {
-        self.spec.check()?;
+        spec::check(&self.spec)?;
         self.api().map(drop)
     }
 
@@ -45,7 +45,7 @@ impl Setup {
 
     /// Returns the file that stores the conversation.
     pub(super) fn store_path(&self) -> Option<PathBuf> {
-        self.spec.keep.as_deref().map(|path| self.absolute(path))
+        self.spec.keep.as_ref().map(|path| self.absolute(Path::new(path)))
     }
 
     pub(super) fn absolute(&self, path: &Path) -> PathBuf {

@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
+use nerve_llm::message::{ToolCall, ToolResult};
+use nerve_llm::request::{ToolDefinition, ToolSelection};
 use serde_json::{Map, Value, json};
 
-use super::spec::{ChatSpec, ToolChoice};
+use super::{ChatSettings, ToolChoice};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::execution::{reported_tokens, run_until_cancelled};
 use crate::{NodeHandle, ToolKind};
-use nerve_llm::message::{ToolCall, ToolResult};
-use nerve_llm::request::{ToolDefinition, ToolSelection};
 
 /// Maximum length of a result in characters; of a longer one, the beginning is kept.
 pub(super) const MAX_RESULT: usize = 50_000;
@@ -92,7 +92,7 @@ impl Tool {
 ///
 /// # Errors
 /// NotFound; InvalidRequest: the node cannot be a tool.
-pub(super) fn find(spec: &ChatSpec, context: &TurnContext) -> Result<Vec<Tool>, EngineError> {
+pub(super) fn find(spec: &ChatSettings, context: &TurnContext) -> Result<Vec<Tool>, EngineError> {
     let tool = |id: &String| {
         let node = context.find_node(id).map_err(|mut error| {
             error.message = format!("tool '{id}': {}", error.message);
@@ -108,7 +108,7 @@ pub(super) fn find(spec: &ChatSpec, context: &TurnContext) -> Result<Vec<Tool>, 
 }
 
 /// Returns which tools the model may use in a request. A forced tool is forced only in the first request of a turn.
-pub(super) fn select(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> ToolSelection {
+pub(super) fn select(spec: &ChatSettings, tools: &[Tool], is_first: bool) -> ToolSelection {
     match &spec.tool_choice {
         ToolChoice::None => ToolSelection::None,
         ToolChoice::Required if is_first => ToolSelection::Required,
@@ -159,7 +159,7 @@ async fn run_one(tools: &[Tool], call: ToolCall, context: &TurnContext) -> Finis
             let known: Vec<&str> = tools.iter().map(|tool| tool.definition.name.as_str()).collect();
             Err(format!("no tool '{}'; tools: {}", call.name, known.join(", ")))
         }
-        Some(tool) => match input_of(tool, &call) {
+        Some(tool) => match tool_input(tool, &call) {
             Ok(input) => execute(tool, input, context).await,
             Err(wrong) => Err(wrong),
         },
@@ -173,7 +173,7 @@ async fn run_one(tools: &[Tool], call: ToolCall, context: &TurnContext) -> Finis
     FinishedCall { name, call, result }
 }
 
-fn input_of(tool: &Tool, call: &ToolCall) -> Result<Value, String> {
+fn tool_input(tool: &Tool, call: &ToolCall) -> Result<Value, String> {
     let mut arguments: Map<String, Value> = call.input()?;
     let (name, _) = tool.kind.argument();
     let argument = arguments.remove(name);
@@ -219,8 +219,8 @@ async fn execute(tool: &Tool, input: Value, context: &TurnContext) -> Result<Str
 
 /// Joins stdout and stderr.
 fn bash_output(value: &Value) -> String {
-    let of = |name: &str| value["attributes"][name].as_str().unwrap_or_default();
-    match (of("stdout"), of("stderr")) {
+    let attribute = |name: &str| value["attributes"][name].as_str().unwrap_or_default();
+    match (attribute("stdout"), attribute("stderr")) {
         (stdout, "") => stdout.to_string(),
         ("", stderr) => format!("[stderr]\n{stderr}"),
         (stdout, stderr) => format!("{}\n[stderr]\n{stderr}", stdout.trim_end()),
@@ -253,7 +253,7 @@ pub(super) fn call_metadata(finished: &FinishedCall) -> BTreeMap<String, String>
 mod tests {
     use std::sync::Arc;
 
-    use super::super::spec::Provider;
+    use super::super::Provider;
     use super::*;
     use crate::function::FunctionNode;
 
@@ -275,10 +275,10 @@ mod tests {
         }))
     }
 
-    fn spec(tools: &[&str]) -> ChatSpec {
-        ChatSpec {
+    fn spec(tools: &[&str]) -> ChatSettings {
+        ChatSettings {
             tools: tools.iter().map(ToString::to_string).collect(),
-            ..ChatSpec::new(Provider::Openai, "m")
+            ..ChatSettings::new(Provider::Openai, "m")
         }
     }
 
@@ -324,19 +324,18 @@ mod tests {
     #[test]
     fn invalid_tools_are_rejected() {
         let error = find(&spec(&["missing"]), &context()).unwrap_err();
-        assert_eq!(
-            (error.kind, error.message.as_str()),
-            (ErrorKind::NotFound, "tool 'missing': no node 'missing'")
-        );
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        assert!(error.message.contains("tool 'missing'"), "{error}");
     }
 
     #[test]
     fn tool_is_forced_only_in_first_request() {
-        let spec = ChatSpec { tool_choice: ToolChoice::Node("upper".into()), ..spec(&["fails", "upper"]) };
+        let spec =
+            ChatSettings { tool_choice: ToolChoice::Node("upper".into()), ..spec(&["fails", "upper"]) };
         let tools = find(&spec, &context()).unwrap();
         assert_eq!(select(&spec, &tools, true), ToolSelection::Tool("upper_call".into()));
         assert_eq!(select(&spec, &tools, false), ToolSelection::Auto);
-        let none = ChatSpec { tool_choice: ToolChoice::None, ..spec };
+        let none = ChatSettings { tool_choice: ToolChoice::None, ..spec };
         assert_eq!(select(&none, &tools, false), ToolSelection::None);
     }
 }

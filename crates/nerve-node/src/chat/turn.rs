@@ -1,25 +1,26 @@
 //! A turn of a conversation: calls the API, runs the requested tools, and repeats until there is an answer.
 
 use nerve_agent::parse::{Section, SectionKind};
-use tokio::time::Instant;
-
-use super::request::Api;
-use super::spec::{ChatSpec, Provider};
-use super::tools::{self, Tool};
-use crate::context::TurnContext;
-use crate::error::{EngineError, ErrorKind};
 use nerve_host::clock::Clock;
 use nerve_llm::answer::{LENGTH, Usage};
 use nerve_llm::message::{Message, ToolCall};
 use nerve_llm::request::{ModelRequest, ToolSelection};
 use nerve_llm::{anthropic, openai};
+use tokio::time::Instant;
+
+use super::request::Api;
+use super::tools::{self, Tool};
+use super::{ChatSettings, Provider, spec};
+use crate::budget::Checkpoint;
+use crate::context::TurnContext;
+use crate::error::{EngineError, ErrorKind};
 
 /// The finish reason of an answer that was forced by the limit of tool rounds.
 const MAX_TOOL_ROUNDS: &str = "max_tool_rounds";
 
 /// A turn in progress. Its usage is known however it ends.
 pub(super) struct Turn<'a> {
-    pub(super) spec: &'a ChatSpec,
+    pub(super) spec: &'a ChatSettings,
     pub(super) api: &'a Api,
     pub(super) tools: &'a [Tool],
     /// The previous messages, followed by those of this turn.
@@ -120,17 +121,17 @@ impl Turn<'_> {
             max_tokens: self.spec.max_tokens,
             temperature: self.spec.temperature,
             parallel_tool_calls: self.spec.parallel_tool_calls,
-            is_openai: self.spec.is_openai(),
+            is_openai: spec::is_openai(self.spec),
         }
     }
 
     /// Checks the budget before each request. The turn's own usage is counted at its end, or here if it exceeds the budget.
     fn check_budget(&mut self) -> Result<(), EngineError> {
         let pool = self.context.pool();
-        pool.check(false)?;
+        pool.check(Checkpoint::WithinStep)?;
         if pool.would_reach_token_limit(self.spent.total()) {
             pool.add_tokens(std::mem::take(&mut self.spent).total());
-            pool.check(false)?;
+            pool.check(Checkpoint::WithinStep)?;
         }
         Ok(())
     }

@@ -4,15 +4,16 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, SectionKind};
+use nerve_llm::answer::Usage;
+use nerve_llm::message::Message;
 use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
 use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::node::{BUSY_EVIDENCE, ChatNode, READY_EVIDENCE, run_blocking, tail};
-use super::response::{response, text_of};
+use super::node::{BUSY_EVIDENCE, CANCEL_GRACE, ChatNode, READY_EVIDENCE, run_blocking, tail};
+use super::response::{answer_text, response};
 use super::turn::{Turn, TurnResult};
 use super::{file, tools};
 use crate::cancellation::cancelled;
@@ -20,14 +21,10 @@ use crate::command::{EventKind, Response, StateName};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::TurnAttributes;
-use crate::terminal::Prompt;
-use nerve_llm::answer::Usage;
-use nerve_llm::message::Message;
+use crate::terminal::{Prompt, check_prompt};
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
-/// Time to wait for running tools when a turn is ended early.
-pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 
 impl ChatNode {
     /// Waits for the turn's place in the queue and runs it.
@@ -39,9 +36,9 @@ impl ChatNode {
     ) -> Result<Response, EngineError> {
         let (parent, node) = (context.trace_context(), &self.inner.node);
         let span = context.telemetry().begin_turn(parent, node, &prompt.text, || self.telemetry_target());
-        let mut inside = context.clone();
-        inside.span = span.context().cloned();
-        let result = self.run_queued_turn(prompt, &inside, deadline).await;
+        let mut turn_context = context.clone();
+        turn_context.span = span.context().cloned();
+        let result = self.run_queued_turn(prompt, &turn_context, deadline).await;
         span.end(&result, || None);
         result
     }
@@ -53,16 +50,14 @@ impl ChatNode {
         deadline: Instant,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        if prompt.text.trim().is_empty() {
-            return Err(self.error(ErrorKind::InvalidRequest, "the prompt is empty"));
-        }
+        check_prompt(&prompt.text).map_err(|error| self.with_node_name(error))?;
         let _turn = match inner.turn.try_lock() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => {
                 return Err(self.error(ErrorKind::Busy, "another turn is running"));
             }
             Err(_) => {
-                let _slot = QueueSlot::take(&inner.waiting).ok_or_else(|| {
+                let _slot = QueueSlot::acquire(&inner.waiting).ok_or_else(|| {
                     self.error(
                         ErrorKind::Busy,
                         &format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
@@ -73,7 +68,7 @@ impl ChatNode {
                     turn = timeout_at(deadline, inner.turn.lock()) => turn.map_err(|_| {
                         self.error(ErrorKind::Timeout, "timed out before the turn began: another one is running")
                     })?,
-                    () = context.cancellation().wait() => return Err(cancelled()),
+                    () = context.cancellation().cancelled() => return Err(cancelled()),
                 }
             }
         };
@@ -132,7 +127,7 @@ impl ChatNode {
         interrupted: impl Future<Output = ()>,
     ) -> Result<(TurnResult, Usage), EngineError> {
         let inner = &self.inner;
-        let (spec, stop) = (&inner.setup.spec, context.cancellation().child());
+        let (spec, stop) = (&inner.setup.spec, context.cancellation().child_token());
         let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
         let tools = tools::find(spec, context).map_err(|error| self.with_node_name(error))?;
         let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
@@ -152,7 +147,7 @@ impl ChatNode {
             let early = tokio::select! {
                 biased;
                 result = &mut work => Ok(result),
-                () = context.cancellation().wait() => Err(cancelled()),
+                () = context.cancellation().cancelled() => Err(cancelled()),
                 () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
                 _ = stopping.wait_for(|state| *state != StateName::Busy) => {
                     Err(self.error(ErrorKind::Interrupted, "the node is being stopped"))
@@ -174,7 +169,7 @@ impl ChatNode {
         };
         let spent = turn.spent;
         {
-            let mut conversation = self.conversation();
+            let mut conversation = self.inner.conversation.lock();
             conversation.usage += spent;
             conversation.requests += u64::from(api.sent());
         }
@@ -199,7 +194,8 @@ impl ChatNode {
             if let Some(outer) = &outer {
                 outer(chunk);
             }
-            let event = EventKind::OutputChunk { turn: number, tag, chunk: chunk.to_string() };
+            let event =
+                EventKind::OutputChunk { turn: number, chunk: chunk.to_string(), request_id: None, tag };
             inner.setup.events.publish(Some(&inner.node), event);
         });
         context.clone().with_chunks(sink)
@@ -209,7 +205,7 @@ impl ChatNode {
     pub(super) async fn replace(&self, messages: Vec<Message>) -> Option<String> {
         let inner = &self.inner;
         let stored = inner.setup.store_path().map(|path| (path, messages.clone()));
-        self.conversation().messages = messages;
+        self.inner.conversation.lock().messages = messages;
         if let Some((path, messages)) = stored
             && let Err(error) = run_blocking(move || file::save(&path, &messages)).await
         {
@@ -238,9 +234,9 @@ impl ChatNode {
                 is_ready: true,
             },
         };
-        let mut journal = self.journal();
+        let mut journal = self.inner.journal.lock();
         if prompt.stream && ended.is_ok() {
-            let final_buffer = tail(&text_of(&response.sections), Some(HISTORY_BUFFER_LINES));
+            let final_buffer = tail(&answer_text(&response.sections), Some(HISTORY_BUFFER_LINES));
             let (final_buffer, parser) = (final_buffer.as_str(), ParserKind::None);
             journal.log_stream(SendStreamEntry {
                 ts_start,
@@ -280,7 +276,7 @@ impl ChatNode {
 struct QueueSlot<'a>(&'a AtomicUsize);
 
 impl<'a> QueueSlot<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Option<QueueSlot<'a>> {
+    fn acquire(waiting: &'a AtomicUsize) -> Option<QueueSlot<'a>> {
         let one_more = |count| (count < MAX_QUEUED).then_some(count + 1);
         let slot = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         slot.is_ok().then_some(QueueSlot(waiting))

@@ -11,7 +11,7 @@ use crate::activity::watcher::Watcher;
 
 /// Follows the list next to a recording.
 #[derive(Debug)]
-pub struct Follow {
+pub struct ExecutionFollower {
     folder: PathBuf,
     watcher: Watcher,
     lines: LineReader,
@@ -20,7 +20,7 @@ pub struct Follow {
     diff: Diff,
 }
 
-/// The changes read since the last call of [`Follow::take_diff`].
+/// The changes read since the last call of [`ExecutionFollower::take_diff`].
 #[derive(Debug, Default)]
 pub(super) struct Diff {
     /// The list was replaced: earlier updates are invalid.
@@ -29,32 +29,32 @@ pub(super) struct Diff {
     pub(super) numbers: BTreeSet<u64>,
 }
 
-impl Follow {
+impl ExecutionFollower {
     /// Reads the list of a recording, which need not exist yet. Must be called on a runtime.
     ///
     /// # Errors
     /// The folder cannot be watched, or the list cannot be read.
-    pub fn new(recording: &Path) -> io::Result<Follow> {
-        Follow::with(recording, Executions::default(), false)
+    pub fn new(recording: &Path) -> io::Result<ExecutionFollower> {
+        ExecutionFollower::open(recording, Executions::default(), false)
     }
 
     /// Reads the list for an overview ([`Executions::brief`]).
     ///
     /// # Errors
-    /// See [`Follow::new`].
-    pub(super) fn brief(recording: &Path) -> io::Result<Follow> {
-        Follow::with(recording, Executions::brief(), true)
+    /// See [`ExecutionFollower::new`].
+    pub(super) fn brief(recording: &Path) -> io::Result<ExecutionFollower> {
+        ExecutionFollower::open(recording, Executions::brief(), true)
     }
 
-    fn with(recording: &Path, known: Executions, is_brief: bool) -> io::Result<Follow> {
+    fn open(recording: &Path, known: Executions, is_brief: bool) -> io::Result<ExecutionFollower> {
         let folder = recording.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new(".")))?;
         let watcher = Watcher::new()?;
         // Watched before it is read, so that no change is missed.
-        watcher.folder(&folder)?;
+        watcher.watch_folder(&folder)?;
         // The last line may end behind the limit.
-        let lines = LineReader::of_at_most(executions::path_of(recording), 2 * MAX_LIST);
-        let mut follow = Follow { folder, watcher, lines, known, is_brief, diff: Diff::default() };
+        let lines = LineReader::with_backlog(executions::list_path(recording), 2 * MAX_LIST);
+        let mut follow = ExecutionFollower { folder, watcher, lines, known, is_brief, diff: Diff::default() };
         follow.read_new()?;
         Ok(follow)
     }
@@ -82,7 +82,7 @@ impl Follow {
         loop {
             self.watcher.changed().await?;
             // The folder may have been created just now.
-            self.watcher.folder(&self.folder)?;
+            self.watcher.watch_folder(&self.folder)?;
             if self.read_new()? {
                 return Ok(&self.known);
             }
@@ -91,7 +91,7 @@ impl Follow {
 
     /// Reads what was added. Returns true if there was anything.
     pub(super) fn read_new(&mut self) -> io::Result<bool> {
-        let Follow { lines, known, is_brief, diff, .. } = self;
+        let ExecutionFollower { lines, known, is_brief, diff, .. } = self;
         let mut any = false;
         lines.read(|found| {
             any = true;
@@ -130,7 +130,7 @@ mod tests {
             append(&recording, line).unwrap();
         };
         add("a", None);
-        let mut follow = Follow::new(&recording).unwrap();
+        let mut follow = ExecutionFollower::new(&recording).unwrap();
         assert_eq!(ids(follow.known()), ["a"]);
         std::fs::write(&recording, "bytes").unwrap();
         add("b", None);

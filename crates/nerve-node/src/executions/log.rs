@@ -42,20 +42,20 @@ impl ExecutionLog {
 
     /// Returns the path of the list if it could not be written.
     pub(crate) fn failed_path(&self) -> Option<PathBuf> {
-        self.failed.load(Ordering::Relaxed).then(|| executions::path_of(&self.recording))
+        self.failed.load(Ordering::Relaxed).then(|| executions::list_path(&self.recording))
     }
 
     /// Lists the begin or end of an execution; ignores other activities. Writes a file: call it on a blocking thread.
     pub(crate) fn record(&self, activity: &Activity) {
         let has_terminal =
-            |id: &str| executions::recording_of(&self.recording, id).is_ok_and(|path| Path::exists(&path));
+            |id: &str| executions::recording_path(&self.recording, id).is_ok_and(|path| Path::exists(&path));
         let anchor = self.offset.load(Ordering::Relaxed);
-        let Some(line) = line_of(activity, anchor, has_terminal) else { return };
+        let Some(line) = to_line(activity, anchor, has_terminal) else { return };
         if let Err(error) = executions::append(&self.recording, line)
             && !(self.is_ephemeral && error.kind() == ErrorKind::NotFound)
             && !self.failed.swap(true, Ordering::Relaxed)
         {
-            let list = executions::path_of(&self.recording);
+            let list = executions::list_path(&self.recording);
             tracing::warn!(list = %list.display(), %error, "cannot write the list of executions");
         }
     }
@@ -63,7 +63,7 @@ impl ExecutionLog {
 
 /// Converts an activity to a line; `None` if it is no execution, or if its id cannot be part of a path. `has_terminal`: returns
 /// true if the execution's output is recorded separately.
-fn line_of(activity: &Activity, anchor: u64, has_terminal: impl Fn(&str) -> bool) -> Option<ExecutionLine> {
+fn to_line(activity: &Activity, anchor: u64, has_terminal: impl Fn(&str) -> bool) -> Option<ExecutionLine> {
     let line = match activity {
         Activity::ToolStart { name, args, execution, at, .. } => ExecutionLine {
             id: execution.clone(),
@@ -156,14 +156,14 @@ mod tests {
         assert_eq!(log.failed_path(), None);
         let log = ExecutionLog::new(missing.clone());
         log.record(&start("Bash", "{}", "t1"));
-        assert_eq!(log.failed_path(), Some(executions::path_of(&missing)));
+        assert_eq!(log.failed_path(), Some(executions::list_path(&missing)));
     }
 
     #[test]
     fn execution_with_terminal_keeps_its_output_there() {
-        let line = line_of(&output("t", Status::Completed), 0, |_| true).unwrap();
+        let line = to_line(&output("t", Status::Completed), 0, |_| true).unwrap();
         assert_eq!((line.output, line.ended_ns), (None, Some(9_000_000)));
-        let line = line_of(&output("t", Status::Running), 0, |_| false).unwrap();
+        let line = to_line(&output("t", Status::Running), 0, |_| false).unwrap();
         assert_eq!((line.output, line.ended_ns), (None, None));
     }
 

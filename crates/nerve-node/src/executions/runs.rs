@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use nerve_host::EXECUTION;
+use nerve_host::registry::{Entry, entries};
 use serde_json::Value;
 
 use crate::activity::watcher::Watcher;
-use nerve_host::EXECUTION;
-use nerve_host::registry::{Entry, entries};
 
 /// Waits for the next run of an id. Nothing is polled: the folder of the hosts' entries is watched.
 #[derive(Debug)]
@@ -25,12 +25,12 @@ impl Runs {
     ///
     /// # Errors
     /// The folder cannot be watched.
-    pub fn of(id: &str, registry: PathBuf) -> io::Result<Runs> {
+    pub fn watch(id: &str, registry: PathBuf) -> io::Result<Runs> {
         let watcher = Watcher::new()?;
         // Watched before it is read, so that no change is missed.
-        watcher.folder(&registry)?;
+        watcher.watch_folder(&registry)?;
         let mut runs = Runs { id: id.to_string(), registry, seen: BTreeSet::new(), watcher };
-        runs.seen = runs.there().map(|entry| entry.id).collect();
+        runs.seen = runs.matching_hosts().map(|entry| entry.id).collect();
         Ok(runs)
     }
 
@@ -40,19 +40,20 @@ impl Runs {
     /// The I/O error of the watch.
     pub async fn next(&mut self) -> io::Result<Entry> {
         loop {
-            let new: Vec<Entry> = self.there().filter(|entry| !self.seen.contains(&entry.id)).collect();
+            let new: Vec<Entry> =
+                self.matching_hosts().filter(|entry| !self.seen.contains(&entry.id)).collect();
             self.seen.extend(new.iter().map(|entry| entry.id.clone()));
             if let Some(entry) = new.into_iter().rfind(Entry::is_alive) {
                 return Ok(entry);
             }
             self.watcher.changed().await?;
             // The folder may have been created just now.
-            self.watcher.folder(&self.registry)?;
+            self.watcher.watch_folder(&self.registry)?;
         }
     }
 
     /// Returns the hosts of the id, oldest first.
-    fn there(&self) -> impl Iterator<Item = Entry> + use<> {
+    fn matching_hosts(&self) -> impl Iterator<Item = Entry> + use<> {
         let id = self.id.clone();
         let is_it = move |entry: &Entry| entry.label.get(EXECUTION).and_then(Value::as_str) == Some(&id);
         entries(&self.registry).into_iter().filter(is_it)
@@ -88,13 +89,13 @@ mod tests {
     async fn next_run_is_returned_once_and_earlier_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let registry = dir.path().join("hosts");
-        let mut runs = Runs::of("build", registry.clone()).unwrap();
+        let mut runs = Runs::watch("build", registry.clone()).unwrap();
         // The folder does not exist yet.
         std::fs::create_dir(&registry).unwrap();
         host(&registry, "aa", "build", true);
         let first = tokio::time::timeout(DEADLINE, runs.next()).await.unwrap().unwrap();
         assert_eq!(first.id, "aa");
-        let mut later = Runs::of("build", registry.clone()).unwrap();
+        let mut later = Runs::watch("build", registry.clone()).unwrap();
         host(&registry, "bb", "other", true);
         host(&registry, "cc", "build", false);
         let nothing = Duration::from_millis(20);

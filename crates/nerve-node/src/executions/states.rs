@@ -90,7 +90,7 @@ impl States {
             }
             self.unreported.insert(number);
         }
-        self.forget(known);
+        self.drop_old(known);
     }
 
     /// Records that the list has reached the size at which nothing is added any more.
@@ -121,7 +121,7 @@ impl States {
 
     /// Returns the next batch of updates.
     pub(super) fn next_batch(&mut self, known: &Executions) -> UpdateBatch {
-        self.forget(known);
+        self.drop_old(known);
         let rest = self.unreported.iter().nth(BATCH).copied();
         let rest = rest.map(|from| self.unreported.split_off(&from)).unwrap_or_default();
         let now = std::mem::replace(&mut self.unreported, rest);
@@ -160,7 +160,7 @@ impl States {
         }
     }
 
-    fn forget(&mut self, known: &Executions) {
+    fn drop_old(&mut self, known: &Executions) {
         let first = known.numbers().start;
         self.running = self.running.split_off(&first);
         self.unreported = self.unreported.split_off(&first);

@@ -21,15 +21,15 @@ use serde_json::Value;
 /// The variable that enables tracing for a node's program, if set to `1`.
 pub const VARIABLE: &str = "NERVE_TRACE_TOOLS";
 /// Claude Code's variable for the program that runs the lines of its shells and hooks.
-pub const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
+pub(crate) const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
 /// The name under which this program runs a traced command.
 pub const LINK: &str = "nerve-tool";
 /// Folder of the announcements, in the hook folder.
-const NOTES: &str = "tools";
+const ANNOUNCEMENTS: &str = "tools";
 /// Maximum number of stored announcements. Rejected commands leave theirs behind.
-const MAX_NOTES: usize = 256;
+const MAX_ANNOUNCEMENTS: usize = 256;
 /// Maximum size of an announcement in bytes.
-const MAX_NOTE: u64 = 16 << 20;
+const MAX_ANNOUNCEMENT_SIZE: u64 = 16 << 20;
 
 /// A command that an agent announced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Announcement {
 
 impl Announcement {
     /// Returns the announcement in a PreToolUse hook's input, if it is a shell command.
-    pub fn of(input: &Value) -> Option<Announcement> {
+    pub fn from_hook_input(input: &Value) -> Option<Announcement> {
         let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_string);
         let is_shell = text(input, "hook_event_name")? == "PreToolUse" && text(input, "tool_name")? == "Bash";
         let id = text(input, "tool_use_id").filter(|id| is_shell && check_id(id).is_ok())?;
@@ -53,58 +53,58 @@ impl Announcement {
     ///
     /// # Errors
     /// The I/O error.
-    pub fn note(&self, folder: &Path) -> io::Result<()> {
-        let notes = folder.join(NOTES);
-        for (_, stale) in list_notes(&notes).into_iter().skip(MAX_NOTES - 1) {
+    pub fn store(&self, folder: &Path) -> io::Result<()> {
+        let announcements = folder.join(ANNOUNCEMENTS);
+        for (_, stale) in list_announcements(&announcements).into_iter().skip(MAX_ANNOUNCEMENTS - 1) {
             // Another process may have removed it in the meantime.
             let _ = fs::remove_file(stale);
         }
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&notes)?;
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&announcements)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        file.persist(notes.join(&self.id)).map_err(|error| error.error)?;
+        file.persist(announcements.join(&self.id)).map_err(|error| error.error)?;
         Ok(())
     }
 
     /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.
     pub fn take(folder: &Path, line: &str) -> Option<Announcement> {
         let run = command_in(line)?;
-        let notes = list_notes(&folder.join(NOTES)).into_iter();
-        let mut known = notes.filter_map(|(_, path)| Some((read(&path)?, path)));
+        let announcements = list_announcements(&folder.join(ANNOUNCEMENTS)).into_iter();
+        let mut known = announcements.filter_map(|(_, path)| Some((read(&path)?, path)));
         // The newest one with the same words: older ones were rejected.
         let (announcement, path) =
-            known.find(|(announcement, _)| bare(&announcement.command) == bare(&run))?;
+            known.find(|(announcement, _)| normalize(&announcement.command) == normalize(&run))?;
         // Only one process succeeds in removing the file.
         fs::remove_file(path).ok()?;
         Some(announcement)
     }
 }
 
-/// Prepares the hook folder for [`Announcement::note`] and the agent's shell. Returns the program for [`PREFIX`].
+/// Prepares the hook folder for [`Announcement::store`] and the agent's shell. Returns the link that `PREFIX` names.
 ///
 /// # Errors
 /// The I/O error.
 pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
-    fs::DirBuilder::new().mode(0o700).create(folder.join(NOTES))?;
+    fs::DirBuilder::new().mode(0o700).create(folder.join(ANNOUNCEMENTS))?;
     let link = folder.join(LINK);
     std::os::unix::fs::symlink(program, &link)?;
     Ok(link)
 }
 
 /// Returns the stored announcements, newest first.
-fn list_notes(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
-    let entries = fs::read_dir(notes).into_iter().flatten().flatten();
+fn list_announcements(announcements: &Path) -> Vec<(SystemTime, PathBuf)> {
+    let entries = fs::read_dir(announcements).into_iter().flatten().flatten();
     let visible = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
-    let mut notes: Vec<(SystemTime, PathBuf)> =
+    let mut announcements: Vec<(SystemTime, PathBuf)> =
         visible.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
-    notes.sort_unstable_by(|one, other| other.cmp(one));
-    notes
+    announcements.sort_unstable_by(|one, other| other.cmp(one));
+    announcements
 }
 
-fn read(note: &Path) -> Option<Announcement> {
+fn read(path: &Path) -> Option<Announcement> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(note).ok()?;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     let mut bytes = Vec::new();
-    file.take(MAX_NOTE).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_ANNOUNCEMENT_SIZE).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -129,7 +129,7 @@ pub fn reads_nothing(line: &str) -> bool {
 }
 
 /// Normalises a command: removes whitespace and the redirection that the agent adds to the first command of a pipeline.
-fn bare(command: &str) -> String {
+fn normalize(command: &str) -> String {
     let without: String = command.chars().filter(|letter| !letter.is_whitespace()).collect();
     without.replace("</dev/null", "")
 }
@@ -166,8 +166,8 @@ mod tests {
     fn announced_command_is_found_once_by_its_shell_line() {
         let (_dir, folder) = folder();
         let odd = "echo 'it''s' \"$HOME\" | wc -l # none\nls";
-        Announcement::of(&input("t1", "ls")).unwrap().note(&folder).unwrap();
-        Announcement::of(&input("t2", odd)).unwrap().note(&folder).unwrap();
+        Announcement::from_hook_input(&input("t1", "ls")).unwrap().store(&folder).unwrap();
+        Announcement::from_hook_input(&input("t2", odd)).unwrap().store(&folder).unwrap();
         let found = Announcement::take(&folder, &line(odd)).unwrap();
         assert_eq!(found, Announcement { id: "t2".into(), command: odd.into() });
         assert_eq!(Announcement::take(&folder, &line("ls")).unwrap().id, "t1");
@@ -178,9 +178,9 @@ mod tests {
     fn newest_announcement_with_the_same_words_is_taken() {
         let (_dir, folder) = folder();
         for id in ["refused", "run"] {
-            Announcement::of(&input(id, "make")).unwrap().note(&folder).unwrap();
+            Announcement::from_hook_input(&input(id, "make")).unwrap().store(&folder).unwrap();
             // Announcements are ordered by their modification times.
-            let file = fs::File::open(folder.join(NOTES).join(id)).unwrap();
+            let file = fs::File::open(folder.join(ANNOUNCEMENTS).join(id)).unwrap();
             let ago = if id == "refused" { 10 } else { 0 };
             file.set_modified(SystemTime::now() - std::time::Duration::from_secs(ago)).unwrap();
         }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn lines_of_hooks_and_other_programs_are_ignored() {
         let (_dir, folder) = folder();
-        Announcement::of(&input("t", "ls")).unwrap().note(&folder).unwrap();
+        Announcement::from_hook_input(&input("t", "ls")).unwrap().store(&folder).unwrap();
         for line in ["ls", "nerve hook /s", "eval ls", "", "'"] {
             assert_eq!(Announcement::take(&folder, line), None, "{line}");
         }
@@ -201,14 +201,14 @@ mod tests {
 
     #[test]
     fn only_shell_commands_with_plain_ids_are_announced() {
-        assert!(Announcement::of(&input("../up", "ls")).is_none());
+        assert!(Announcement::from_hook_input(&input("../up", "ls")).is_none());
         let mut other = input("t", "ls");
         other["tool_name"] = "Read".into();
-        assert!(Announcement::of(&other).is_none());
+        assert!(Announcement::from_hook_input(&other).is_none());
         other["tool_name"] = "Bash".into();
         other["hook_event_name"] = "PostToolUse".into();
-        assert!(Announcement::of(&other).is_none());
-        assert!(Announcement::of(&json!([])).is_none());
+        assert!(Announcement::from_hook_input(&other).is_none());
+        assert!(Announcement::from_hook_input(&json!([])).is_none());
     }
 
     #[test]
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn announcements_of_rejected_commands_do_not_pile_up() {
         let (_dir, folder) = folder();
-        for at in 0..MAX_NOTES + 20 {
-            Announcement::of(&input(&at.to_string(), "ls")).unwrap().note(&folder).unwrap();
+        for at in 0..MAX_ANNOUNCEMENTS + 20 {
+            Announcement::from_hook_input(&input(&at.to_string(), "ls")).unwrap().store(&folder).unwrap();
         }
-        assert_eq!(fs::read_dir(folder.join(NOTES)).unwrap().count(), MAX_NOTES);
+        assert_eq!(fs::read_dir(folder.join(ANNOUNCEMENTS)).unwrap().count(), MAX_ANNOUNCEMENTS);
     }
 }

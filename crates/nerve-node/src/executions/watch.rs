@@ -7,15 +7,15 @@ use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nerve_host::backend;
+use nerve_host::registry::{Entry, canonical_path, entries, entry};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::follow::Follow;
+use super::follow::ExecutionFollower;
 use super::states::{States, UpdateBatch};
-use nerve_host::backend;
-use nerve_host::registry::{Entry, canonical_path, entries, entry};
 
 /// Maximum number of hosts whose ends are awaited, with a descriptor each. For other hosts, only a listed end is noticed.
 const MAX_WATCHED: usize = 256;
@@ -68,8 +68,8 @@ async fn watch(
     registry: PathBuf,
     sender: &mpsc::Sender<io::Result<UpdateBatch>>,
 ) -> io::Result<()> {
-    let (mut follow, mut states) = (Follow::brief(recording)?, States::default());
-    let mut hosts = Hosts::of(registry);
+    let (mut follow, mut states) = (ExecutionFollower::brief(recording)?, States::default());
+    let mut hosts = Hosts::new(registry);
     states.agent_alive = hosts.watch_agent(recording);
     loop {
         let diff = follow.take_diff();
@@ -89,8 +89,8 @@ async fn watch(
                 // The host lists the end before it ends.
                 follow.read_new()?;
                 match end {
-                    End::Of(host) => states.on_host_ended(&host),
-                    End::OfAgent => states.on_agent_ended(follow.known()),
+                    HostEnd::Execution(host) => states.on_host_ended(&host),
+                    HostEnd::Agent => states.on_agent_ended(follow.known()),
                 }
             }
         }
@@ -98,23 +98,23 @@ async fn watch(
 }
 
 /// The end of a host.
-enum End {
-    /// The host of that id.
-    Of(String),
+enum HostEnd {
+    /// The host of an execution, by its id.
+    Execution(String),
     /// The host of the session itself.
-    OfAgent,
+    Agent,
 }
 
 /// The hosts whose ends are awaited.
 struct Hosts {
     registry: PathBuf,
-    ends: JoinSet<End>,
+    ends: JoinSet<HostEnd>,
     /// Ids of the hosts in `ends`, because a list that is read again names them again.
     watched: BTreeSet<String>,
 }
 
 impl Hosts {
-    fn of(registry: PathBuf) -> Hosts {
+    fn new(registry: PathBuf) -> Hosts {
         Hosts { registry, ends: JoinSet::new(), watched: BTreeSet::new() }
     }
 
@@ -123,13 +123,13 @@ impl Hosts {
         let found = entry(&self.registry, id);
         found.is_some_and(|entry| match self.watched.contains(id) {
             true => entry.is_alive(),
-            false => self.await_end(&entry, End::Of(id.to_string())),
+            false => self.await_end(&entry, HostEnd::Execution(id.to_string())),
         })
     }
 
     /// Records that this end was reported.
-    fn on_reported(&mut self, end: &End) {
-        if let End::Of(id) = end {
+    fn on_reported(&mut self, end: &HostEnd) {
+        if let HostEnd::Execution(id) = end {
             self.watched.remove(id);
         }
     }
@@ -138,10 +138,10 @@ impl Hosts {
     fn watch_agent(&mut self, recording: &Path) -> bool {
         let writes = |entry: &Entry| entry.belongs_to(recording) && entry.is_alive();
         let found = entries(&self.registry).into_iter().find(writes);
-        found.is_some_and(|entry| self.await_end(&entry, End::OfAgent))
+        found.is_some_and(|entry| self.await_end(&entry, HostEnd::Agent))
     }
 
-    fn await_end(&mut self, entry: &Entry, end: End) -> bool {
+    fn await_end(&mut self, entry: &Entry, end: HostEnd) -> bool {
         let pid = i32::try_from(entry.pid).ok().and_then(Pid::from_raw);
         // Open the descriptor before checking the process, so that both refer to the same one.
         let handle = pid.filter(|_| self.ends.len() < MAX_WATCHED).and_then(|pid| {
@@ -152,7 +152,7 @@ impl Hosts {
             return false;
         }
         if let Some(handle) = handle {
-            if let End::Of(id) = &end {
+            if let HostEnd::Execution(id) = &end {
                 self.watched.insert(id.clone());
             }
             self.ends.spawn(async move {

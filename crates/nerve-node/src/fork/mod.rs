@@ -87,7 +87,7 @@ pub fn new_id() -> String {
 }
 
 /// Splits a command into words. A command with invalid shell syntax is split at its spaces.
-pub fn words_of(command: &CommandLine) -> Vec<String> {
+pub fn command_words(command: &CommandLine) -> Vec<String> {
     match command {
         CommandLine::Argv(argv) => argv.clone(),
         CommandLine::Text(text) => {
@@ -111,7 +111,7 @@ mod tests {
     const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
 
     fn identified(line: &str, given: Option<&str>) -> Result<(Option<String>, String), EngineError> {
-        let mut argv = words_of(&CommandLine::Text(line.to_string()));
+        let mut argv = command_words(&CommandLine::Text(line.to_string()));
         let profile = Profiles::builtin().for_command(&argv).unwrap();
         let id = identify(&profile, &mut argv, given.map(str::to_string))?;
         Ok((id, argv.join(" ")))
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn invalid_shell_syntax_is_split_at_spaces() {
-        let words = words_of(&CommandLine::Text("claude --name 'open --session-id x".to_string()));
+        let words = command_words(&CommandLine::Text("claude --name 'open --session-id x".to_string()));
         assert_eq!(words, ["claude", "--name", "'open", "--session-id", "x"]);
     }
 }

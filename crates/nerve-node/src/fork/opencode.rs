@@ -38,7 +38,7 @@ struct ListEntry {
 
 impl Opencode {
     /// Creates the runner from a command. `None`: the command does not start the program directly.
-    pub(super) fn of(
+    pub(super) fn from_command(
         command: &[String],
         forms: &SessionArgs,
         env: &BTreeMap<String, String>,
@@ -48,7 +48,7 @@ impl Opencode {
     }
 
     /// Returns the conversations begun in a folder between two times (nanoseconds since the Unix epoch).
-    pub(super) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Result<Vec<String>, String> {
+    pub(super) fn started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Result<Vec<String>, String> {
         let text = self.run(&["session", "list", "--format", "json"], cwd)?;
         // The program prints nothing if there are none.
         if text.trim().is_empty() {
@@ -147,7 +147,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let forms = Profiles::builtin().get("opencode").unwrap().session.clone().unwrap();
         let command = [path.to_str().unwrap(), "--model", "m"].map(String::from);
-        let opencode = Opencode::of(&command, &forms, &BTreeMap::new()).unwrap();
+        let opencode = Opencode::from_command(&command, &forms, &BTreeMap::new()).unwrap();
         (folder, opencode)
     }
 
@@ -158,12 +158,12 @@ mod tests {
         let (_folder, opencode) =
             program(&format!("[ \"$*\" = 'session list --format json' ] && echo '{list}'"));
         let found = |from: u64, to: u64| {
-            opencode.begun_in(Path::new("/tmp"), TsNs(from * 1_000_000), TsNs(to * 1_000_000)).unwrap()
+            opencode.started_in(Path::new("/tmp"), TsNs(from * 1_000_000), TsNs(to * 1_000_000)).unwrap()
         };
         assert_eq!(found(500, 2000), ["ses_a"]);
         assert_eq!(found(500, 9000), ["ses_a", "ses_c"]);
         let (_folder, opencode) = program("true");
-        assert_eq!(opencode.begun_in(Path::new("/tmp"), TsNs(0), TsNs(1)), Ok(Vec::new()), "none");
+        assert_eq!(opencode.started_in(Path::new("/tmp"), TsNs(0), TsNs(1)), Ok(Vec::new()), "none");
     }
 
     #[test]

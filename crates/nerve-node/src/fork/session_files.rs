@@ -7,7 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::thread;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nerve_agent::profile::session::{IdSource, SessionArgs};
 use nerve_types::TsNs;
@@ -17,6 +18,10 @@ use serde_json::Value;
 const TRANSCRIPT_LIMIT: u64 = 512 << 20;
 /// Maximum number of bytes read of a status file, or to find the first line of a conversation.
 const STATUS_LIMIT: u64 = 1 << 20;
+/// Time to wait for an agent to finish writing its status file.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
+/// Interval of reading an unfinished status file again.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum number of processes in the agent's process tree that are searched.
 const PROCESS_LIMIT: usize = 64;
 
@@ -30,7 +35,7 @@ pub struct SessionFiles {
 
 impl SessionFiles {
     /// Locates the files for a program with this environment on top of ours. `None` without a home folder.
-    pub fn of(env: &BTreeMap<String, String>) -> Option<SessionFiles> {
+    pub fn for_env(env: &BTreeMap<String, String>) -> Option<SessionFiles> {
         let var = |name: &str| {
             env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
         };
@@ -39,9 +44,10 @@ impl SessionFiles {
         Some(SessionFiles { home, claude })
     }
 
-    /// Returns the id of a running process's current conversation, if it can be determined.
-    pub fn learn(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
-        let id = match forms.learn? {
+    /// Returns the id of a running process's current conversation, if it can be determined. Blocks for at most half a second per
+    /// process that is writing its status file.
+    pub fn current_id(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
+        let id = match forms.id_source? {
             IdSource::Claude => {
                 // A shell may have started the agent: use the nearest process with a status file.
                 process_tree(pid).into_iter().find_map(|pid| self.status_id(pid))?
@@ -51,10 +57,19 @@ impl SessionFiles {
         forms.is_id(&id).then_some(id)
     }
 
+    /// Returns the id in a process's status file. The agent may be writing it, so an incomplete file is read again until a
+    /// deadline.
     fn status_id(&self, pid: i32) -> Option<String> {
-        let status = read(&self.claude.join("sessions").join(format!("{pid}.json"))).ok()?;
-        let status: Value = serde_json::from_str(&status).ok()?;
-        Some(status.get("sessionId")?.as_str()?.to_string())
+        let path = self.claude.join("sessions").join(format!("{pid}.json"));
+        let deadline = Instant::now() + STATUS_TIMEOUT;
+        loop {
+            match serde_json::from_str::<Value>(&read(&path).ok()?) {
+                Ok(status) => return Some(status.get("sessionId")?.as_str()?.to_string()),
+                Err(_) if Instant::now() >= deadline => return None,
+                // Polling is cheaper than a file watch: the agent writes for less than a millisecond.
+                Err(_) => thread::sleep(POLL_INTERVAL),
+            }
+        }
     }
 
     /// Returns Claude Code's transcript of a conversation. Its folder is named after the agent's working directory, but ids are
@@ -71,10 +86,10 @@ impl SessionFiles {
     }
 
     /// Returns Claude Code's transcripts in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
-    pub(crate) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
+    pub(crate) fn started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
         let files =
             fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
-        let is_one = |path: &PathBuf| {
+        let is_in_range = |path: &PathBuf| {
             let modified = fs::metadata(path).and_then(|meta| meta.modified()).ok();
             let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             path.extension().is_some_and(|end| end == "jsonl")
@@ -82,14 +97,14 @@ impl SessionFiles {
                 && modified.is_some_and(|time| time.as_nanos() >= u128::from(from.0))
                 && first_time(path).is_some_and(|at| (from..=to).contains(&at))
         };
-        files.map(|file| file.path()).filter(is_one).collect()
+        files.map(|file| file.path()).filter(is_in_range).collect()
     }
 
     /// Returns Gemini CLI's file of a conversation. Its name contains the beginning of the id, its first line the whole id. A
     /// conversation that was begun from a file has two; the messages are in the larger one.
     pub fn chat(&self, id: &str) -> Option<PathBuf> {
         let end = format!("-{}.jsonl", id.get(..8)?);
-        let chats = self.projects().flat_map(|project| chats_of(&project));
+        let chats = self.projects().flat_map(|project| chat_files(&project));
         let chats = chats.filter(|path| path.to_string_lossy().ends_with(&end));
         chats
             .filter(|path| first_id(path).as_deref() == Some(id))
@@ -97,11 +112,11 @@ impl SessionFiles {
     }
 
     /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
-    pub(crate) fn chats_begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
-        let is_its = |project: &PathBuf| {
+    pub(crate) fn chats_started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
+        let is_project_of_cwd = |project: &PathBuf| {
             read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
         };
-        let chats = self.projects().filter(is_its).flat_map(|project| chats_of(&project));
+        let chats = self.projects().filter(is_project_of_cwd).flat_map(|project| chat_files(&project));
         let mut ids: Vec<String> = chats
             .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
             .filter_map(|path| first_id(&path))
@@ -118,7 +133,7 @@ impl SessionFiles {
     }
 }
 
-fn chats_of(project: &Path) -> Vec<PathBuf> {
+fn chat_files(project: &Path) -> Vec<PathBuf> {
     let chats = fs::read_dir(project.join("chats")).into_iter().flatten().flatten();
     chats.map(|chat| chat.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
 }
@@ -173,11 +188,16 @@ pub fn write_sibling(other: &Path, id: &str, text: &str) -> io::Result<PathBuf> 
 /// Returns the id in the name of the only rollout file that a process or its descendants have open. `None` if there are several,
 /// because Codex also writes side threads.
 fn open_rollout(pid: i32) -> Option<String> {
+    rollout_id(&open_rollout_path(pid)?)
+}
+
+/// Returns the path of that file.
+pub(crate) fn open_rollout_path(pid: i32) -> Option<PathBuf> {
     let files = process_tree(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
     let links = files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok());
-    let mut ids = links.filter_map(|link| rollout_id(&link));
-    let first = ids.next()?;
-    ids.all(|id| id == first).then_some(first)
+    let mut rollouts = links.filter(|link| rollout_id(link).is_some());
+    let first = rollouts.next()?;
+    rollouts.all(|other| rollout_id(&other) == rollout_id(&first)).then_some(first)
 }
 
 /// Returns a process and its descendants, nearest first.
@@ -231,6 +251,7 @@ fn read(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use nerve_agent::profile::Profiles;
+    use rustix::fs::{CWD, Mode, mkfifoat};
 
     use super::*;
 
@@ -241,7 +262,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let env = BTreeMap::from([("HOME".to_string(), home.path().display().to_string())]);
         let session_files =
-            SessionFiles { claude: home.path().join(".claude"), ..SessionFiles::of(&env).unwrap() };
+            SessionFiles { claude: home.path().join(".claude"), ..SessionFiles::for_env(&env).unwrap() };
         (home, session_files)
     }
 
@@ -256,13 +277,31 @@ mod tests {
     fn id_is_read_from_valid_status_files_only() {
         let (home, session_files) = home();
         let forms = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
-        assert_eq!(session_files.learn(&forms, 7), None);
+        assert_eq!(session_files.current_id(&forms, 7), None);
         for bad in ["", "[]", r#"{"sessionId": 5}"#, r#"{"sessionId": "../../x"}"#] {
             write(&home, ".claude/sessions/7.json", bad);
-            assert_eq!(session_files.learn(&forms, 7), None, "{bad}");
+            assert_eq!(session_files.current_id(&forms, 7), None, "{bad}");
         }
         write(&home, ".claude/sessions/7.json", &format!(r#"{{"pid": 7, "sessionId": "{A}"}}"#));
-        assert_eq!(session_files.learn(&forms, 7).as_deref(), Some(A));
+        assert_eq!(session_files.current_id(&forms, 7).as_deref(), Some(A));
+    }
+
+    #[test]
+    fn status_file_that_is_being_written_is_read_again() {
+        let (home, session_files) = home();
+        let forms = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
+        let status = format!(r#"{{"pid": 7, "sessionId": "{A}"}}"#);
+        let complete = write(&home, "complete.json", &status);
+        let path = write(&home, ".claude/sessions/7.json", "");
+        fs::remove_file(&path).unwrap();
+        // A pipe has the reader wait for what is written here.
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let reader = thread::spawn(move || session_files.current_id(&forms, 7));
+        let mut pipe = File::options().write(true).open(&path).unwrap();
+        pipe.write_all(&status.as_bytes()[..20]).unwrap();
+        fs::rename(complete, path).unwrap();
+        drop(pipe);
+        assert_eq!(reader.join().unwrap().as_deref(), Some(A));
     }
 
     #[test]
@@ -293,7 +332,7 @@ mod tests {
         chat("project", "3-bbbbbbbb", &line(B, "1970-01-01T00:00:30Z"));
         chat("other", "4-bbbbbbbb", &line(B, "1970-01-01T00:00:10Z"));
         let seconds = |from: u64, to: u64| {
-            session_files.chats_begun_in(
+            session_files.chats_started_in(
                 Path::new("/x/project"),
                 TsNs(from * 1_000_000_000),
                 TsNs(to * 1_000_000_000),

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::{Profile, ProxyVars};
 use nerve_proxy::{
     CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream,
 };
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::node::{Inner, ProxyState, Token};
 use super::persist::{StoredProxy, private_folder};
+use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::UsageTracker;
-use super::{Proxies, ProxyKind, ProxySpec};
+use super::{Provider, Proxies, ProxySettings, spec};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::names::{DEFAULT_SESSION, check_name};
@@ -35,9 +36,9 @@ pub struct ProxyLaunch<'a> {
 }
 
 /// Returns how to pass the proxy to the program. `env` is set for the node; `env_remove` is not inherited.
-pub(super) fn proxy_forms<'p>(
+pub(super) fn proxy_vars<'p>(
     profile: &'p Profile,
-    spec: &ProxySpec,
+    spec: &ProxySettings,
     env: &BTreeMap<String, String>,
     env_remove: &[String],
 ) -> Result<&'p ProxyVars, EngineError> {
@@ -54,8 +55,8 @@ pub(super) fn proxy_forms<'p>(
             "use Claude Code, or run `nerve proxy` and set the program's variables, or write a profile with [proxy]",
         );
     };
-    let token = forms.token.as_ref().filter(|_| spec.needs_token());
-    if spec.needs_token() && token.is_none() {
+    let token = forms.token.as_ref().filter(|_| spec::needs_token(spec));
+    if spec::needs_token(spec) && token.is_none() {
         let message = format!(
             "a '{}' node cannot have a proxy with its own key: its profile names no variable for the token",
             profile.name
@@ -83,18 +84,18 @@ pub(super) fn proxy_forms<'p>(
 }
 
 /// Returns true if the agent's own key would go to the vendor although its environment names another address.
-fn leaks_key(url: &OsStr, spec: &ProxySpec) -> bool {
+fn leaks_key(url: &OsStr, spec: &ProxySettings) -> bool {
     let is_vendor = url.to_str().is_some_and(|url| url.trim_end_matches('/') == Upstream::ANTHROPIC);
-    spec.kind == ProxyKind::Anthropic && spec.base_url.is_none() && !url.is_empty() && !is_vendor
+    spec.kind == Provider::Anthropic && spec.base_url.is_none() && !url.is_empty() && !is_vendor
 }
 
 /// Starts a proxy that listens, with its log.
 pub(super) fn open(
     launch: ProxyLaunch<'_>,
     id: &str,
-    spec: &ProxySpec,
+    spec: &ProxySettings,
     (port, token, spent): (u16, Option<Token>, Totals),
-) -> Result<Inner, EngineError> {
+) -> Result<ProxyShared, EngineError> {
     let ProxyLaunch { proxies, server, node } = launch;
     // The names become folders of the log.
     check_name(server, "server")?;
@@ -118,15 +119,15 @@ pub(super) fn open(
         client_token: token.as_ref().map(|Token(token)| Secret::new(token)),
         node: Some(node.node.clone()),
         turn: tracker.turn.clone(),
-        on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::and)),
+        on_call: Some(proxies.on_call.iter().cloned().fold(observer, CallObserver::chain)),
         log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
         spent,
         shutdown_timeout: SHUTDOWN_TIMEOUT,
-        ..spec.config()?
+        ..spec::config(spec)?
     };
     let upstream = config.upstream.host().to_string();
-    let proxy = Proxy::start(spec.kind.provider(), config).map_err(|error| start_error(&error))?;
-    Ok(Inner {
+    let proxy = Proxy::start(spec::provider(spec.kind), config).map_err(|error| start_error(&error))?;
+    Ok(ProxyShared {
         id: id.to_string(),
         spec: Some(spec.clone()),
         address: Some(proxy.address()),
@@ -145,8 +146,8 @@ pub(super) fn open(
 }
 
 /// Builds a proxy that does not run, with the reason.
-pub(super) fn not_running(id: &str, spec: Option<ProxySpec>, why: String) -> Inner {
-    Inner {
+pub(super) fn failed_proxy(id: &str, spec: Option<ProxySettings>, why: String) -> ProxyShared {
+    ProxyShared {
         id: id.to_string(),
         spec,
         address: None,

@@ -5,14 +5,16 @@ mod launch;
 mod node;
 mod persist;
 mod spec;
+mod state;
 mod usage;
 
 pub(crate) use launch::ProxyLaunch;
+pub use nerve_api::request::{ProxyBudget, ProxyPrices, ProxySettings};
+pub use nerve_api::value::Provider;
 pub use node::NodeProxy;
 pub(crate) use persist::StoredProxy;
-pub use spec::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
+pub use spec::check;
 pub(crate) use usage::SpendSink;
-pub use usage::TurnUsage;
 
 use std::path::PathBuf;
 

@@ -1,68 +1,29 @@
 //! The proxy of one node, running or ended.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Weak};
 
 use nerve_agent::profile::Profile;
-use nerve_proxy::{Proxy, Totals};
+use nerve_api::reply::ModelUsage;
+use nerve_proxy::Totals;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::ProxySpec;
-use super::launch::{ProxyLaunch, not_running, open, proxy_forms, write_error};
+use super::ProxySettings;
+use super::launch::{ProxyLaunch, failed_proxy, open, proxy_vars, write_error};
 use super::persist::StoredProxy;
-use super::usage::{SpendSink, TurnUsage, UsageTracker};
+use super::spec::needs_token;
+use super::state::{ProxyShared, ProxyState, Token};
+use super::usage::SpendSink;
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::TraceContext;
 
 /// The proxy of a node. Cheap to clone; clones are the same proxy.
 #[derive(Debug, Clone)]
 pub struct NodeProxy {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) id: String,
-    /// `None` if the stored state was lost together with the server.
-    pub(super) spec: Option<ProxySpec>,
-    pub(super) address: Option<SocketAddr>,
-    pub(super) token: Option<Token>,
-    pub(super) upstream: String,
-    pub(super) log: Option<PathBuf>,
-    /// Names of the variables set for the program.
-    pub(super) variables: Vec<String>,
-    pub(super) tracker: Arc<UsageTracker>,
-    pub(super) state: Mutex<ProxyState>,
-    /// Serialises shutdowns: later callers wait for the first.
-    pub(super) shutdown: tokio::sync::Mutex<()>,
-    /// The file of the stored state.
-    pub(super) file: Option<PathBuf>,
-    /// Serialises writes of the file; true once it must not be written any more.
-    pub(super) is_closed: Mutex<bool>,
-    /// Notified after each request.
-    pub(super) call_ended: Arc<Notify>,
-    /// Error that keeps the proxy from running.
-    pub(super) failure: Option<String>,
-}
-
-#[derive(Debug)]
-pub(super) enum ProxyState {
-    Running(Proxy),
-    /// Ended, with the final totals.
-    Ended(Totals),
-}
-
-/// The token that a program presents to the proxy.
-#[derive(Clone)]
-pub(super) struct Token(pub(super) String);
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
+    inner: Arc<ProxyShared>,
 }
 
 impl NodeProxy {
@@ -74,15 +35,15 @@ impl NodeProxy {
     /// cannot be written, or no port is available.
     pub(crate) fn start(
         launch: ProxyLaunch<'_>,
-        spec: ProxySpec,
+        spec: ProxySettings,
         profile: &Profile,
         env: &mut BTreeMap<String, String>,
         env_remove: &mut Vec<String>,
     ) -> Result<NodeProxy, EngineError> {
-        spec.check()?;
-        let forms = proxy_forms(profile, &spec, env, env_remove)?;
+        super::check(&spec)?;
+        let forms = proxy_vars(profile, &spec, env, env_remove)?;
         let id = Uuid::new_v4().simple().to_string();
-        let token = spec.needs_token().then(|| {
+        let token = needs_token(&spec).then(|| {
             // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
@@ -125,7 +86,7 @@ impl NodeProxy {
                 let why = format!(
                     "cannot read the stored state of its proxy: {error}; its agent cannot reach the model: create the node again"
                 );
-                return NodeProxy { inner: Arc::new(not_running(id, None, why)) };
+                return NodeProxy { inner: Arc::new(failed_proxy(id, None, why)) };
             }
         };
         let token = stored.token.map(Token);
@@ -141,7 +102,7 @@ impl NodeProxy {
                     "its proxy did not restart, so its agent cannot reach the model: {}; fix that and restart the server, or create the node again",
                     error.message
                 );
-                let mut inner = not_running(id, Some(stored.spec), why);
+                let mut inner = failed_proxy(id, Some(stored.spec), why);
                 inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
                 inner.state = Mutex::new(ProxyState::Ended(Totals::from(stored.spent)));
                 NodeProxy { inner: Arc::new(inner) }
@@ -155,7 +116,7 @@ impl NodeProxy {
     }
 
     /// Returns the settings, if they are known.
-    pub(crate) fn spec(&self) -> Option<&ProxySpec> {
+    pub(crate) fn spec(&self) -> Option<&ProxySettings> {
         self.inner.spec.as_ref()
     }
 
@@ -183,8 +144,8 @@ impl NodeProxy {
     }
 
     /// Returns the usage of the turn so far.
-    pub(crate) fn turn_usage(&self, number: u64) -> Option<TurnUsage> {
-        self.inner.tracker.used(number)
+    pub(crate) fn turn_usage(&self, number: u64) -> Option<ModelUsage> {
+        self.inner.tracker.turn_usage(number)
     }
 
     /// Returns the proxy's part of the node's info: names and values.
@@ -220,17 +181,17 @@ impl NodeProxy {
         self.shut_down(true).await;
     }
 
-    async fn shut_down(&self, is_kept: bool) {
-        let _alone = self.inner.shutdown.lock().await;
+    async fn shut_down(&self, keeps_state: bool) {
+        let _shutdown = self.inner.shutdown.lock().await;
         let last = self.inner.spent();
-        let state = std::mem::replace(&mut *self.inner.state(), ProxyState::Ended(last));
+        let state = std::mem::replace(&mut *self.inner.state.lock(), ProxyState::Ended(last));
         if let ProxyState::Running(proxy) = state {
             let spent = proxy.shutdown().await;
-            *self.inner.state() = ProxyState::Ended(spent);
+            *self.inner.state.lock() = ProxyState::Ended(spent);
         }
         let inner = self.inner.clone();
         let task = tokio::task::spawn_blocking(move || {
-            if is_kept {
+            if keeps_state {
                 if let Err(error) = inner.write() {
                     tracing::warn!(%error, "the totals of a proxy were not stored");
                 }
@@ -252,7 +213,7 @@ impl NodeProxy {
 }
 
 /// Stores the totals after requests. Requests that end at the same time share one write.
-async fn persist_totals(inner: Weak<Inner>, call_ended: Arc<Notify>) {
+async fn persist_totals(inner: Weak<ProxyShared>, call_ended: Arc<Notify>) {
     loop {
         call_ended.notified().await;
         let Some(inner) = inner.upgrade() else { return };
@@ -260,47 +221,5 @@ async fn persist_totals(inner: Weak<Inner>, call_ended: Arc<Notify>) {
         if let Ok(Err(error)) = written {
             tracing::warn!(%error, "the totals of a proxy were not stored");
         }
-    }
-}
-
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, ProxyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn spent(&self) -> Totals {
-        match &*self.state() {
-            ProxyState::Running(proxy) => proxy.spent(),
-            ProxyState::Ended(spent) => *spent,
-        }
-    }
-
-    /// Writes the stored state. Blocks.
-    fn write(&self) -> std::io::Result<()> {
-        let is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(file), Some(spec), Some(address), false) = (&self.file, &self.spec, self.address, *is_over)
-        else {
-            return Ok(());
-        };
-        let token = self.token.as_ref().map(|Token(token)| token.clone());
-        StoredProxy { spec: spec.clone(), port: address.port(), token, spent: self.spent().into() }
-            .write(file)
-    }
-
-    /// Removes the stored state and prevents later writes. Blocks.
-    fn forget(&self) {
-        let mut is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_over = true;
-        if let Some(file) = &self.file {
-            // An error means that the file is gone already.
-            let _ = std::fs::remove_file(file);
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Lets the task that stores the totals end.
-        self.call_ended.notify_one();
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nerve_proxy::{Totals, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::ProxySpec;
+use super::ProxySettings;
 
 /// Maximum size of a file in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -17,7 +17,7 @@ const LIMIT: u64 = 1 << 20;
 /// The stored state of a proxy.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StoredProxy {
-    pub(super) spec: ProxySpec,
+    pub(super) spec: ProxySettings,
     /// The port that the agent connects to.
     pub(super) port: u16,
     /// The token that the agent presents.
@@ -125,7 +125,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::proxy::ProxyKind;
+    use crate::proxy::Provider;
 
     #[test]
     fn stored_proxy_is_read_back_and_private() {
@@ -133,7 +133,7 @@ mod tests {
         let path = StoredProxy::path(dir.path(), "s", "abc");
         let spent = Totals { requests: 3, cost_usd: 0.5, ..Totals::default() };
         let stored = StoredProxy {
-            spec: ProxySpec::new(ProxyKind::Openai),
+            spec: ProxySettings::new(Provider::Openai),
             port: 4000,
             token: Some("t0ken".into()),
             spent: spent.into(),
@@ -150,7 +150,7 @@ mod tests {
     fn unlisted_proxies_are_removed_and_links_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let stored = StoredProxy {
-            spec: ProxySpec::new(ProxyKind::Anthropic),
+            spec: ProxySettings::new(Provider::Anthropic),
             port: 1,
             token: None,
             spent: StoredTotals::default(),

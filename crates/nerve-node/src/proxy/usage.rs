@@ -1,90 +1,41 @@
 //! The usage of a node's turns, as observed by its proxy.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use nerve_api::reply::ModelUsage;
 use nerve_proxy::{CallOutcome, CallReport, CurrentTurn};
-use serde_json::{Value, json};
+use parking_lot::Mutex;
 
 use crate::telemetry::TraceContext;
 
-/// The usage of a turn, counted by the node's proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct TurnUsage {
-    /// Input tokens without cached ones.
-    pub input: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// Input tokens read from the cache.
-    pub cache_read: u64,
-    /// Input tokens written to the cache.
-    pub cache_write: u64,
-    /// US dollars; `None` if the proxy has no prices.
-    pub cost_usd: Option<f64>,
-    /// Requests that the model's API answered.
-    pub requests: u64,
+/// Called with the usage of each request of a turn when the request ends. Must not block.
+pub(crate) type SpendSink = Arc<dyn Fn(&ModelUsage) + Send + Sync>;
+
+/// Returns the usage of one request, or `None` if it cost nothing.
+fn request_usage(report: &CallReport) -> Option<ModelUsage> {
+    let was_answered = report.spends && report.status.is_some() && report.outcome != CallOutcome::Refused;
+    if !was_answered && report.usage.is_none() {
+        return None;
+    }
+    let usage = report.usage.unwrap_or_default();
+    Some(ModelUsage {
+        input: usage.input,
+        output: usage.output,
+        cache_read: usage.cache_read,
+        cache_write: usage.cache_write,
+        cost_usd: report.cost_usd,
+        requests: 1,
+    })
 }
 
-/// Called with the usage of each request of a turn when the request ends. Must not block.
-pub(crate) type SpendSink = Arc<dyn Fn(&TurnUsage) + Send + Sync>;
-
-impl TurnUsage {
-    /// Returns the sum of all tokens, including cached ones.
-    pub fn total(&self) -> u64 {
-        [self.input, self.output, self.cache_read, self.cache_write].into_iter().fold(0, u64::saturating_add)
-    }
-
-    /// Returns the usage of one request, or `None` if it cost nothing.
-    fn of(report: &CallReport) -> Option<TurnUsage> {
-        let was_answered = report.spends && report.status.is_some() && report.outcome != CallOutcome::Refused;
-        if !was_answered && report.usage.is_none() {
-            return None;
-        }
-        let usage = report.usage.unwrap_or_default();
-        Some(TurnUsage {
-            input: usage.input,
-            output: usage.output,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-            cost_usd: report.cost_usd,
-            requests: 1,
-        })
-    }
-
-    fn add(&mut self, other: &TurnUsage) {
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.cache_write = self.cache_write.saturating_add(other.cache_write);
-        self.requests = self.requests.saturating_add(other.requests);
-        if let Some(cost) = other.cost_usd {
-            *self.cost_usd.get_or_insert(0.0) += cost;
-        }
-    }
-
-    /// Converts to the `usage` object of a response.
-    pub(crate) fn to_value(self) -> Value {
-        let mut value = json!({
-            "input": self.input, "output": self.output, "cache_read": self.cache_read, "cache_write": self.cache_write,
-            "requests": self.requests,
-        });
-        if let Some(cost) = self.cost_usd {
-            value["cost_usd"] = json!(cost);
-        }
-        value
-    }
-
-    /// Reads the `usage` object of a response.
-    pub fn from_response(response: &Value) -> Option<TurnUsage> {
-        let usage = response.get("usage")?;
-        let count = |name: &str| usage.get(name)?.as_u64();
-        Some(TurnUsage {
-            input: count("input")?,
-            output: count("output")?,
-            cache_read: count("cache_read")?,
-            cache_write: count("cache_write")?,
-            cost_usd: usage.get("cost_usd").and_then(Value::as_f64),
-            requests: count("requests")?,
-        })
+fn add(sum: &mut ModelUsage, other: &ModelUsage) {
+    sum.input = sum.input.saturating_add(other.input);
+    sum.output = sum.output.saturating_add(other.output);
+    sum.cache_read = sum.cache_read.saturating_add(other.cache_read);
+    sum.cache_write = sum.cache_write.saturating_add(other.cache_write);
+    sum.requests = sum.requests.saturating_add(other.requests);
+    if let Some(cost) = other.cost_usd {
+        *sum.cost_usd.get_or_insert(0.0) += cost;
     }
 }
 
@@ -100,14 +51,14 @@ pub(super) struct UsageTracker {
 #[derive(Default)]
 struct TurnTotals {
     number: u64,
-    usage: TurnUsage,
+    usage: ModelUsage,
     sink: Option<SpendSink>,
     span: Option<Arc<TraceContext>>,
 }
 
 impl UsageTracker {
     pub(super) fn begin(&self, number: u64, sink: Option<SpendSink>, span: Option<Arc<TraceContext>>) {
-        *self.totals() = TurnTotals { number, usage: TurnUsage::default(), sink, span };
+        *self.totals.lock() = TurnTotals { number, usage: ModelUsage::default(), sink, span };
         self.turn.set(Some(number));
     }
 
@@ -118,41 +69,37 @@ impl UsageTracker {
 
     /// Returns the usage of a turn if it is the last one that began. Requests that end later are still reported to its sink until
     /// the next turn begins, because they were made for this turn.
-    pub(super) fn used(&self, number: u64) -> Option<TurnUsage> {
-        let totals = self.totals();
+    pub(super) fn turn_usage(&self, number: u64) -> Option<ModelUsage> {
+        let totals = self.totals.lock();
         (totals.number == number).then_some(totals.usage)
     }
 
     /// Returns the span of a turn if it is the last one that began.
     pub(super) fn span(&self, turn: Option<u64>) -> Option<Arc<TraceContext>> {
-        let totals = self.totals();
+        let totals = self.totals.lock();
         totals.span.clone().filter(|_| turn == Some(totals.number))
     }
 
     /// Counts a finished request.
     pub(super) fn record(&self, report: &CallReport) {
-        let Some(used) = TurnUsage::of(report) else { return };
+        let Some(used) = request_usage(report) else { return };
         let sink = {
-            let mut totals = self.totals();
+            let mut totals = self.totals.lock();
             if report.turn != Some(totals.number) {
                 return;
             }
-            totals.usage.add(&used);
+            add(&mut totals.usage, &used);
             totals.sink.clone()
         };
         if let Some(sink) = sink {
             sink(&used);
         }
     }
-
-    fn totals(&self) -> MutexGuard<'_, TurnTotals> {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl std::fmt::Debug for UsageTracker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let totals = self.totals();
+        let totals = self.totals.lock();
         f.debug_struct("UsageTracker")
             .field("number", &totals.number)
             .field("usage", &totals.usage)
@@ -181,7 +128,7 @@ mod tests {
             path: "/v1/messages".into(),
             spends: true,
             stream: true,
-            asked_model: None,
+            requested_model: None,
             model: None,
             status: Some(200),
             outcome: CallOutcome::Whole,
@@ -209,13 +156,13 @@ mod tests {
         tracker.begin(1, sink(), None);
         tracker.record(&call(1));
         tracker.end();
-        assert_eq!(tracker.used(1).unwrap().total(), 3);
+        assert_eq!(tracker.turn_usage(1).unwrap().total(), 3);
         tracker.record(&call(1));
         assert_eq!(paid.load(Ordering::Relaxed), 6);
         tracker.begin(2, sink(), None);
         tracker.record(&call(1));
         assert_eq!(
-            (paid.load(Ordering::Relaxed), tracker.used(1), tracker.used(2).unwrap().total()),
+            (paid.load(Ordering::Relaxed), tracker.turn_usage(1), tracker.turn_usage(2).unwrap().total()),
             (6, None, 0)
         );
     }

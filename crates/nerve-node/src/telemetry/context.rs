@@ -8,7 +8,7 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState}
 use super::{TRACEPARENT, TRACESTATE};
 
 /// Maximum length of a `tracestate` in bytes: what every participant must be able to propagate (§3.3.1.5). Longer ones are dropped.
-pub const MAX_TRACESTATE: usize = 512;
+pub(crate) const MAX_TRACESTATE: usize = 512;
 /// Length of a `traceparent` of this version, in bytes.
 const LENGTH: usize = 55;
 /// Maximum length of a `traceparent` of a later version.

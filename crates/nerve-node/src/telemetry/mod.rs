@@ -15,13 +15,14 @@ mod span;
 mod span_receiver;
 mod turn;
 
-pub use self::context::{BadTraceparent, MAX_TRACESTATE, TraceContext};
+pub use self::context::{BadTraceparent, TraceContext};
 pub use self::graph::{
     RunAttributes, begin_result, begin_run, begin_run_command, begin_step, end_run, end_with,
 };
 pub use self::proxy::record_call;
 pub(crate) use self::span::new_span;
-pub use self::span::{ActiveSpan, count, set_error};
+pub(crate) use self::span::set_error;
+pub use self::span::{ActiveSpan, count};
 pub(crate) use self::turn::TurnAttributes;
 /// Target of all spans for the exporter.
 pub use nerve_proxy::SPAN_TARGET as TARGET;

@@ -17,7 +17,7 @@ pub fn record_call(report: &CallReport, node: Option<&NodeRef>, turn: Option<Arc
     }
     let reported = report.traceparent.as_deref().and_then(|parent| TraceContext::parse(parent, None).ok());
     let parent = reported.map(Arc::new).or(turn);
-    let requested_model = report.asked_model.as_deref().or(report.model.as_deref());
+    let requested_model = report.requested_model.as_deref().or(report.model.as_deref());
     let name = || match requested_model.filter(|_| report.spends) {
         Some(model) => format!("chat {model}"),
         None => "proxy.call".to_string(),
@@ -33,7 +33,7 @@ pub fn record_call(report: &CallReport, node: Option<&NodeRef>, turn: Option<Arc
 fn describe(span: &ActiveSpan, report: &CallReport) {
     if report.spends {
         span.set("gen_ai.operation.name", "chat");
-        span.set_some("gen_ai.request.model", report.asked_model.clone());
+        span.set_some("gen_ai.request.model", report.requested_model.clone());
         span.set_some("gen_ai.response.model", report.model.clone());
         span.set_some("gen_ai.conversation.id", report.session.clone());
     }
@@ -104,7 +104,7 @@ mod tests {
             path: "/v1/messages?beta=true".into(),
             spends: true,
             stream: true,
-            asked_model: Some("m".into()),
+            requested_model: Some("m".into()),
             model: Some("m-1".into()),
             status: Some(200),
             outcome: CallOutcome::Whole,

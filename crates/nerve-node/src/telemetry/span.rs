@@ -131,7 +131,7 @@ impl Drop for ActiveSpan {
 }
 
 /// Sets the error of a span. Output of an agent is not included.
-pub fn set_error(span: &ActiveSpan, error: &EngineError) {
+pub(crate) fn set_error(span: &ActiveSpan, error: &EngineError) {
     span.set_some("nerve.delivery", error.delivery.map(Delivery::as_str));
     match error.kind {
         ErrorKind::Api | ErrorKind::Blocked | ErrorKind::Delivery => {

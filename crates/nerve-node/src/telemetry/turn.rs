@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use nerve_api::value::ResponseSource;
 use serde_json::json;
 
 use super::Telemetry;
 use super::context::TraceContext;
 use super::span::{ActiveSpan, count, new_span, set_error};
 use crate::command::{NodeRef, Response};
-use crate::error::EngineError;
+use crate::error::{EngineError, ErrorKind};
 use crate::names::DEFAULT_SESSION;
+use crate::turn_failure::TurnFailure;
 
 /// The attributes of a turn's node.
 #[derive(Debug, Default)]
@@ -129,11 +129,9 @@ fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) 
             json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]).to_string()
         });
     }
-    if let Some((why, kind)) = response.failure() {
-        // Messages of a command or an agent are content.
-        let is_safe = captures_content || response.source == ResponseSource::Process;
-        span.fail(kind.as_str(), if is_safe { &why } else { "the node reported a failure" });
-    } else if attribute("interrupted").is_some_and(|interrupted| interrupted == "true") {
-        span.fail("interrupted", "the turn was interrupted");
+    if let Some(TurnFailure { kind, message, .. }) = response.failure() {
+        // An agent's own error messages are content.
+        let is_safe = captures_content || kind != ErrorKind::Api;
+        span.fail(kind.as_str(), if is_safe { &message } else { "the node reported a failure" });
     }
 }

@@ -22,7 +22,7 @@ mod messages;
 mod names;
 mod request;
 mod response;
-mod stop_reason;
+mod response_fields;
 mod stream;
 mod tools;
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, stop_reason};
+use super::{Plan, error, ids, response_fields};
 use crate::api_error::ApiError;
 
 /// Translates a completion to a message.
@@ -22,13 +22,13 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
         ));
     }
     let finish = choice["finish_reason"].as_str();
-    let id = stop_reason::message_id(&completion["id"]);
+    let id = response_fields::message_id(&completion["id"]);
     let mut content = Vec::new();
-    let thinking = stop_reason::thinking(message);
+    let thinking = response_fields::thinking(message);
     if !thinking.is_empty() {
         content.push(json!({ "type": "thinking", "thinking": thinking, "signature": "" }));
     }
-    let text = stop_reason::visible_text(message);
+    let text = response_fields::visible_text(message);
     if !text.is_empty() {
         content.push(json!({ "type": "text", "text": text }));
     }
@@ -42,8 +42,8 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
         }
     }
     let (stop_reason, stop_sequence) =
-        stop_reason::stop_reason(plan, finish, !calls.is_empty(), &choice["stop_reason"]);
-    let mut tokens = stop_reason::Tokens::default();
+        response_fields::stop_reason(plan, finish, !calls.is_empty(), &choice["stop_reason"]);
+    let mut tokens = response_fields::Tokens::default();
     tokens.update(&completion["usage"]);
     Ok(json!({
         "id": id,

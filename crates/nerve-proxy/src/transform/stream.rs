@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, stop_reason};
+use super::{Plan, error, ids, response_fields};
 use crate::api_error::ApiError;
 
 /// Last event of OpenAI's streams.
@@ -30,7 +30,7 @@ pub struct Stream {
     held: usize,
     finish: Option<String>,
     matched_stop: Value,
-    tokens: stop_reason::Tokens,
+    tokens: response_fields::Tokens,
     is_done: bool,
     has_ended: bool,
 }
@@ -67,7 +67,7 @@ impl Stream {
             held: 0,
             finish: None,
             matched_stop: Value::Null,
-            tokens: stop_reason::Tokens::default(),
+            tokens: response_fields::Tokens::default(),
             is_done: false,
             has_ended: false,
         }
@@ -97,8 +97,8 @@ impl Stream {
         let choice = &chunk["choices"][0];
         // A server that ignores `stream` sends a message here.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        self.push_thinking(stop_reason::thinking(delta), &mut out);
-        self.push_text(&stop_reason::visible_text(delta), &mut out)?;
+        self.push_thinking(response_fields::thinking(delta), &mut out);
+        self.push_text(&response_fields::visible_text(delta), &mut out)?;
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
             self.push_call(piece, &mut out)?;
         }
@@ -131,7 +131,7 @@ impl Stream {
         let late = std::mem::take(&mut self.late_text);
         self.push_text(&late, &mut out)?;
         self.stop_block(&mut out);
-        let (reason, sequence) = stop_reason::stop_reason(
+        let (reason, sequence) = response_fields::stop_reason(
             &self.plan,
             self.finish.as_deref(),
             !self.calls.is_empty(),
@@ -152,13 +152,13 @@ impl Stream {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
         }
-        self.id = stop_reason::message_id(&chunk["id"]);
+        self.id = response_fields::message_id(&chunk["id"]);
         let message = json!({
             "id": self.id, "type": "message", "role": "assistant", "content": [],
             "model": chunk["model"].as_str().unwrap_or(&self.plan.model),
             "stop_reason": null, "stop_sequence": null,
             // The real counts follow at the end.
-            "usage": stop_reason::Tokens::default().to_json(),
+            "usage": response_fields::Tokens::default().to_json(),
         });
         event(out, &json!({ "type": "message_start", "message": message }));
     }

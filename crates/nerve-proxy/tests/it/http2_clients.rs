@@ -52,10 +52,10 @@ async fn one_port_serves_http1_and_http2() {
 }
 
 #[tokio::test]
-async fn curl_with_http2() {
+async fn curl_uses_http2() {
     let has_http2 = std::process::Command::new("curl").arg("--version").output();
     if !has_http2.is_ok_and(|reply| String::from_utf8_lossy(&reply.stdout).contains("HTTP2")) {
-        return skip("http2_clients::curl_with_http2", "no curl with HTTP/2");
+        return skip("http2_clients::curl_uses_http2", "no curl with HTTP/2");
     }
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();

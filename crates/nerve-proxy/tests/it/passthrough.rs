@@ -254,3 +254,17 @@ async fn body_size_is_limited() {
     let body = json!({ "pad": "x".repeat((64 << 20) + 1) });
     client.post("/v1/messages", &body).await.assert_error(413, "request_too_large", "64 MiB");
 }
+
+#[tokio::test]
+async fn protocol_switch_of_upstream_is_a_bad_gateway() {
+    let upstream = RawUpstream::listen().await;
+    let proxy = create_anthropic_proxy(config(&upstream.url())).await.unwrap();
+    let client = TestClient::new(&proxy);
+    let (reply, _stream) = tokio::join!(client.send_message("hello", false), async {
+        let (_, mut stream) = upstream.request().await;
+        let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+        write(&mut stream, head).await;
+        stream
+    });
+    assert_eq!(reply.status, 502);
+}

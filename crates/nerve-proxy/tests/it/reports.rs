@@ -44,7 +44,7 @@ async fn request_is_reported_once_before_its_response_ends() {
     );
     assert_eq!(format!("http://{}", first.upstream), model.url());
     assert_eq!(first.traceparent.as_deref(), Some(head[0].1));
-    assert!(first.model.is_some() && first.asked_model.is_some() && first.error.is_none());
+    assert!(first.model.is_some() && first.requested_model.is_some() && first.error.is_none());
     let usage = first.usage.unwrap();
     assert!(usage.input > 0 && usage.output > 0 && first.cost_usd.unwrap() > 0.0);
     assert!(first.first.unwrap() <= first.took && first.took < Duration::from_secs(60));
@@ -108,7 +108,7 @@ async fn both_callbacks_are_called() {
     let model = model(Script::default()).await;
     let (config, reports, _) = with_reports(config(&model.url()));
     let (other, other_reports, _) = with_reports(config.clone());
-    let both = config.on_call.clone().unwrap().and(other.on_call.unwrap());
+    let both = config.on_call.clone().unwrap().chain(other.on_call.unwrap());
     let proxy = create_openai_proxy(ProxyConfig { on_call: Some(both), ..config }).await.unwrap();
     assert_eq!(TestClient::new(&proxy).send_message("one", true).await.status, 200);
     assert_eq!((reports.lock().unwrap().len(), other_reports.lock().unwrap().len()), (1, 1));

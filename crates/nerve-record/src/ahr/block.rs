@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use nerve_types::TsNs;
+
+use super::contradiction::Contradiction;
 use super::damaged_range::DamagedRange;
 use super::header::{HEADER_LEN, Header};
 use super::record::{Body, Record};
@@ -21,6 +24,24 @@ pub struct Block {
     count: u32,
     output: Range<u64>,
     damage: Option<DamagedRange>,
+    contradictions: Vec<Contradiction>,
+    /// Limits of the records' times; `None` if all are possible.
+    times: Option<TimeRange>,
+}
+
+/// The possible times of a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeRange {
+    pub(super) earliest: TsNs,
+    pub(super) latest: TsNs,
+    /// The time of a record whose own is out of range, if no record precedes it.
+    pub(super) reference: TsNs,
+}
+
+impl TimeRange {
+    pub(super) fn contains(&self, at: TsNs) -> bool {
+        (self.earliest..=self.latest).contains(&at)
+    }
 }
 
 impl Block {
@@ -31,7 +52,18 @@ impl Block {
         let (parsed, count) = (walk.at, walk.count);
         let output = walk.output.clone().unwrap_or(header.start_off..header.start_off);
         let reason = walk.fault.take().or_else(|| disagreement(&header, count, &output));
-        let mut block = Block { file_off, header, header_len, segment, parsed, count, output, damage: None };
+        let mut block = Block {
+            file_off,
+            header,
+            header_len,
+            segment,
+            parsed,
+            count,
+            output,
+            damage: None,
+            contradictions: Vec::new(),
+            times: None,
+        };
         block.damage = reason.map(|reason| DamagedRange {
             file: block.file(),
             // Output may follow an unknown record; a wrong number in the header loses nothing.
@@ -45,7 +77,8 @@ impl Block {
 
     /// Iterates over the records in file order.
     pub fn records(&self) -> Records<'_> {
-        Records { rest: &self.segment[..self.parsed] }
+        let last = self.times.map_or(TsNs(0), |times| times.reference);
+        Records { rest: &self.segment[..self.parsed], times: self.times, last }
     }
 
     /// Returns the number of [`Block::records`].
@@ -68,9 +101,33 @@ impl Block {
         self.output.clone()
     }
 
+    /// Returns the contradictions to the blocks before, as far as the reader has read them.
+    pub fn contradictions(&self) -> &[Contradiction] {
+        &self.contradictions
+    }
+
+    pub(super) fn set_contradictions(&mut self, found: Vec<Contradiction>) {
+        self.contradictions = found;
+    }
+
+    /// Gives records whose time is out of range the time of the record before.
+    pub(super) fn limit_times(&mut self, range: TimeRange) {
+        self.times = Some(range);
+    }
+
+    /// Returns the time at which the block begins.
+    pub fn start(&self) -> TsNs {
+        match self.times {
+            Some(times) if !times.contains(self.header.start) => {
+                self.records().next().map_or(times.reference, |record| record.at)
+            }
+            _ => self.header.start,
+        }
+    }
+
     /// Returns true if the bytes conform to the current format version and can be copied unchanged.
     pub(super) fn is_clean(&self) -> bool {
-        self.header_len == HEADER_LEN && self.damage.is_none()
+        self.header_len == HEADER_LEN && self.damage.is_none() && self.times.is_none()
     }
 
     /// Returns true for at least one record, or an empty segment.
@@ -132,6 +189,9 @@ impl<'a> Walk<'a> {
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
+    times: Option<TimeRange>,
+    /// The time of the record before.
+    last: TsNs,
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -139,8 +199,12 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Record<'a>> {
         // All bytes were parsed before, so an error is the end.
-        let (record, len) = Record::decode(self.rest).ok()?;
+        let (mut record, len) = Record::decode(self.rest).ok()?;
         self.rest = &self.rest[len..];
+        if self.times.is_some_and(|times| !times.contains(record.at)) {
+            record.at = self.last;
+        }
+        self.last = record.at;
         Some(record)
     }
 }

@@ -22,7 +22,7 @@ pub struct DamagedRange {
 
 impl DamagedRange {
     /// Returns true if output is or may be missing.
-    pub fn output_missing(&self) -> bool {
+    pub fn is_output_missing(&self) -> bool {
         self.output.as_ref().is_none_or(|output| !output.is_empty())
     }
 }

@@ -1,4 +1,4 @@
-//! Errors in opening, creating or reading a recording. Damage inside it is no error: see [`super::Lost`].
+//! Errors in opening, creating or reading a recording. Damage inside it is no error: see [`super::DamagedRange`].
 
 use std::io;
 use std::path::PathBuf;
@@ -33,6 +33,14 @@ pub enum AhrError {
         path: PathBuf,
         /// The cause.
         source: io::Error,
+    },
+    /// The contents demand more work than recordings of this size do: a damaged file or an attack.
+    #[error(
+        "the recording is not read beyond file byte {at}: its contents demand too much work for its size"
+    )]
+    Work {
+        /// File offset of the block at which reading stopped.
+        at: u64,
     },
     /// A read error inside the recording.
     #[error("cannot read the recording: {0}")]

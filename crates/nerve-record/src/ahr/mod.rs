@@ -8,6 +8,8 @@
 //! | `payload` | Brotli and the checksum, with size limits |
 //! | `writer` | appends sealed blocks to a locked file |
 //! | `block` | an intact block as read from a file |
+//! | `contradiction` | compares blocks with each other: offsets and times |
+//! | `block_source` | reads the block at an offset |
 //! | `reader`, `resync` | reads blocks in order; finds the next one after damage |
 //! | `tail` | finds the blocks near the end |
 //! | `repair` | copies the intact parts of a damaged file |
@@ -16,12 +18,15 @@
 //! All numbers on disk are little-endian.
 
 mod block;
+mod block_source;
+mod contradiction;
 mod damaged_range;
 mod error;
 mod header;
 mod payload;
 mod reader;
 mod record;
+mod regular_file;
 mod repair;
 mod resync;
 mod segment;
@@ -31,6 +36,7 @@ mod writer;
 use std::time::Duration;
 
 pub use block::{Block, Records};
+pub use contradiction::Contradiction;
 pub use damaged_range::DamagedRange;
 pub use error::AhrError;
 pub use header::{HEADER_LEN, Header};

@@ -1,20 +1,26 @@
 //! Reads a recording block by block, using the memory of one block.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use rustix::fs::OFlags;
 
 use super::block::Block;
+use super::block_source::{Attempt, BlockSource, Fault};
+use super::contradiction::{Continuity, Contradiction};
 use super::damaged_range::DamagedRange;
 use super::error::AhrError;
-use super::header::{HEADER_LEN, Header, MAGIC};
-use super::resync::{SCAN_ALLOWANCE, SearchResult};
-use super::{payload, writer};
+use super::regular_file::open_regular;
+use super::resync::{Resync, SearchResult};
+use crate::meta::Meta;
 
-/// Header length written by an older recorder and possibly meant literally by others.
-const LONG_HEADER_LEN: usize = 48;
+/// Maximum number of contradictions that are remembered.
+const MAX_CONTRADICTIONS: usize = 1000;
+/// Decompressed bytes that any recording may have.
+const UNPACKED_ALLOWANCE: u64 = 256 << 20;
+/// Further decompressed bytes per byte of the file. Recorders reach about 4000, if they repeat one byte.
+const UNPACKED_PER_BYTE: u64 = 16 << 10;
 
 /// The result of [`Reader::next`].
 #[derive(Debug, Clone)]
@@ -28,20 +34,20 @@ pub enum Part {
 /// Reads the blocks of a recording in order and continues after damage.
 #[derive(Debug)]
 pub struct Reader<R> {
-    inner: R,
-    /// Current position of `inner`.
-    cursor: u64,
+    pub(super) source: BlockSource<R>,
     /// Expected file offset of the next block.
-    pub(super) at: u64,
+    at: u64,
     /// Output bytes before `at`, if known.
-    pub(super) output_end: Option<u64>,
+    output_end: Option<u64>,
     /// File length when an unfinished block at `at` was last reported.
     reported_end: Option<u64>,
     /// The block after a stretch that was just reported.
     pending: Option<Block>,
-    payload: Vec<u8>,
-    /// Remaining budget for false candidates, see [`Reader::resync`].
-    pub(super) allowance: u64,
+    resync: Resync,
+    continuity: Continuity,
+    contradictions: Vec<(u64, Contradiction)>,
+    /// Bytes that may still be decompressed.
+    allowance: u64,
 }
 
 impl Reader<BufReader<File>> {
@@ -50,8 +56,16 @@ impl Reader<BufReader<File>> {
     /// # Errors
     /// [`AhrError::NotAFile`] for a pipe or folder, [`AhrError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, AhrError> {
-        let file = writer::open_regular(path, File::options().read(true), OFlags::empty())?;
-        Reader::new(BufReader::new(file))
+        let file = open_regular(path, File::options().read(true), OFlags::empty())?;
+        let mut reader = Reader::new(BufReader::new(file))?;
+        // An unreadable sidecar is ignored.
+        if let Ok(Some(meta)) = Meta::load(path)
+            && meta.started_at.0 > 0
+            && let Some(first) = reader.source.peek_time(0)?
+        {
+            reader.continuity.set_session(meta.started_at, meta.ended_at, first);
+        }
+        Ok(reader)
     }
 }
 
@@ -60,17 +74,17 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     /// `inner` cannot be positioned.
-    pub fn new(mut inner: R) -> Result<Self, AhrError> {
-        inner.seek(SeekFrom::Start(0))?;
+    pub fn new(inner: R) -> Result<Self, AhrError> {
         Ok(Reader {
-            inner,
-            cursor: 0,
+            source: BlockSource::new(inner)?,
             at: 0,
             output_end: Some(0),
             reported_end: None,
             pending: None,
-            payload: Vec::new(),
-            allowance: SCAN_ALLOWANCE,
+            resync: Resync::default(),
+            continuity: Continuity::new(),
+            contradictions: Vec::new(),
+            allowance: UNPACKED_ALLOWANCE,
         })
     }
 
@@ -88,16 +102,16 @@ impl<R: Read + Seek> Reader<R> {
     )]
     pub fn next(&mut self) -> Result<Option<Part>, AhrError> {
         if let Some(block) = self.pending.take() {
-            return Ok(Some(self.give(block)));
+            return self.give(block).map(Some);
         }
         if let Some(end) = self.reported_end
             && self.file_len()? == end
         {
             return Ok(None);
         }
-        match self.attempt(self.at)? {
+        match self.source.attempt(self.at)? {
             Attempt::End => Ok(None),
-            Attempt::Block(block) => Ok(Some(self.give(block))),
+            Attempt::Block(block) => self.give(block).map(Some),
             Attempt::Fault(fault) => self.pass(fault),
         }
     }
@@ -105,11 +119,12 @@ impl<R: Read + Seek> Reader<R> {
     /// Skips the fault at `self.at`; `None` if it was reported before and nothing has changed.
     fn pass(&mut self, fault: Fault) -> Result<Option<Part>, AhrError> {
         let (from, unfinished) = (self.at, fault.unfinished);
-        let (reason, found) = self.resync(fault)?;
+        let (reason, found) = self.resync.search(&mut self.source, fault, self.at, self.output_end)?;
         // A concurrent writer may have completed this block and others during the search.
-        if unfinished && let Attempt::Block(block) = self.attempt(from)? {
-            return Ok(Some(self.give(block)));
+        if unfinished && let Attempt::Block(block) = self.source.attempt(from)? {
+            return self.give(block).map(Some);
         }
+        self.continuity.excuse();
         let (until, tail) = match &found {
             SearchResult::Block(block) => (block.file_off, false),
             SearchResult::Unfinished { end, .. } => (*end, true),
@@ -145,6 +160,7 @@ impl<R: Read + Seek> Reader<R> {
         self.output_end = (file_off == 0).then_some(0);
         self.reported_end = None;
         self.pending = None;
+        self.continuity.restart(self.output_end);
         Ok(())
     }
 
@@ -158,11 +174,31 @@ impl<R: Read + Seek> Reader<R> {
     /// # Errors
     /// Any I/O error.
     pub fn file_len(&mut self) -> io::Result<u64> {
-        self.cursor = self.inner.seek(SeekFrom::End(0))?;
-        Ok(self.cursor)
+        self.source.len()
     }
 
-    fn give(&mut self, block: Block) -> Part {
+    /// Returns the contradictions between the blocks read so far, at most 1000.
+    pub fn contradictions(&self) -> impl Iterator<Item = &Contradiction> {
+        self.contradictions.iter().map(|(_, contradiction)| contradiction)
+    }
+
+    fn give(&mut self, mut block: Block) -> Result<Part, AhrError> {
+        let file = block.file();
+        self.allowance = (file.end - file.start)
+            .saturating_mul(UNPACKED_PER_BYTE)
+            .saturating_add(self.allowance)
+            .checked_sub(u64::from(block.header.uncompressed))
+            .ok_or(AhrError::Work { at: file.start })?;
+        let next = self.source.peek_time(file.end)?;
+        let found = self.continuity.check(&mut block, next);
+        let is_known = |contradictions: &[(u64, Contradiction)]| {
+            contradictions.len() >= MAX_CONTRADICTIONS
+                || contradictions.iter().any(|(at, _)| *at == file.start)
+        };
+        if !found.is_empty() && !is_known(&self.contradictions) {
+            self.contradictions.extend(found.iter().map(|found| (file.start, found.clone())));
+        }
+        block.set_contradictions(found);
         self.at = block.file().end;
         self.reported_end = None;
         // The expected offset of the following output. Blocks without output and inconsistent offsets are not trusted.
@@ -170,117 +206,6 @@ impl<R: Read + Seek> Reader<R> {
         if self.output_end.is_none() || (!output.is_empty() && output.start == block.header.start_off) {
             self.output_end = Some(output.end);
         }
-        Part::Block(block)
+        Ok(Part::Block(block))
     }
-
-    /// Tries to read a block at `at`.
-    pub(super) fn attempt(&mut self, at: u64) -> io::Result<Attempt> {
-        let mut bytes = [0; HEADER_LEN];
-        let got = self.read_at(at, &mut bytes)?;
-        if got == 0 {
-            return Ok(Attempt::End);
-        }
-        let magic = got.min(MAGIC.len());
-        if bytes[..magic] != MAGIC[..magic] {
-            return Ok(Fault::bad("no block begins here"));
-        }
-        if got < HEADER_LEN {
-            let reason = format!("the file ends within a block's header, after {got} bytes");
-            return Ok(Attempt::Fault(Fault { reason, header: None, unfinished: true }));
-        }
-        let header = match Header::decode(&bytes) {
-            Ok(header) => header,
-            Err(fault) => return Ok(Fault::bad(fault.to_string())),
-        };
-        let claimed = header.compressed as usize;
-        let mut payload = std::mem::take(&mut self.payload);
-        payload.clear();
-        let got = self.read_more(claimed, &mut payload)?;
-        let outcome = if got < claimed {
-            Attempt::Fault(Fault {
-                reason: format!("the file ends within a block, after {got} of {claimed} bytes"),
-                header: Some((header, end_of(at, &header))),
-                unfinished: true,
-            })
-        } else {
-            self.unpack(at, header, &mut payload)?
-        };
-        self.payload = payload;
-        Ok(outcome)
-    }
-
-    /// Decompresses the payload after a 44-byte header, or a 48-byte header if that fails and no checksum contradicts
-    /// it.
-    fn unpack(&mut self, at: u64, header: Header, payload: &mut Vec<u8>) -> io::Result<Attempt> {
-        let fault = match payload::decompress(&header, payload) {
-            Ok(segment) => return Ok(Attempt::Block(Block::parse(at, header, HEADER_LEN, segment))),
-            Err(fault) => fault,
-        };
-        let shift = LONG_HEADER_LEN - HEADER_LEN;
-        if header.checksum.is_none()
-            && payload.len() >= shift
-            && self.read_more(shift, payload)? == shift
-            && let Ok(segment) = payload::decompress(&header, &payload[shift..])
-        {
-            return Ok(Attempt::Block(Block::parse(at, header, LONG_HEADER_LEN, segment)));
-        }
-        Ok(Attempt::Fault(Fault {
-            reason: fault.to_string(),
-            header: Some((header, end_of(at, &header))),
-            unfinished: false,
-        }))
-    }
-
-    /// Reads from `at` into `buffer`; returns the number of bytes read.
-    pub(super) fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cursor != at {
-            self.cursor = self.inner.seek(SeekFrom::Start(at))?;
-        }
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.inner.read(&mut buffer[filled..]) {
-                Ok(0) => break,
-                Ok(got) => filled += got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.cursor += filled as u64;
-        Ok(filled)
-    }
-
-    /// Appends up to `len` bytes to `out`. Memory is allocated as bytes arrive.
-    fn read_more(&mut self, len: usize, out: &mut Vec<u8>) -> io::Result<usize> {
-        let got = (&mut self.inner).take(len as u64).read_to_end(out)?;
-        self.cursor += got as u64;
-        Ok(got)
-    }
-}
-
-/// The result of reading a block at a file offset.
-pub(super) enum Attempt {
-    Block(Block),
-    Fault(Fault),
-    /// The end of the file.
-    End,
-}
-
-/// No intact block.
-pub(super) struct Fault {
-    pub(super) reason: String,
-    /// A plausible header, and the end of its block.
-    pub(super) header: Option<(Header, u64)>,
-    /// The file ends within the block.
-    pub(super) unfinished: bool,
-}
-
-impl Fault {
-    fn bad(reason: impl Into<String>) -> Attempt {
-        Attempt::Fault(Fault { reason: reason.into(), header: None, unfinished: false })
-    }
-}
-
-/// Returns the end of the block whose header is at `at`.
-fn end_of(at: u64, header: &Header) -> u64 {
-    at + HEADER_LEN as u64 + u64::from(header.compressed)
 }

@@ -67,7 +67,8 @@ pub enum Mark {
     },
     /// Code 2: the child exited. The value is its exit code, or 256 plus the signal, or all ones if unknown.
     Exit(ExitStatus),
-    /// Code 3: output is missing. 0: unknown reason, 1: reattached to a foreign terminal, 2: repaired.
+    /// Code 3: output is missing. 0: unknown reason, 1: reattached to a foreign terminal, 2: repaired,
+    /// 3: the disk was full.
     Gap(u32),
     /// Any other code, preserved as it is.
     Other {
@@ -92,9 +93,9 @@ impl Mark {
     /// Decodes the two numbers of a mark. Unknown numbers become a [`Mark::Other`].
     pub fn from_parts(code: u32, val: u32) -> Mark {
         let known = match code {
-            Mark::INPUT => origin_of(val & !Mark::REDACTED)
+            Mark::INPUT => decode_origin(val & !Mark::REDACTED)
                 .map(|origin| Mark::Input { origin, redacted: val & Mark::REDACTED != 0 }),
-            Mark::EXIT => exit_of(val).map(Mark::Exit),
+            Mark::EXIT => decode_exit(val).map(Mark::Exit),
             Mark::GAP => Some(Mark::Gap(val)),
             _ => None,
         };
@@ -105,7 +106,7 @@ impl Mark {
     pub fn parts(self) -> (u32, u32) {
         match self {
             Mark::Input { origin, redacted } => {
-                (Mark::INPUT, number_of(origin) | if redacted { Mark::REDACTED } else { 0 })
+                (Mark::INPUT, origin_number(origin) | if redacted { Mark::REDACTED } else { 0 })
             }
             Mark::Exit(status) => (Mark::EXIT, number_of_exit(status)),
             Mark::Gap(reason) => (Mark::GAP, reason),
@@ -114,13 +115,13 @@ impl Mark {
     }
 }
 
-fn origin_of(number: u32) -> Option<Origin> {
+fn decode_origin(number: u32) -> Option<Origin> {
     [Origin::User, Origin::Api, Origin::Injected, Origin::Terminal]
         .into_iter()
-        .find(|&origin| number_of(origin) == number)
+        .find(|&origin| origin_number(origin) == number)
 }
 
-fn number_of(origin: Origin) -> u32 {
+fn origin_number(origin: Origin) -> u32 {
     match origin {
         Origin::User => 0,
         Origin::Api => 1,
@@ -129,7 +130,7 @@ fn number_of(origin: Origin) -> u32 {
     }
 }
 
-fn exit_of(val: u32) -> Option<ExitStatus> {
+fn decode_exit(val: u32) -> Option<ExitStatus> {
     match val {
         Mark::UNKNOWN => Some(ExitStatus::Unknown),
         0..=0xFF => i32::try_from(val).ok().map(ExitStatus::Code),

@@ -83,7 +83,7 @@ impl Repairer {
                 Part::Lost(lost) => missing |= self.note(lost),
                 Part::Block(block) => {
                     if missing {
-                        self.gap(block.header.start)?;
+                        self.gap(block.start())?;
                     }
                     missing = self.keep(&block)?;
                 }
@@ -100,7 +100,7 @@ impl Repairer {
 
     /// Records a lost stretch; returns true if output may be missing.
     fn note(&mut self, lost: DamagedRange) -> bool {
-        let missing = lost.output_missing();
+        let missing = lost.is_output_missing();
         self.report.stretches += 1;
         if self.report.lost.len() < RepairReport::MAX_LOST {
             self.report.lost.push(lost);
@@ -149,7 +149,7 @@ impl Repairer {
 }
 
 fn repack(block: &Block) -> Vec<u8> {
-    let mut segment = Segment::starting_at(block.output().start, block.header.start);
+    let mut segment = Segment::starting_at(block.output().start, block.start());
     for record in block.records() {
         // The records fitted into one segment before.
         let fits = segment.push(&record);

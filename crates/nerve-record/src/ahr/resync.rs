@@ -10,12 +10,12 @@ use std::io::{self, Read, Seek};
 use nerve_types::TsNs;
 
 use super::block::Block;
+use super::block_source::{Attempt, BlockSource, Fault};
 use super::header::{HEADER_LEN, Header, MAGIC};
-use super::reader::{Attempt, Fault, Reader};
 
 /// Budget in bytes for reading and decompressing false candidates, over a reader's lifetime and on top of
 /// [`ALLOWANCE_PER_BYTE`]. Without it, nested false headers could take hours.
-pub(super) const SCAN_ALLOWANCE: u64 = 256 << 20;
+const SCAN_ALLOWANCE: u64 = 256 << 20;
 
 /// Allowance earned by each searched byte.
 const ALLOWANCE_PER_BYTE: u64 = 4;
@@ -58,28 +58,48 @@ impl Criteria {
     }
 }
 
-impl<R: Read + Seek> Reader<R> {
-    /// Finds the next intact block after the fault at `self.at`; also returns the kind of damage.
-    pub(super) fn resync(&mut self, fault: Fault) -> io::Result<(String, SearchResult)> {
+/// The remaining budget of a reader's searches.
+#[derive(Debug)]
+pub(super) struct Resync {
+    /// Bytes of false candidates that may still be read.
+    allowance: u64,
+}
+
+impl Default for Resync {
+    fn default() -> Resync {
+        Resync { allowance: SCAN_ALLOWANCE }
+    }
+}
+
+impl Resync {
+    /// Finds the next intact block after the fault at `at`; also returns the kind of damage. `output_end`: output bytes before the
+    /// fault, if known.
+    pub(super) fn search<R: Read + Seek>(
+        &mut self,
+        source: &mut BlockSource<R>,
+        fault: Fault,
+        at: u64,
+        output_end: Option<u64>,
+    ) -> io::Result<(String, SearchResult)> {
         let mut expected = Criteria {
-            off: self.output_end,
+            off: output_end,
             within: fault
                 .header
-                .filter(|(header, _)| Some(header.start_off) == self.output_end)
+                .filter(|(header, _)| Some(header.start_off) == output_end)
                 .map(|(header, end)| (end, header.start)),
             leads_to: None,
         };
-        if let Some((landed, found)) = self.walk(&fault)? {
+        if let Some((landed, found)) = walk(source, &fault)? {
             expected.leads_to = Some(landed);
-            let overlooked = self.search(&expected)?.found;
+            let overlooked = self.scan(source, at, &expected)?.found;
             let found = if matches!(overlooked, SearchResult::Block(_)) { overlooked } else { found };
             return Ok((fault.reason, found));
         }
-        let search = self.search(&expected)?;
+        let search = self.scan(source, at, &expected)?;
         let found = match search.found {
             // An incomplete block with nothing after it is the file's tail.
             SearchResult::Unfinished { end, .. } | SearchResult::Nothing { end } if fault.unfinished => {
-                SearchResult::Unfinished { at: self.at, end }
+                SearchResult::Unfinished { at, end }
             }
             found => found,
         };
@@ -93,35 +113,24 @@ impl<R: Read + Seek> Reader<R> {
         Ok((reason, found))
     }
 
-    /// Follows the lengths of damaged blocks from header to header, to an intact block or the end of the file, and
-    /// returns its place. `None` if a length leads nowhere.
-    fn walk(&mut self, fault: &Fault) -> io::Result<Option<(u64, SearchResult)>> {
-        let mut next = fault.header.filter(|_| !fault.unfinished).map(|(_, end)| end);
-        while let Some(at) = next {
-            next = match self.attempt(at)? {
-                Attempt::Block(block) => return Ok(Some((at, SearchResult::Block(Box::new(block))))),
-                Attempt::End => return Ok(Some((at, SearchResult::Nothing { end: at }))),
-                Attempt::Fault(Fault { unfinished: true, .. }) => None,
-                Attempt::Fault(fault) => fault.header.map(|(_, end)| end),
-            };
-        }
-        Ok(None)
-    }
-
-    /// Searches for the magic after `self.at`, up to the end of the file or the required offset.
-    fn search(&mut self, expected: &Criteria) -> io::Result<Search> {
+    /// Searches for the magic after `from`, up to the end of the file or the required offset.
+    fn scan<R: Read + Seek>(
+        &mut self,
+        source: &mut BlockSource<R>,
+        from: u64,
+        expected: &Criteria,
+    ) -> io::Result<Search> {
         let mut search = Search { found: SearchResult::Nothing { end: 0 }, zeroes: true, gave_up: false };
         let mut unfinished = None;
         let mut chunk = vec![0; CHUNK];
-        let from = self.at;
         let mut at = from;
         loop {
-            let got = self.read_at(at, &mut chunk)?;
+            let got = source.read_at(at, &mut chunk)?;
             let bytes = &chunk[..got];
             search.zeroes &= bytes.iter().all(|&byte| byte == 0);
             self.allowance = self.allowance.saturating_add(got as u64 * ALLOWANCE_PER_BYTE);
             for hit in magics(bytes).map(|hit| at + hit as u64).filter(|&hit| hit > from) {
-                match self.candidate(hit, expected)? {
+                match self.candidate(source, hit, expected)? {
                     Candidate::Block(block) => {
                         search.found = SearchResult::Block(block);
                         return Ok(search);
@@ -145,12 +154,17 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    fn candidate(&mut self, at: u64, expected: &Criteria) -> io::Result<Candidate> {
+    fn candidate<R: Read + Seek>(
+        &mut self,
+        source: &mut BlockSource<R>,
+        at: u64,
+        expected: &Criteria,
+    ) -> io::Result<Candidate> {
         if self.allowance == 0 {
             return Ok(Candidate::NoMore);
         }
-        let (header, unfinished) = match self.attempt(at)? {
-            Attempt::Block(block) if expected.takes(&block) && self.leads(&block, expected)? => {
+        let (header, unfinished) = match source.attempt(at)? {
+            Attempt::Block(block) if expected.takes(&block) && self.leads(source, &block, expected)? => {
                 return Ok(Candidate::Block(Box::new(block)));
             }
             Attempt::Block(block) => (Some(block.header), false),
@@ -164,16 +178,39 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// Returns true if contiguous intact blocks lead from `block` to the required offset.
-    fn leads(&mut self, block: &Block, expected: &Criteria) -> io::Result<bool> {
+    fn leads<R: Read + Seek>(
+        &mut self,
+        source: &mut BlockSource<R>,
+        block: &Block,
+        expected: &Criteria,
+    ) -> io::Result<bool> {
         let Some(limit) = expected.leads_to else { return Ok(true) };
         let mut at = block.file().end;
         while at < limit && self.allowance > 0 {
-            let Attempt::Block(next) = self.attempt(at)? else { break };
+            let Attempt::Block(next) = source.attempt(at)? else { break };
             at = next.file().end;
             self.allowance = self.allowance.saturating_sub(u64::from(next.header.uncompressed));
         }
         Ok(at == limit)
     }
+}
+
+/// Follows the lengths of damaged blocks from header to header, to an intact block or the end of the file, and
+/// returns its place. `None` if a length leads nowhere.
+fn walk<R: Read + Seek>(
+    source: &mut BlockSource<R>,
+    fault: &Fault,
+) -> io::Result<Option<(u64, SearchResult)>> {
+    let mut next = fault.header.filter(|_| !fault.unfinished).map(|(_, end)| end);
+    while let Some(at) = next {
+        next = match source.attempt(at)? {
+            Attempt::Block(block) => return Ok(Some((at, SearchResult::Block(Box::new(block))))),
+            Attempt::End => return Ok(Some((at, SearchResult::Nothing { end: at }))),
+            Attempt::Fault(Fault { unfinished: true, .. }) => None,
+            Attempt::Fault(fault) => fault.header.map(|(_, end)| end),
+        };
+    }
+    Ok(None)
 }
 
 struct Search {

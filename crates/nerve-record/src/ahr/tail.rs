@@ -18,7 +18,7 @@ impl<R: Read + Seek> Reader<R> {
     pub fn near_end(&mut self, output: u64) -> Result<Option<u64>, AhrError> {
         let from = self.file_len()?.saturating_sub(TAIL as u64);
         let mut tail = vec![0; TAIL];
-        let got = self.read_at(from, &mut tail)?;
+        let got = self.source.read_at(from, &mut tail)?;
         tail.truncate(got);
         let (mut last, mut found) = (0, None);
         for at in (0..tail.len()).rev() {

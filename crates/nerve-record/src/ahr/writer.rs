@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::error::AhrError;
 use super::reader::{Part, Reader};
+use super::regular_file::open_regular;
 
 /// A recording being written, under an exclusive lock. Dropping it closes the file.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Writer {
             return Err(AhrError::Exists { path: path.into() });
         }
         file.set_permissions(Permissions::from_mode(0o600)).map_err(AhrError::io("protect", path))?;
-        sync_folder_of(path)?;
+        sync_parent_folder(path)?;
         Ok(Writer { file, path: path.into(), len: 0, torn: false })
     }
 
@@ -124,21 +124,8 @@ fn lock(file: &File, path: &Path) -> Result<(), AhrError> {
     }
 }
 
-/// Opens `path` if it is a regular file. O_NONBLOCK avoids blocking on a named pipe and has no effect on regular files.
-pub(super) fn open_regular(path: &Path, options: &mut OpenOptions, flags: OFlags) -> Result<File, AhrError> {
-    options.custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed());
-    let not_a_file = || AhrError::NotAFile { path: path.into() };
-    let file =
-        options.open(path).map_err(|source| match source.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => not_a_file(),
-            _ => AhrError::io("open", path)(source),
-        })?;
-    let regular = file.metadata().map_err(AhrError::io("look at", path))?.is_file();
-    if regular { Ok(file) } else { Err(not_a_file()) }
-}
-
 /// Makes the directory entry of a new file durable: without it, a power failure can remove the whole file.
-fn sync_folder_of(path: &Path) -> Result<(), AhrError> {
+fn sync_parent_folder(path: &Path) -> Result<(), AhrError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, cut, path_of};
+use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, cut, list_path};
 
 /// Longer lines are skipped. A line holds two texts, each at most six times as long in JSON.
 const MAX_LINE: u64 = 1 << 20;
@@ -38,7 +38,7 @@ pub fn find(recording: &Path, id: &str) -> io::Result<Option<ExecutionLine>> {
 }
 
 fn existing(recording: &Path) -> io::Result<Option<File>> {
-    match OpenOptions::new().read(true).custom_flags(flags()).open(path_of(recording)) {
+    match OpenOptions::new().read(true).custom_flags(flags()).open(list_path(recording)) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -82,7 +82,7 @@ pub enum ClaimError {
 fn open(recording: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
-    options.custom_flags(flags()).open(path_of(recording))
+    options.custom_flags(flags()).open(list_path(recording))
 }
 
 /// Refuses links and does not block on pipes.
@@ -150,7 +150,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::recording_of;
+    use super::super::recording_path;
     use super::*;
 
     fn line(id: &str) -> ExecutionLine {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!((a.command.as_deref(), a.started_ns, a.anchor_byte), (Some("ls | wc"), Some(1), Some(7)));
         assert_eq!((a.exit_code, a.ended_ns), (Some(3), Some(9)));
         assert!(!known.get("b").unwrap().has_ended() && known.get("c").is_none());
-        let mode = fs::metadata(path_of(&recording)).unwrap().permissions().mode();
+        let mode = fs::metadata(list_path(&recording)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 
@@ -213,14 +213,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         let bad = format!("{{}}\nnull\n{{\"id\":\"../up\"}}\n{}\n{{\"id\":\"cu", "x".repeat(3 << 20));
-        fs::write(path_of(&recording), bad).unwrap();
+        fs::write(list_path(&recording), bad).unwrap();
         append(&recording, line("good")).unwrap();
         let known = read(&recording).unwrap();
         assert_eq!(known.iter().map(|line| line.id.as_str()).collect::<Vec<_>>(), ["good"]);
         for id in ["../up", "a/b", "", "a.b", "\u{e4}"] {
-            assert!(recording_of(&recording, id).is_err(), "{id:?}");
+            assert!(recording_path(&recording, id).is_err(), "{id:?}");
         }
-        assert!(recording_of(&recording, "a-1").unwrap().ends_with("s.executions/a-1.ahr"));
+        assert!(recording_path(&recording, "a-1").unwrap().ends_with("s.executions/a-1.ahr"));
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         append(&recording, ExecutionLine { output: Some("\u{e4}".repeat(MAX_TEXT)), ..line("a") }).unwrap();
         let known = read(&recording).unwrap();
         assert!(known.get("a").unwrap().output.as_ref().unwrap().len() < MAX_TEXT + 4);
-        let file = File::options().write(true).open(path_of(&recording)).unwrap();
+        let file = File::options().write(true).open(list_path(&recording)).unwrap();
         file.set_len(MAX_LIST).unwrap();
         let error = append(&recording, line("b")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
@@ -242,7 +242,7 @@ mod tests {
         let recording = dir.path().join("s.ahr");
         let other = dir.path().join("other");
         fs::write(&other, "").unwrap();
-        std::os::unix::fs::symlink(&other, path_of(&recording)).unwrap();
+        std::os::unix::fs::symlink(&other, list_path(&recording)).unwrap();
         assert!(append(&recording, line("a")).is_err());
         assert_eq!(fs::read(&other).unwrap(), b"");
     }
@@ -254,11 +254,11 @@ mod tests {
         assert_eq!(find(&recording, "a").unwrap(), None);
         let texts = |id: &str| ExecutionLine { command: Some("echo \"b\"".into()), ..line(id) };
         append(&recording, texts("a")).unwrap();
-        let mut list = fs::read(path_of(&recording)).unwrap();
+        let mut list = fs::read(list_path(&recording)).unwrap();
         for at in 0..super::super::MAX_EXECUTIONS + 1 {
             writeln!(list, "{{\"id\":\"n{at}\"}}").unwrap();
         }
-        fs::write(path_of(&recording), list).unwrap();
+        fs::write(list_path(&recording), list).unwrap();
         append(&recording, ExecutionLine { exit_code: Some(7), ..line("a") }).unwrap();
         let known = find(&recording, "a").unwrap();
         assert_eq!(known, Some(ExecutionLine { exit_code: Some(7), ..texts("a") }));

@@ -2,7 +2,7 @@
 
 use nerve_vt::terminal::{LineIndex, Snapshot, TerminalState};
 
-/// A line, or a snapshot taken on the preceding line.
+/// A line, or a snapshot between lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item<'a> {
     /// A row of the main screen or the scrollback.
@@ -23,24 +23,32 @@ pub enum Item<'a> {
     },
 }
 
-/// Iterates over all lines up to the last non-blank one, each followed by its snapshots in the order they were taken.
-/// Snapshots of dropped lines come first, those of trailing blank lines last.
+/// Iterates over all lines up to the last non-blank one, and their snapshots in the order they were taken. A snapshot
+/// follows its line, or precedes it if the line continues after the snapshot: the text typed after a shell's prompt is
+/// later than a snapshot taken at the prompt. Snapshots of dropped lines come first, those of trailing blank lines last.
 ///
 /// The alternate screen is not included.
 pub fn interleaved(terminal: &TerminalState) -> impl Iterator<Item = Item<'_>> {
     let mut lines = terminal.first_kept_line().0..end_of_text(terminal);
     let mut snapshots = terminal.snapshots_by_line().peekable();
     std::iter::from_fn(move || {
-        // Snapshots of earlier lines come before the next line.
-        if let Some((line, snapshot)) =
-            snapshots.next_if(|(line, _)| line.0 < lines.start || lines.is_empty())
-        {
+        let is_due = |(line, snapshot): &(LineIndex, &Snapshot)| {
+            let precedes = || line.0 == lines.start && continues_after(terminal, *line, snapshot.col);
+            line.0 < lines.start || lines.is_empty() || precedes()
+        };
+        if let Some((line, snapshot)) = snapshots.next_if(is_due) {
             return Some(Item::Snapshot { line, snapshot });
         }
         let line = LineIndex(lines.next()?);
         let text = terminal.line_text(line).unwrap_or_default();
-        Some(Item::Line { line, text, wrapped: terminal.line_wrapped(line) })
+        Some(Item::Line { line, text, wrapped: terminal.is_line_wrapped(line) })
     })
+}
+
+/// Returns true if a line has text from a column on.
+fn continues_after(terminal: &TerminalState, line: LineIndex, col: u16) -> bool {
+    let before = terminal.line_text_to(line, col).map_or(0, |text| text.len());
+    terminal.line_text(line).is_some_and(|text| text.len() > before)
 }
 
 /// Returns the number of the line after the last non-blank one.

@@ -46,13 +46,14 @@ fn text(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
 
 /// Formats `snapshot 7: label` on one line.
 fn heading(snapshot: &Snapshot) -> String {
-    let label = snapshot.label.as_deref().map_or_else(String::new, |label| format!(": {}", tame(label)));
+    let label =
+        snapshot.label.as_deref().map_or_else(String::new, |label| format!(": {}", replace_controls(label)));
     let place = if snapshot.alternate { " (on the alternate screen)" } else { "" };
     format!("snapshot {}{label}{place}", snapshot.id)
 }
 
-/// Removes control characters: labels are untrusted.
-fn tame(text: &str) -> String {
+/// Replaces control characters: labels are untrusted.
+fn replace_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
@@ -66,7 +67,7 @@ fn markdown(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
                 let name = snapshot
                     .label
                     .as_deref()
-                    .map_or_else(String::new, |label| format!("{} · ", code(&tame(label))));
+                    .map_or_else(String::new, |label| format!("{} · ", code(&replace_controls(label))));
                 let place = if snapshot.alternate { " · on the alternate screen" } else { "" };
                 let time = time(snapshot.at);
                 writeln!(out, "| ▶ **{id}** | {name}{time} · byte {offset} · column {col}{place} |")?;
@@ -154,8 +155,12 @@ fn csv(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Quotes a field where RFC 4180 requires it, and if it begins or ends with a blank.
+/// Quotes a field where RFC 4180 requires it, and if it begins or ends with a blank. Control characters, which a terminal would
+/// execute, are replaced, and a text that a spreadsheet would take for a formula begins with an apostrophe.
 fn field(text: &str) -> String {
+    let text = &replace_controls(text);
+    let formula = text.trim_start().starts_with(['=', '+', '-', '@']);
+    let text = &if formula { format!("'{text}") } else { text.clone() };
     let plain = !text.contains([',', '"', '\n', '\r']) && text.trim() == text;
     if plain { text.to_string() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
@@ -179,5 +184,16 @@ mod tests {
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");
         assert_eq!(field("  indented"), "\"  indented\"");
+    }
+
+    #[test]
+    fn fields_contain_no_formulas_or_escape_sequences() {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1"] {
+            let field = field(formula);
+            assert!(field.trim_start_matches('"').starts_with('\''), "{field}");
+        }
+        assert_eq!(field("a-b=c"), "a-b=c");
+        let field = field("\x1b]52;c;aGk=\x07\r\n\t=1\u{9b}31m");
+        assert!(!field.chars().any(char::is_control), "{field:?}");
     }
 }

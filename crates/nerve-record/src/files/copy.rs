@@ -43,7 +43,7 @@ impl CopyProvider {
     }
 
     /// Creates a provider for existing copies; the source may no longer exist.
-    pub(super) fn of_store(source: &Path, store: &FileStore) -> CopyProvider {
+    pub(super) fn for_store(source: &Path, store: &FileStore) -> CopyProvider {
         CopyProvider { source: source.to_path_buf(), store: store.clone(), limit: u64::MAX }
     }
 
@@ -70,7 +70,7 @@ impl CopyProvider {
 impl Provider for CopyProvider {
     fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
         let session = self.store.lock_session(key.session())?;
-        let place = self.store.copy_of(key);
+        let place = self.store.copy_path(key);
         if place.symlink_metadata().is_ok() {
             return Err(FilesError::Exists { key: key.clone() });
         }
@@ -92,7 +92,7 @@ impl Provider for CopyProvider {
     }
 
     fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError> {
-        let place = self.store.copy_of(key);
+        let place = self.store.copy_path(key);
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }
@@ -109,7 +109,7 @@ impl Provider for CopyProvider {
         to: &Path,
         _branch: Option<&str>,
     ) -> Result<Option<String>, FilesError> {
-        let place = self.store.copy_of(key);
+        let place = self.store.copy_path(key);
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }

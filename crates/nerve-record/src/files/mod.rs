@@ -100,7 +100,7 @@ pub trait Provider {
     /// [`FilesError`].
     fn keys(&self) -> Result<Vec<SnapshotKey>, FilesError>;
 
-    /// Returns the reference of a snapshot, for [`provider_of`].
+    /// Returns the reference of a snapshot, for [`find_provider`].
     fn reference(&self, key: &SnapshotKey) -> FilesRef;
 }
 
@@ -165,12 +165,12 @@ pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provi
 /// # Errors
 /// See [`choose`].
 pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(SnapshotKey, FilesRef)>, FilesError> {
-    let git = GitProvider::at(dir, store, DEFAULT_LIMIT)?;
+    let git = GitProvider::open(dir, store, DEFAULT_LIMIT)?;
     let mut found = Vec::new();
     if let Some(git) = git {
         found.extend(git.keys()?.into_iter().map(|key| (key.clone(), git.reference(&key))));
     }
-    let copies = CopyProvider::of_store(store.root(), store);
+    let copies = CopyProvider::for_store(store.root(), store);
     found.extend(copies.keys()?.into_iter().map(|key| (key.clone(), copies.reference(&key))));
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(found)
@@ -180,7 +180,7 @@ pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(SnapshotKey,
 ///
 /// # Errors
 /// The provider is unknown, the reference is invalid, or the source is no longer a git work tree.
-pub fn provider_of(
+pub fn find_provider(
     files: &FilesRef,
     store: &FileStore,
 ) -> Result<(Box<dyn Provider>, SnapshotKey), FilesError> {
@@ -188,18 +188,18 @@ pub fn provider_of(
         || FilesError::Reference { provider: files.provider.clone(), reference: files.reference.clone() };
     match files.provider.as_str() {
         git::NAME => {
-            let key = git::key_of(&files.reference).ok_or_else(unknown)?;
+            let key = git::parse_reference(&files.reference).ok_or_else(unknown)?;
             let gone = || FilesError::NoWorkTree { path: files.source.clone() };
             // Git cannot be started in a missing directory.
             if !files.source.is_dir() {
                 return Err(gone());
             }
-            let provider = GitProvider::at(&files.source, store, DEFAULT_LIMIT)?.ok_or_else(gone)?;
+            let provider = GitProvider::open(&files.source, store, DEFAULT_LIMIT)?.ok_or_else(gone)?;
             Ok((Box::new(provider), key))
         }
         copy::COPY | copy::REFLINK => {
             let key = files.reference.parse().map_err(|_| unknown())?;
-            Ok((Box::new(CopyProvider::of_store(&files.source, store)), key))
+            Ok((Box::new(CopyProvider::for_store(&files.source, store)), key))
         }
         _ => Err(unknown()),
     }

@@ -84,14 +84,14 @@ impl FileStore {
     }
 
     /// Returns the path of a snapshot's copy.
-    pub(super) fn copy_of(&self, key: &SnapshotKey) -> PathBuf {
+    pub(super) fn copy_path(&self, key: &SnapshotKey) -> PathBuf {
         self.root.join(key.session()).join(key.id().to_string())
     }
 
     /// Waits for the session's lock and empties its scratch directory.
     pub(super) fn lock_session(&self, session: &str) -> Result<SessionLock, FilesError> {
         let dir = self.root.join(session);
-        private(&dir)?;
+        create_private_dir(&dir)?;
         let path = dir.join("lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -104,7 +104,7 @@ impl FileStore {
             }
             _ => {}
         }
-        private(&scratch)?;
+        create_private_dir(&scratch)?;
         Ok(SessionLock { dir, scratch, lock })
     }
 
@@ -152,7 +152,7 @@ impl Drop for SessionLock {
     }
 }
 
-fn private(dir: &Path) -> Result<(), FilesError> {
+fn create_private_dir(dir: &Path) -> Result<(), FilesError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(FilesError::io("make the directory", dir))
 }

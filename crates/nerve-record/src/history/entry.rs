@@ -3,8 +3,7 @@
 use std::io;
 
 use jiff::Timestamp;
-use nerve_types::TsNs;
-use nerve_types::{ParserKind, Section, Tokens};
+use nerve_types::{HistoryOp, ParserKind, Section, Tokens, TsNs};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -55,9 +54,16 @@ pub struct ResponseData {
     pub is_ready: bool,
 }
 
+/// The client that requested an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RequestedBy<'a> {
+    /// The client: its process, or its address.
+    pub client: &'a str,
+    /// The transport of its connection.
+    pub transport: &'a str,
+}
+
 /// An operation that can be logged.
-#[derive(strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
 pub(super) enum Operation<'a> {
     Send(SendEntry<'a>),
     SendStream(SendStreamEntry<'a>),
@@ -65,10 +71,28 @@ pub(super) enum Operation<'a> {
     Run { ts: TsNs, input: &'a str },
     Read { ts: TsNs, buffer: &'a str, lines: usize },
     Interrupt { ts: TsNs },
+    Answer { ts: TsNs, dialog: &'a str, choice: &'a str, by: RequestedBy<'a> },
+    Cancel { ts: TsNs, dialog: Option<&'a str>, input: Option<&'a str>, by: RequestedBy<'a> },
+    Unsent { ts: TsNs, input: &'a str, reason: &'a str, by: RequestedBy<'a> },
     Close { ts: TsNs, reason: Option<&'a str> },
 }
 
 impl Operation<'_> {
+    fn op(&self) -> HistoryOp {
+        match self {
+            Operation::Send(_) => HistoryOp::Send,
+            Operation::SendStream(_) => HistoryOp::SendStream,
+            Operation::Write { .. } => HistoryOp::Write,
+            Operation::Run { .. } => HistoryOp::Run,
+            Operation::Read { .. } => HistoryOp::Read,
+            Operation::Interrupt { .. } => HistoryOp::Interrupt,
+            Operation::Answer { .. } => HistoryOp::Answer,
+            Operation::Cancel { .. } => HistoryOp::Cancel,
+            Operation::Unsent { .. } => HistoryOp::Unsent,
+            Operation::Close { .. } => HistoryOp::Close,
+        }
+    }
+
     /// Appends the entry's line with a newline to `line`.
     pub(super) fn encode(&self, seq: u64, line: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Record { seq, operation: self }
@@ -87,7 +111,7 @@ impl Serialize for Record<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("seq", &self.seq)?;
-        map.serialize_entry("op", <&str>::from(self.operation))?;
+        map.serialize_entry("op", &self.operation.op())?;
         match self.operation {
             Operation::Send(send) => {
                 map.serialize_entry("ts_start", &Iso(send.ts_start))?;
@@ -114,6 +138,24 @@ impl Serialize for Record<'_> {
                 map.serialize_entry("lines", lines)?;
             }
             Operation::Interrupt { ts } => map.serialize_entry("ts", &Iso(*ts))?,
+            Operation::Answer { ts, dialog, choice, by } => {
+                map.serialize_entry("ts", &Iso(*ts))?;
+                map.serialize_entry("dialog", dialog)?;
+                map.serialize_entry("choice", choice)?;
+                serialize_requester(&mut map, by)?;
+            }
+            Operation::Cancel { ts, dialog, input, by } => {
+                map.serialize_entry("ts", &Iso(*ts))?;
+                map.serialize_entry("dialog", dialog)?;
+                map.serialize_entry("input", input)?;
+                serialize_requester(&mut map, by)?;
+            }
+            Operation::Unsent { ts, input, reason, by } => {
+                map.serialize_entry("ts", &Iso(*ts))?;
+                map.serialize_entry("input", input)?;
+                map.serialize_entry("reason", reason)?;
+                serialize_requester(&mut map, by)?;
+            }
             Operation::Close { ts, reason } => {
                 map.serialize_entry("ts", &Iso(*ts))?;
                 map.serialize_entry("reason", reason)?;
@@ -121,6 +163,11 @@ impl Serialize for Record<'_> {
         }
         map.end()
     }
+}
+
+fn serialize_requester<M: SerializeMap>(map: &mut M, by: &RequestedBy<'_>) -> Result<(), M::Error> {
+    map.serialize_entry("client", by.client)?;
+    map.serialize_entry("transport", by.transport)
 }
 
 /// A capture that failed has the number 0 and cannot be referenced.
@@ -145,7 +192,7 @@ impl Serialize for ResponseJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("sections", &SectionsJson(&self.0.sections))?;
-        map.serialize_entry("tokens", &self.0.tokens.and_then(TokensJson::new))?;
+        map.serialize_entry("tokens", &self.0.tokens.filter(|tokens| *tokens != Tokens::default()))?;
         map.serialize_entry("is_complete", &self.0.is_complete)?;
         map.serialize_entry("is_ready", &self.0.is_ready)?;
         map.end()
@@ -172,23 +219,6 @@ impl Serialize for SectionJson<'_> {
             map.serialize_entry("metadata", &self.0.metadata)?;
         }
         map.end()
-    }
-}
-
-#[derive(Serialize)]
-struct TokensJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total: Option<u64>,
-}
-
-impl TokensJson {
-    fn new(tokens: Tokens) -> Option<TokensJson> {
-        let Tokens { input, output, total } = tokens;
-        (tokens != Tokens::default()).then_some(TokensJson { input, output, total })
     }
 }
 

@@ -23,24 +23,21 @@ mod entry;
 mod lines;
 mod path;
 mod reader;
-mod stored;
+mod stored_entry;
 mod writer;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use entry::{ResponseData, SendEntry, SendStreamEntry};
+pub use entry::{RequestedBy, ResponseData, SendEntry, SendStreamEntry};
 pub use reader::{Entries, Filter, HistoryReader, Page};
-pub use stored::StoredEntry;
+pub use stored_entry::StoredEntry;
 pub use writer::HistoryWriter;
 
 use nerve_types::name::NameError;
 
 /// Lines of text in a `read` entry: one or two answers with their context, about 5 KB.
 pub const HISTORY_BUFFER_LINES: usize = 50;
-
-/// Operations that send input to a node.
-pub const INPUT_OPS: [&str; 4] = ["send", "send_stream", "write", "run"];
 
 /// An error in opening or reading a history. Appending never fails its caller.
 #[derive(Debug, thiserror::Error)]

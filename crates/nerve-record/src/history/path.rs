@@ -5,11 +5,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nerve_types::name;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::HistoryError;
-use nerve_types::name;
 
 /// Maximum number of session folders searched below a server.
 const MAX_SESSIONS: usize = 10_000;

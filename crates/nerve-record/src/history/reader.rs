@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use nerve_types::HistoryOp;
+
 use super::lines::{Line, Lines, MAX_LINE_BYTES, TailLines};
-use super::stored::{ParsedLine, StoredEntry};
+use super::stored_entry::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
 /// Number of malformed lines per file that are logged individually.
@@ -25,10 +27,10 @@ pub struct Filter {
     /// Maximum number of entries, counted from the end.
     pub last: Option<usize>,
     /// Operation.
-    pub op: Option<String>,
+    pub op: Option<HistoryOp>,
     /// Sequence number; of several entries with this number, the first.
     pub seq: Option<u64>,
-    /// Limits the entries to [`super::INPUT_OPS`].
+    /// Limits the entries to operations that send input to the node.
     pub inputs_only: bool,
     /// Maximum total bytes of entries: the last ones if `last` is set, else the first ones.
     pub max_bytes: Option<usize>,
@@ -141,7 +143,7 @@ impl HistoryReader {
 impl Filter {
     /// Returns true if the entry matches, regardless of `last` and `max_bytes`.
     pub fn matches(&self, entry: &StoredEntry) -> bool {
-        self.op.as_deref().is_none_or(|op| entry.op() == op)
+        self.op.is_none_or(|op| entry.op() == op.as_str())
             && self.seq.is_none_or(|seq| entry.seq() == Some(seq))
             && (!self.inputs_only || entry.is_input())
     }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use nerve_types::TsNs;
 
-use super::entry::{Operation, SendEntry, SendStreamEntry};
+use super::entry::{Operation, RequestedBy, SendEntry, SendStreamEntry};
 use super::lines::TailLines;
-use super::stored::{ParsedLine, StoredEntry};
+use super::stored_entry::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
 /// Minimum number of bytes at the file's end that are searched for the last sequence number.
@@ -70,7 +70,7 @@ impl HistoryWriter {
     }
 
     /// Returns false for a disabled or closed writer.
-    pub fn enabled(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.file.is_some()
     }
 
@@ -118,6 +118,26 @@ impl HistoryWriter {
     /// Logs an interrupt.
     pub fn log_interrupt(&mut self, ts: TsNs) -> u64 {
         self.append(&Operation::Interrupt { ts })
+    }
+
+    /// Logs the answer to a dialog of this kind.
+    pub fn log_answer(&mut self, ts: TsNs, dialog: &str, choice: &str, by: RequestedBy<'_>) -> u64 {
+        self.append(&Operation::Answer { ts, dialog, choice, by })
+    }
+
+    /// Logs that a dialog of this kind was closed without an answer.
+    pub fn log_dialog_cancel(&mut self, ts: TsNs, dialog: &str, by: RequestedBy<'_>) -> u64 {
+        self.append(&Operation::Cancel { ts, dialog: Some(dialog), input: None, by })
+    }
+
+    /// Logs that a prompt, or its turn, was cancelled.
+    pub fn log_cancel(&mut self, ts: TsNs, input: &str, by: RequestedBy<'_>) -> u64 {
+        self.append(&Operation::Cancel { ts, dialog: None, input: Some(input), by })
+    }
+
+    /// Logs a prompt that was never typed.
+    pub fn log_unsent(&mut self, ts: TsNs, input: &str, reason: &str, by: RequestedBy<'_>) -> u64 {
+        self.append(&Operation::Unsent { ts, input, reason, by })
     }
 
     /// Logs the end of the node.
@@ -248,7 +268,7 @@ mod tests {
         let mut writer = HistoryWriter { file: Some(LockedFile(full)), seq: 7, ..HistoryWriter::default() };
         assert_eq!(writer.log_run(TsNs(0), "a"), 0);
         assert_eq!(writer.log_interrupt(TsNs(0)), 0);
-        assert_eq!((writer.lost(), writer.seq(), writer.enabled(), writer.failing), (2, 9, true, true));
+        assert_eq!((writer.lost(), writer.seq(), writer.is_enabled(), writer.failing), (2, 9, true, true));
         writer.file = Some(LockedFile(tempfile::tempfile().unwrap()));
         assert_eq!(writer.log_interrupt(TsNs(0)), 10);
         assert_eq!((writer.lost(), writer.failing), (2, false));

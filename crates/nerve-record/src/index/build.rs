@@ -32,6 +32,7 @@ pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrErro
     while let Some(part) = reader.next()? {
         if let Part::Block(block) = part {
             builder.block(&block);
+            builder.replay.check_work()?;
         }
     }
     if builder.head.covered > before
@@ -61,7 +62,7 @@ impl Builder {
             head: Head { stride: 1, ..Head::default() },
             blocks: Vec::new(),
             frames: Vec::new(),
-            replay: bare(TerminalReplay::new(Size::default())),
+            replay: without_scrollback(TerminalReplay::new(Size::default())),
             sequence: SequenceState::Ground,
             due: SPACING,
             folded: 0,
@@ -84,7 +85,7 @@ impl Builder {
         while let Some((last, _)) = builder.frames.last() {
             let (last, keyframe) = (*last, last.keyframe(&index.file));
             if let Some(keyframe) = keyframe {
-                builder.replay = bare(TerminalReplay::from_keyframe(&keyframe));
+                builder.replay = without_scrollback(TerminalReplay::from_keyframe(&keyframe));
                 builder.due = last.offset + builder.spacing();
                 builder.folded = last.place.records;
                 reader.seek_to(last.place.block)?;
@@ -97,6 +98,7 @@ impl Builder {
 
     fn block(&mut self, block: &Block) {
         let known = block.file_off < self.head.covered;
+        self.replay.begin_block(block);
         let skip = std::mem::take(&mut self.folded);
         for (nth, record) in (0..).zip(block.records()) {
             if nth < skip {
@@ -174,7 +176,7 @@ impl Builder {
             .ok_or_else(|| io::Error::other("the recording is shorter than it was"))?;
         let count = |len: usize| u32::try_from(len).map_err(io::Error::other);
         (self.head.blocks, self.head.frames) = (count(self.blocks.len())?, count(self.frames.len())?);
-        let path = Index::path_of(recording);
+        let path = Index::sidecar_path(recording);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let draft = NamedTempFile::with_prefix_in(".index-", folder)?;
         self.write_to(draft.as_file())?;
@@ -201,7 +203,7 @@ impl Builder {
 }
 
 /// Disables the scrollback, which an index does not need.
-fn bare(replay: TerminalReplay) -> TerminalReplay {
+fn without_scrollback(replay: TerminalReplay) -> TerminalReplay {
     replay.with_limits(1, 0)
 }
 

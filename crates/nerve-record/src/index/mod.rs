@@ -61,7 +61,7 @@ pub struct Index {
 
 impl Index {
     /// Returns the path of a recording's sidecar.
-    pub fn path_of(recording: &Path) -> PathBuf {
+    pub fn sidecar_path(recording: &Path) -> PathBuf {
         let mut path = recording.as_os_str().to_owned();
         path.push(".index");
         path.into()
@@ -69,7 +69,7 @@ impl Index {
 
     /// Opens the existing index; `None` unless it matches the recording.
     pub fn open(recording: &Path) -> Option<Index> {
-        let file = File::open(Index::path_of(recording)).ok()?;
+        let file = File::open(Index::sidecar_path(recording)).ok()?;
         let index = Index { head: Head::read(&file)?, file };
         let len = std::fs::metadata(recording).ok()?.len();
         (index.head.covered <= len && index.head.fits(&File::open(recording).ok()?)).then_some(index)

@@ -87,7 +87,7 @@ fn wrong_record_count_loses_no_record() {
     assert_eq!(output(&parts).len(), 101 + 102 + 103);
     let damage = blocks(&parts)[1].damage().unwrap();
     assert_eq!(damage.reason, "the header says 700 records, the block has 1");
-    assert!(!damage.output_missing());
+    assert!(!damage.is_output_missing());
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn garbage_between_blocks_is_one_stretch_without_output() {
         assert_eq!(shape(&parts), "BLB");
         let lost = lost(&parts)[0];
         assert_eq!(lost.file, offset..offset + garbage.len() as u64);
-        assert!(!lost.output_missing() && !lost.tail, "{lost}");
+        assert!(!lost.is_output_missing() && !lost.tail, "{lost}");
     }
 }
 

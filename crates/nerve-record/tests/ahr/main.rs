@@ -1,6 +1,7 @@
 //! Tests of recordings through the public interface: in memory for the format, in real files for the writer.
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod contradictions;
 mod damage;
 mod embedded;
 mod fixtures;

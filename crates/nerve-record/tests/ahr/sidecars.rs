@@ -24,7 +24,7 @@ fn sidecar_paths_use_the_stem() {
         ("x.y.ahr", "x.y.meta.json"),
     ];
     for (recording, expected) in cases {
-        assert_eq!(Meta::path_of(Path::new(recording)), Path::new(expected));
+        assert_eq!(Meta::sidecar_path(Path::new(recording)), Path::new(expected));
     }
     assert_eq!(sidecar_path(Path::new("s.ahr"), "index"), Path::new("s.index"));
 }
@@ -62,7 +62,7 @@ fn metadata_is_stored_with_fixed_names_and_replaced() {
         ..Meta::default()
     };
     meta.store(&recording).unwrap();
-    let value: Value = serde_json::from_slice(&fs::read(Meta::path_of(&recording)).unwrap()).unwrap();
+    let value: Value = serde_json::from_slice(&fs::read(Meta::sidecar_path(&recording)).unwrap()).unwrap();
     assert_eq!(
         value,
         json!({
@@ -78,7 +78,7 @@ fn metadata_is_stored_with_fixed_names_and_replaced() {
         meta.store(&recording).unwrap();
         assert_eq!(Meta::load(&recording).unwrap(), Some(meta.clone()));
     }
-    assert_eq!(mode(&Meta::path_of(&recording)), 0o600);
+    assert_eq!(mode(&Meta::sidecar_path(&recording)), 0o600);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "temporary file left");
 }
 
@@ -87,12 +87,12 @@ fn invalid_metadata_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     for bad in [&b"{"[..], b"7", b"{\"cols\": -4}", &vec![b' '; 2 << 20]] {
-        fs::write(Meta::path_of(&recording), bad).unwrap();
+        fs::write(Meta::sidecar_path(&recording), bad).unwrap();
         let error = Meta::load(&recording).unwrap_err();
         assert!(matches!(error, MetaError::Malformed { .. }), "{error}");
         assert!(error.to_string().contains("session.meta.json"), "{error}");
     }
-    fs::write(Meta::path_of(&recording), "{}").unwrap();
+    fs::write(Meta::sidecar_path(&recording), "{}").unwrap();
     assert_eq!(Meta::load(&recording).unwrap(), Some(Meta::default()));
 }
 
@@ -120,7 +120,7 @@ fn later_snapshot_line_amends_earlier_one() {
     snapshots::append(&recording, &SnapshotLine { files: Some(files.clone()), ..snapshot(45, None) })
         .unwrap();
 
-    let path = snapshots::path_of(&recording);
+    let path = snapshots::list_path(&recording);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().count(), 3);
     // The documented example.
@@ -136,7 +136,7 @@ fn later_snapshot_line_amends_earlier_one() {
 fn invalid_and_incomplete_snapshot_lines_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
-    let path = snapshots::path_of(&recording);
+    let path = snapshots::list_path(&recording);
     snapshots::append(&recording, &snapshot(1, None)).unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(b"not json\n\xff\xfe\n\n{\"id\": 3}\n").unwrap();

@@ -11,64 +11,78 @@ fn export_report(format: ReportFormat, file: &[u8]) -> String {
 }
 
 #[test]
-fn text() {
+fn text_lists_lines_and_snapshots() {
     assert_eq!(
         export_report(ReportFormat::Txt, &sample()),
-        "line one\nline two\nprogress 100%\n▶ snapshot 0: first\n▶ snapshot 7: mid ✓ м\n▶ snapshot 8: mid|again\n\
-         tail \"x\", y\n▶ snapshot 9\n"
+        "line one\nline two\n▶ snapshot 0: first\nprogress 100%\n▶ snapshot 7: mid ✓ м\n▶ snapshot 8: mid|again\n\
+         ▶ snapshot 9\ntail \"x\", y\n"
     );
 }
 
 #[test]
-fn markdown() {
+fn markdown_lists_lines_and_snapshots() {
     assert_eq!(
         export_report(ReportFormat::Md, &sample()),
         "| line | text |
 |---:|:---|
 | 0 | `line one` |
 | 1 | `line two` |
-| 2 | `progress 100%` |
 | ▶ **0** | `first` · 2024-03-09T16:00:00.020Z · byte 20 · column 0 |
+| 2 | `progress 100%` |
 | ▶ **7** | `mid ✓ м` · 2024-03-09T16:00:00.040Z · byte 47 · column 13 |
 | ▶ **8** | `mid\\|again` · 2024-03-09T16:00:00.050Z · byte 47 · column 13 |
-| 3 | `tail \"x\", y` |
 | ▶ **9** | 2024-03-09T16:00:00.070Z · byte 63 · column 0 |
+| 3 | `tail \"x\", y` |
 "
     );
 }
 
 #[test]
-fn json() {
+fn json_lists_lines_and_snapshots() {
     assert_eq!(
         export_report(ReportFormat::Json, &sample()),
         r#"[
 {"kind":"line","idx":0,"text":"line one","wrapped":false},
 {"kind":"line","idx":1,"text":"line two","wrapped":false},
-{"kind":"line","idx":2,"text":"progress 100%","wrapped":false},
 {"kind":"snapshot","id":0,"ts_ns":1710000000020000000,"label":"first","anchor_byte":20,"line":2,"col":0,"alternate":false},
+{"kind":"line","idx":2,"text":"progress 100%","wrapped":false},
 {"kind":"snapshot","id":7,"ts_ns":1710000000040000000,"label":"mid ✓ м","anchor_byte":47,"line":2,"col":13,"alternate":false},
 {"kind":"snapshot","id":8,"ts_ns":1710000000050000000,"label":"mid|again","anchor_byte":47,"line":2,"col":13,"alternate":false},
-{"kind":"line","idx":3,"text":"tail \"x\", y","wrapped":false},
-{"kind":"snapshot","id":9,"ts_ns":1710000000070000000,"label":null,"anchor_byte":63,"line":3,"col":0,"alternate":false}
+{"kind":"snapshot","id":9,"ts_ns":1710000000070000000,"label":null,"anchor_byte":63,"line":3,"col":0,"alternate":false},
+{"kind":"line","idx":3,"text":"tail \"x\", y","wrapped":false}
 ]
 "#
     );
 }
 
 #[test]
-fn csv() {
+fn csv_lists_lines_and_snapshots() {
     assert_eq!(
         export_report(ReportFormat::Csv, &sample()),
         "kind,index,ts_ns,text
 line,0,,line one
 line,1,,line two
-line,2,,progress 100%
 snapshot,0,1710000000020000000,first
+line,2,,progress 100%
 snapshot,7,1710000000040000000,mid ✓ м
 snapshot,8,1710000000050000000,mid|again
-line,3,,\"tail \"\"x\"\", y\"
 snapshot,9,1710000000070000000,
+line,3,,\"tail \"\"x\"\", y\"
 "
+    );
+}
+
+#[test]
+fn snapshot_between_turns_precedes_next_prompt() {
+    let file = recording(&[
+        (0, data(0, "$ echo one\r\none\r\n$ ")),
+        (1, snapshot(1, 19, "between")),
+        (2, data(19, "echo two\r\ntwo\r\n$ ")),
+        (3, snapshot(2, 36, "at the end")),
+    ]);
+    assert_eq!(
+        export_report(ReportFormat::Txt, &file),
+        "$ echo one\none\n▶ snapshot 1: between\n$ echo two\ntwo\n$\n▶ snapshot 2: at the end\n"
     );
 }
 
@@ -113,10 +127,11 @@ fn alternate_screen_is_excluded() {
         (2, snapshot(1, 31, "in it")),
         (3, data(31, "\x1b[?1049lthree")),
     ]);
-    assert_eq!(order(&file), ["one", "two", "three", "s1"]);
+    assert_eq!(order(&file), ["one", "two", "s1", "three"]);
     assert!(export_report(ReportFormat::Json, &file).contains(r#""line":2,"col":0,"alternate":true"#));
     assert!(
-        export_report(ReportFormat::Txt, &file).ends_with("▶ snapshot 1: in it (on the alternate screen)\n")
+        export_report(ReportFormat::Txt, &file)
+            .ends_with("▶ snapshot 1: in it (on the alternate screen)\nthree\n")
     );
     assert!(export_report(ReportFormat::Md, &file).contains("column 0 · on the alternate screen |"));
 }

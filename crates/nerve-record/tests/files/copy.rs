@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, SystemTime};
 
-use nerve_record::files::{CopyProvider, FilesError, Provider, choose, provider_of};
+use nerve_record::files::{CopyProvider, FilesError, Provider, choose, find_provider};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::{Fixture, MEGABYTE, REQUEST, key, listing};
@@ -46,7 +46,7 @@ fn files_links_modes_and_times_are_restored() {
     // Found by its reference, even if the original no longer exists.
     fs::set_permissions(fixture.work().join("readonly"), Permissions::from_mode(0o700)).unwrap();
     fs::remove_dir_all(fixture.work()).unwrap();
-    let (provider, found) = provider_of(&taken.files, &fixture.store()).unwrap();
+    let (provider, found) = find_provider(&taken.files, &fixture.store()).unwrap();
     assert_eq!((provider.keys().unwrap(), &found), (vec![key(3)], &key(3)));
     assert_eq!(provider.restore(&found, &fixture.target()).unwrap(), Vec::<String>::new());
     assert_eq!(listing(&fixture.target()), before);

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use nerve_record::files::{
     FileStore, FilesError, GitProvider, Provider, RestoreDir, RestoreResult, SnapshotRequest, choose,
-    provider_of,
+    find_provider,
 };
 
 use crate::{Fixture, MEGABYTE, REQUEST, key, listing};
@@ -129,7 +129,7 @@ fn commit_describes_snapshot_and_has_head_as_parent() {
     assert_eq!(title(8), "twolinesand [31m\n");
     assert_eq!(title(9), "Snapshot 9\n");
     assert_eq!(provider(&fixture).keys().unwrap(), [key(7), key(8), key(9)]);
-    let (found, found_key) = provider_of(&files, &fixture.store()).unwrap();
+    let (found, found_key) = find_provider(&files, &fixture.store()).unwrap();
     found.restore(&found_key, &fixture.target()).unwrap();
     assert_eq!(listing(&fixture.target())["kept"], r"changed\n");
 }

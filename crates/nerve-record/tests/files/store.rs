@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use nerve_record::files::{FilesError, provider_of};
+use nerve_record::files::{FilesError, find_provider};
 use nerve_record::snapshots::FilesRef;
 
 use crate::Fixture;
@@ -61,7 +61,7 @@ fn unknown_references_are_rejected() {
     for (provider, reference) in cases {
         let files =
             FilesRef { provider: provider.into(), source: fixture.work(), reference: reference.into() };
-        let error = provider_of(&files, &fixture.store()).err();
+        let error = find_provider(&files, &fixture.store()).err();
         assert!(matches!(error, Some(FilesError::Reference { .. })), "{provider} {reference}: {error:?}");
     }
     let files = FilesRef {
@@ -69,5 +69,5 @@ fn unknown_references_are_rejected() {
         source: fixture.work(),
         reference: "refs/nerve/snapshots/a/1".into(),
     };
-    assert!(matches!(provider_of(&files, &fixture.store()).err(), Some(FilesError::NoWorkTree { .. })));
+    assert!(matches!(find_provider(&files, &fixture.store()).err(), Some(FilesError::NoWorkTree { .. })));
 }

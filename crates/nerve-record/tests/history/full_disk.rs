@@ -17,7 +17,7 @@ fn full_disk_loses_entries_and_then_recovers() {
     // Leaves space for only part of the next entry.
     assert_eq!(writer.log_write(at(0), &"x".repeat(100 << 10)), 0);
     assert_eq!(writer.log_interrupt(at(0)), 0);
-    assert_eq!((writer.lost(), writer.seq(), writer.enabled()), (2, 3, true));
+    assert_eq!((writer.lost(), writer.seq(), writer.is_enabled()), (2, 3, true));
 
     let path = writer.path().unwrap().to_path_buf();
     assert!(!fs::read(&path).unwrap().ends_with(b"\n"));

@@ -1,4 +1,5 @@
 use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, SendEntry};
+use nerve_types::HistoryOp;
 
 use super::{Fixture, at};
 
@@ -64,15 +65,15 @@ fn filters_apply_alone_and_combined() {
         (Filter { last: Some(2), ..all.clone() }, vec!["3send", "4close"]),
         (Filter { last: Some(100), ..all.clone() }, vec!["1run", "2read", "3send", "4close"]),
         (Filter { last: Some(0), ..all.clone() }, vec![]),
-        (Filter { op: Some("send".into()), ..all.clone() }, vec!["3send"]),
-        (Filter { op: Some("nothing".into()), ..all.clone() }, vec![]),
+        (Filter { op: Some(HistoryOp::Send), ..all.clone() }, vec!["3send"]),
+        (Filter { op: Some(HistoryOp::Delete), ..all.clone() }, vec![]),
         (Filter { seq: Some(3), ..all.clone() }, vec!["3send"]),
         (Filter { seq: Some(99), ..all.clone() }, vec![]),
         (Filter { inputs_only: true, ..all.clone() }, vec!["1run", "3send"]),
         (Filter { inputs_only: true, last: Some(1), ..all.clone() }, vec!["3send"]),
-        (Filter { op: Some("read".into()), last: Some(5), ..all.clone() }, vec!["2read"]),
-        (Filter { op: Some("read".into()), inputs_only: true, ..all.clone() }, vec![]),
-        (Filter { seq: Some(3), op: Some("read".into()), ..all.clone() }, vec![]),
+        (Filter { op: Some(HistoryOp::Read), last: Some(5), ..all.clone() }, vec!["2read"]),
+        (Filter { op: Some(HistoryOp::Read), inputs_only: true, ..all.clone() }, vec![]),
+        (Filter { seq: Some(3), op: Some(HistoryOp::Read), ..all.clone() }, vec![]),
     ];
     for (filter, expected) in cases {
         assert_eq!(ops(&fixture, &filter), expected, "{filter:?}");

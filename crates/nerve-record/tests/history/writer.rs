@@ -3,7 +3,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use nerve_record::history::{
-    HISTORY_BUFFER_LINES, HistoryError, HistoryWriter, ResponseData, SendEntry, SendStreamEntry,
+    HISTORY_BUFFER_LINES, HistoryError, HistoryWriter, RequestedBy, ResponseData, SendEntry, SendStreamEntry,
 };
 use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 
@@ -59,6 +59,26 @@ fn documented_entries_match_byte_for_byte() {
 }
 
 #[test]
+fn dialogs_cancels_and_unsent_prompts_name_their_client() {
+    let fixture = Fixture::new();
+    let by = RequestedBy { client: "uid 1000 pid 7", transport: "unix" };
+    let mut writer = fixture.writer();
+    writer.log_answer(at(0), "permission", "Yes", by);
+    writer.log_dialog_cancel(at(0), "trust", by);
+    writer.log_cancel(at(0), "Hello!", by);
+    writer.log_unsent(at(0), "Hello!", "cancelled", by);
+    let who = r#""client": "uid 1000 pid 7", "transport": "unix"}"#;
+    let expected = format!(
+        r#"{{"seq": 1, "op": "answer", "ts": "2025-12-22T10:30:00.000Z", "dialog": "permission", "choice": "Yes", {who}
+{{"seq": 2, "op": "cancel", "ts": "2025-12-22T10:30:00.000Z", "dialog": "trust", "input": null, {who}
+{{"seq": 3, "op": "cancel", "ts": "2025-12-22T10:30:00.000Z", "dialog": null, "input": "Hello!", {who}
+{{"seq": 4, "op": "unsent", "ts": "2025-12-22T10:30:00.000Z", "input": "Hello!", "reason": "cancelled", {who}
+"#
+    );
+    assert_eq!(fixture.text(), expected);
+}
+
+#[test]
 fn missing_answer_fields_are_null_and_metadata_is_kept() {
     let fixture = Fixture::new();
     let tool = Section::new(SectionKind::ToolCall, "ok").with("tool", "Bash").with("args", "ls");
@@ -83,7 +103,7 @@ fn new_writer_creates_empty_private_file() {
     let fixture = Fixture::new();
     let base = fixture.base().join("deep/history");
     let writer = HistoryWriter::create(&base, "server", "node").unwrap();
-    assert!(writer.enabled());
+    assert!(writer.is_enabled());
     assert_eq!((writer.seq(), writer.lost()), (0, 0));
     let path = writer.path().unwrap();
     assert_eq!(path, base.join("server/node.jsonl"));
@@ -97,7 +117,7 @@ fn new_writer_creates_empty_private_file() {
 fn disabled_writer_creates_no_file() {
     let fixture = Fixture::new();
     let mut writer = HistoryWriter::disabled();
-    assert!(!writer.enabled());
+    assert!(!writer.is_enabled());
     assert_eq!(writer.log_run(at(0), "echo hello"), 0);
     writer.close();
     assert_eq!((writer.seq(), writer.lost(), writer.path()), (0, 0, None));
@@ -110,7 +130,7 @@ fn closed_writer_writes_nothing() {
     let mut writer = fixture.writer();
     assert_eq!(writer.log_run(at(0), "a"), 1);
     writer.close();
-    assert!(!writer.enabled());
+    assert!(!writer.is_enabled());
     assert_eq!((writer.log_run(at(0), "b"), writer.lost()), (0, 0));
     writer.close();
     assert_eq!(fixture.text().lines().count(), 1);

@@ -73,7 +73,7 @@ fn damaged_recordings_are_listed_as_far_as_readable() {
     bytes.extend_from_slice(b"AHRC and then nothing that could be a block");
     bytes.extend([0; 5000]);
     fs::write(&cut, &bytes).unwrap();
-    fs::write(Meta::path_of(&cut), "{").unwrap();
+    fs::write(Meta::sidecar_path(&cut), "{").unwrap();
     fs::write(cut.with_file_name("rubbish.ahr"), [0x41; 3000]).unwrap();
     fs::write(cut.with_file_name("empty.ahr"), "").unwrap();
     let all = list(&store);
@@ -129,7 +129,7 @@ fn removal_includes_sidecars_and_spares_live_recordings() {
     let store = Store::new(dir.path());
     let path = store_recording(&store, "one", 1);
     Meta::default().store(&path).unwrap();
-    fs::write(Index::path_of(&path), "x").unwrap();
+    fs::write(Index::sidecar_path(&path), "x").unwrap();
     assert!(remove(&path).unwrap());
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
 

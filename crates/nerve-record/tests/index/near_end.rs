@@ -48,7 +48,7 @@ fn last_screen_matches_full_replay() {
     let (near, full) = (play.replay().terminal.screen(), full.terminal.screen());
     assert_eq!((near.rows, near.cursor, near.offset), (full.rows, full.cursor, full.offset));
     assert!(play.lost().is_empty());
-    assert!(!Index::path_of(&path).exists(), "index file created");
+    assert!(!Index::sidecar_path(&path).exists(), "index file created");
 }
 
 #[test]

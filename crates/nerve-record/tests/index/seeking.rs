@@ -112,7 +112,7 @@ fn short_recording_needs_no_index() {
     assert_eq!(play.replay().terminal.snapshots_by_time().len(), 1);
     play.seek(Position::Time(TsNs(START))).unwrap();
     assert_eq!(play.replay().terminal.snapshots_by_time().len(), 0);
-    assert!(Index::open(&path).is_none() && !Index::path_of(&path).exists());
+    assert!(Index::open(&path).is_none() && !Index::sidecar_path(&path).exists());
 }
 
 #[test]

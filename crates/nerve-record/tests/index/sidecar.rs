@@ -33,7 +33,7 @@ fn index_of_growing_recording_is_extended() {
         assert_eq!((u64::from(index.keyframes()), index.covered()), (round, writer.len()));
         assert_eq!(index.end().0, generated.segment.end());
         // Known entries are reused: the first keyframe's entry is identical except for the position of its dump.
-        let bytes = fs::read(Index::path_of(&path)).unwrap();
+        let bytes = fs::read(Index::sidecar_path(&path)).unwrap();
         if let Some(before) = before {
             assert_eq!(bytes[64..96], before[64..96]);
         }
@@ -41,15 +41,15 @@ fn index_of_growing_recording_is_extended() {
         assert_screen_at(&path, generated.segment.end() - 50_000);
     }
     // Half a block of growth does not cause an update.
-    let old = fs::read(Index::path_of(&path)).unwrap();
+    let old = fs::read(Index::sidecar_path(&path)).unwrap();
     generated.burst();
     generated.write(&mut writer);
     assert_screen_at(&path, generated.segment.end() - 1);
-    assert_eq!(fs::read(Index::path_of(&path)).unwrap(), old);
+    assert_eq!(fs::read(Index::sidecar_path(&path)).unwrap(), old);
     // An index built at once equals the extended one.
     let grown = Index::open(&path).unwrap();
     let frames = grown.keyframes();
-    fs::remove_file(Index::path_of(&path)).unwrap();
+    fs::remove_file(Index::sidecar_path(&path)).unwrap();
     let rebuilt = Index::ensure(&path).unwrap().unwrap();
     assert_eq!(rebuilt.keyframes(), frames);
     for offset in [SPACING + 50_000, u64::MAX] {
@@ -73,7 +73,7 @@ fn mismatched_index_is_not_used() {
     write_file(&path, &bytes);
     let index = Index::ensure(&path).unwrap().unwrap();
     assert_eq!(index.keyframes(), 1);
-    let sidecar = Index::path_of(&path);
+    let sidecar = Index::sidecar_path(&path);
     assert_eq!(sidecar.file_name().unwrap(), "a.ahr.index");
     assert_eq!(fs::metadata(&sidecar).unwrap().permissions().mode() & 0o777, 0o600);
     let good = fs::read(&sidecar).unwrap();
@@ -123,8 +123,8 @@ fn unwritable_index_is_no_error() {
     }
     write_file(&path, &generated.bytes());
     // A folder in place of the sidecar: not even root can replace it.
-    fs::create_dir(Index::path_of(&path)).unwrap();
-    fs::write(Index::path_of(&path).join("x"), "x").unwrap();
+    fs::create_dir(Index::sidecar_path(&path)).unwrap();
+    fs::write(Index::sidecar_path(&path).join("x"), "x").unwrap();
     assert!(Index::ensure(&path).unwrap().is_none());
     assert_screen_at(&path, generated.segment.end() - 1000);
     let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

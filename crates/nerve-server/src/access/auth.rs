@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_proxy::connection_limit::Subnet;
+use nerve_types::connection_limit::Subnet;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -108,7 +108,7 @@ impl Authenticator {
                 .hint("see the server's log")
         })?;
         let problem = match given {
-            Some(given) if token.is(given) => return Ok(self.credential(token)),
+            Some(given) if token.matches(given) => return Ok(self.credential(token)),
             Some(_) => "the token is wrong",
             None => "there is no token",
         };
@@ -143,7 +143,7 @@ impl Authenticator {
     /// token.
     fn credential(&self, token: Token) -> Credential {
         let mut active = self.active.lock();
-        let is_new = active.as_ref().is_none_or(|active| !active.token.is(token.reveal().as_bytes()));
+        let is_new = active.as_ref().is_none_or(|active| !active.token.matches(token.reveal().as_bytes()));
         if is_new && let Some(old) = active.take() {
             tracing::info!("token changed: disconnecting clients that used the old one");
             old.revoked.cancel();

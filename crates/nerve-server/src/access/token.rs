@@ -50,7 +50,7 @@ impl Token {
     }
 
     /// Returns true if `given` equals the token. Compares in constant time; only the length can leak.
-    pub fn is(&self, given: &[u8]) -> bool {
+    pub fn matches(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }
 }
@@ -82,7 +82,7 @@ impl TokenFile {
             read => return read,
         }
         let token = Token::random(&self.path)?;
-        let file = self.written(&token)?;
+        let file = self.write_temporary(&token)?;
         match file.persist_noclobber(&self.path) {
             Ok(_) => Ok(token),
             // Another process has created it in the meantime.
@@ -116,7 +116,7 @@ impl TokenFile {
         let token = text.trim_end_matches(['\r', '\n']);
         let fits = (MIN..=MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits {
-            return Err(self.unsafe_because(format!(
+            return Err(self.unsafe_file(format!(
                 "it does not hold one line of {MIN} to {MAX} printable characters without blanks"
             )));
         }
@@ -143,7 +143,7 @@ impl TokenFile {
             Err(source) => return Err(ServerError::Io { what: "open", path: place.path, source }),
         }
         let token = Token::random(&place.path)?;
-        let file = place.written(&token)?;
+        let file = place.write_temporary(&token)?;
         file.persist(&place.path)
             .map_err(|failed| failed.error)
             .map_err(ServerError::io("write", &place.path))?;
@@ -152,8 +152,8 @@ impl TokenFile {
 
     /// Writes the token to a temporary file with mode 0600 and syncs it. Readers see a complete token or
     /// none.
-    fn written(&self, token: &Token) -> Result<NamedTempFile, ServerError> {
-        let folder = self.folder()?;
+    fn write_temporary(&self, token: &Token) -> Result<NamedTempFile, ServerError> {
+        let folder = self.create_folder()?;
         let write = || -> std::io::Result<NamedTempFile> {
             let mut file = NamedTempFile::new_in(&folder)?;
             writeln!(file, "{}", token.reveal())?;
@@ -164,7 +164,7 @@ impl TokenFile {
     }
 
     /// Returns the file's directory, which is created if it does not exist.
-    fn folder(&self) -> Result<PathBuf, ServerError> {
+    fn create_folder(&self) -> Result<PathBuf, ServerError> {
         let folder = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
             _ => PathBuf::from("."),
@@ -179,19 +179,19 @@ impl TokenFile {
         let meta: fs::Metadata = file.metadata().map_err(ServerError::io("look at", &self.path))?;
         let uid = rustix::process::getuid().as_raw();
         if !meta.is_file() {
-            return Err(self.unsafe_because("it is not a file".to_string()));
+            return Err(self.unsafe_file("it is not a file".to_string()));
         }
         if meta.uid() != uid {
-            return Err(self.unsafe_because(format!("it belongs to uid {}, not to {uid}", meta.uid())));
+            return Err(self.unsafe_file(format!("it belongs to uid {}, not to {uid}", meta.uid())));
         }
         if meta.mode() & 0o077 != 0 {
             let mode = meta.mode() & 0o7777;
-            return Err(self.unsafe_because(format!("its mode {mode:04o} lets others read it")));
+            return Err(self.unsafe_file(format!("its mode {mode:04o} lets others read it")));
         }
         Ok(())
     }
 
-    fn unsafe_because(&self, problem: String) -> ServerError {
+    fn unsafe_file(&self, problem: String) -> ServerError {
         ServerError::UnsafeToken { path: self.path.clone(), problem }
     }
 }
@@ -209,7 +209,7 @@ mod tests {
         let token = file.obtain().unwrap();
         assert_eq!(token.reveal().len(), 2 * RANDOM);
         assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
-        assert!(token.is(file.obtain().unwrap().reveal().as_bytes()));
+        assert!(token.matches(file.obtain().unwrap().reveal().as_bytes()));
         assert_eq!(format!("{token:?}"), "Token(…)");
     }
 
@@ -220,9 +220,9 @@ mod tests {
         let text = token.reveal().as_bytes();
         let longer = [text, b"0"].concat();
         for given in [&b""[..], &text[..text.len() - 1], &text[1..], &longer, b"x"] {
-            assert!(!token.is(given));
+            assert!(!token.matches(given));
         }
-        assert!(token.is(text));
+        assert!(token.matches(text));
     }
 
     #[test]
@@ -231,8 +231,8 @@ mod tests {
         let file = TokenFile::new(dir.path().join("token"));
         let old = file.obtain().unwrap();
         let new = file.rotate().unwrap();
-        assert!(!old.is(new.reveal().as_bytes()));
-        assert!(file.read().unwrap().is(new.reveal().as_bytes()));
+        assert!(!old.matches(new.reveal().as_bytes()));
+        assert!(file.read().unwrap().matches(new.reveal().as_bytes()));
         assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
     }
 
@@ -244,7 +244,7 @@ mod tests {
         std::os::unix::fs::symlink(&kept, &link).unwrap();
         TokenFile::new(&link).rotate().unwrap();
         assert!(
-            !TokenFile::new(&kept).read().unwrap().is(old.reveal().as_bytes()),
+            !TokenFile::new(&kept).read().unwrap().matches(old.reveal().as_bytes()),
             "the old one still counts"
         );
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -269,7 +269,7 @@ mod tests {
             let made: Vec<_> = (0..16).map(|_| scope.spawn(|| file.obtain().unwrap())).collect();
             made.into_iter().map(|made| made.join().unwrap()).collect()
         });
-        assert!(tokens.iter().all(|token| token.is(tokens[0].reveal().as_bytes())));
+        assert!(tokens.iter().all(|token| token.matches(tokens[0].reveal().as_bytes())));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no other file is left");
     }
 

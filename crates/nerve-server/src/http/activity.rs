@@ -166,7 +166,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::server::Clients;
+    use crate::clients::Clients;
 
     #[tokio::test(start_paused = true)]
     async fn idle_time_depends_on_authentication() {

@@ -10,6 +10,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nerve_node::command::ClientOrigin;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,9 +20,10 @@ use super::body_guard::GuardedBody;
 use super::gate::{self, ConnectionAuth};
 use super::idle_timeout::{self, IdleTimer};
 use super::stream::{Stream, Version};
-use crate::connection::{HungUp, Link};
+use crate::client_origin;
+use crate::clients::PendingClient;
+use crate::link::{HungUp, Link};
 use crate::metrics::Transport;
-use crate::tcp::PendingClient;
 
 /// Maximum size of a request head in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -68,8 +70,13 @@ pub(crate) async fn serve(client: PendingClient, site: Site) {
         () = closing.cancelled() => return,
     };
     let Ok(Ok(Some(version))) = version else { return };
-    let client =
-        Client { auth: auth.clone(), router: site.router, closing: closing.clone(), hung_up: &mut hung_up };
+    let client = Client {
+        origin: client_origin::network("http", peer),
+        auth: auth.clone(),
+        router: site.router,
+        closing: closing.clone(),
+        hung_up: &mut hung_up,
+    };
     let served = match version {
         Version::Http1 => client.over_http1(stream.clone()).await,
         // Boxed: HTTP/2 is rarer, and its larger future must not enlarge all connections.
@@ -91,6 +98,7 @@ pub(crate) async fn serve(client: PendingClient, site: Site) {
 }
 
 struct Client<'a> {
+    origin: ClientOrigin,
     auth: ConnectionAuth,
     router: Router,
     closing: CancellationToken,
@@ -99,12 +107,12 @@ struct Client<'a> {
 
 impl Client<'_> {
     async fn over_http1(self, stream: Stream) -> hyper::Result<End> {
-        let Client { auth, router, closing, hung_up } = self;
+        let Client { origin, auth, router, closing, hung_up } = self;
         let timeout = IdleTimer::new(auth.clone());
         let router = TowerToHyperService::new(router);
-        let service = service_fn(move |mut request: Request<Incoming>| {
+        let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(auth.clone());
-            router.call(request)
+            client_origin::scope(origin.clone(), router.call(request))
         });
         let connection = http1::Builder::new()
             .timer(timeout)
@@ -117,20 +125,25 @@ impl Client<'_> {
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         tokio::pin!(connection);
-        tokio::select! {
-            biased;
-            served = connection.as_mut() => served.map(|()| End::Finished),
-            () = hung_up => Ok(End::HungUp),
-            () = closing.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                let last = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
-                last.unwrap_or(Ok(())).map(|()| End::Closing)
+        let mut is_draining = false;
+        loop {
+            tokio::select! {
+                biased;
+                served = connection.as_mut() => return served.map(|()| End::Finished),
+                () = &mut *hung_up => return Ok(End::HungUp),
+                () = closing.cancelled() => break,
+                () = auth.closing(), if !is_draining => {
+                    connection.as_mut().graceful_shutdown();
+                    is_draining = true;
+                }
             }
         }
+        connection.as_mut().graceful_shutdown();
+        tokio::time::timeout(CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(())).map(|()| End::Closing)
     }
 
     async fn over_http2(self, stream: Stream) -> hyper::Result<End> {
-        let Client { auth, router, closing, hung_up } = self;
+        let Client { origin, auth, router, closing, hung_up } = self;
         let activity = Activity::new();
         let service = {
             let (auth, activity) = (auth.clone(), activity.clone());
@@ -138,7 +151,7 @@ impl Client<'_> {
             service_fn(move |mut request: Request<Incoming>| {
                 request.extensions_mut().insert(auth.clone());
                 let active = activity.begin();
-                let answered = router.call(request);
+                let answered = client_origin::scope(origin.clone(), router.call(request));
                 async move {
                     let answer: Result<Response<axum::body::Body>, _> = answered.await;
                     let active = active.with_abort_token(&TaskExecutor::abort_token());
@@ -230,7 +243,7 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::server::Clients;
+    use crate::clients::Clients;
 
     type Send = client::SendRequest<Empty<Bytes>>;
 
@@ -245,7 +258,8 @@ mod tests {
         tokio::spawn(async move {
             let (closing, mut hung_up): (_, HungUp) =
                 (CancellationToken::new(), Box::pin(std::future::pending()));
-            Client { auth, router, closing, hung_up: &mut hung_up }.over_http2(stream).await
+            let origin = ClientOrigin::default();
+            Client { origin, auth, router, closing, hung_up: &mut hung_up }.over_http2(stream).await
         });
         let mut builder = client::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(STREAM_WINDOW);

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
-use super::document::body_example;
+use super::openapi::body_example;
 use super::operation::{BodyUse, Handler, Operation};
 use super::operations::OPERATIONS;
 

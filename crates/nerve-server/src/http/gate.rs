@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use nerve_api::ErrorKind;
-use nerve_proxy::connection_limit::ConnectionSlot;
+use nerve_types::connection_limit::ConnectionSlot;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -125,8 +125,10 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     };
     let is_head = method == Method::HEAD;
     let mut response = finish(response, &id, is_head);
-    if let Some(credential) = auth.as_ref().and_then(ConnectionAuth::credential) {
-        response = end_when_revoked(response, credential);
+    if let Some(auth) = &auth
+        && let Some(credential) = auth.credential()
+    {
+        response = end_when_revoked(response, credential, auth.clone());
     }
     if version >= Version::HTTP_2 {
         // HTTP/2 has no Connection header.
@@ -142,8 +144,8 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     response
 }
 
-/// Ends an event stream when the credential is revoked.
-fn end_when_revoked(response: Response, credential: Credential) -> Response {
+/// Ends an event stream, and then its connection, when the credential is revoked.
+fn end_when_revoked(response: Response, credential: Credential, auth: ConnectionAuth) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
         return response;
@@ -158,6 +160,7 @@ fn end_when_revoked(response: Response, credential: Credential) -> Response {
         let (notify, revoked) = (ended.clone(), credential.revoked());
         let stream = body.into_data_stream().take_until(async move {
             revoked.await;
+            auth.close();
             notify.cancel();
         });
         let notice = once(last()).filter(move |_| std::future::ready(ended.is_cancelled()));
@@ -183,7 +186,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
             "{:?} is not a name of this server",
             super::query::short(host.as_str())
         ))
-        .hint("call it localhost or by an address, or start it with --http-name"));
+        .hint("use localhost or an IP address, or start the server with --http-name"));
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
     if !origins.all(|origin| hosts::is_same_origin(origin.as_bytes(), &host)) {
@@ -195,7 +198,7 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
     let is_websocket = operations::is_socket(&request.method, request.uri.path());
     let given = token(&request.headers, is_websocket);
     let credential = gate.authenticator.authenticate(given.as_deref(), auth.peer).await;
-    auth.set_authenticated(&gate.clients, credential.map_err(|error| Problem::not_let_in(&error))?)
+    auth.set_authenticated(&gate.clients, credential.map_err(|error| Problem::unauthenticated(&error))?)
 }
 
 /// Returns the host that a request addresses. An absolute URL in HTTP/1.1 takes precedence (RFC 9112 §3.2.2),
@@ -278,7 +281,7 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
 /// Handles an unknown path.
 pub(crate) async fn not_found(request: Request) -> Problem {
     let path = super::query::short(request.uri().path());
-    Problem::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, format!("there is no {path}")).hint("see /docs")
+    Problem::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, format!("no path {path}")).hint("see /docs")
 }
 
 /// Handles a known path with the wrong method.

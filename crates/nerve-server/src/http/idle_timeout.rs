@@ -54,7 +54,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::server::Clients;
+    use crate::clients::Clients;
 
     #[tokio::test(start_paused = true)]
     async fn authenticated_client_may_idle_longer() {

@@ -18,7 +18,7 @@
 //! | `plain` | plain HTTP on a TLS port |
 //! | `idle_timeout`, `activity` | closes idle and stalled connections |
 //! | `problem`, `request_id` | errors and request ids |
-//! | `document`, `docs_page` | the table as OpenAPI and as a page |
+//! | `openapi`, `docs_page` | the table as OpenAPI and as a page |
 
 mod activity;
 mod agentapi;
@@ -28,16 +28,16 @@ mod budget;
 mod builtin;
 mod connection;
 mod docs_page;
-mod document;
 mod gate;
 mod hosts;
 mod idle_timeout;
 mod metrics;
 pub(crate) mod mount;
+mod openapi;
 mod operation;
 mod operations;
 mod page;
-pub(crate) mod plain;
+pub(crate) mod plaintext;
 mod problem;
 mod query;
 mod request_id;
@@ -47,7 +47,6 @@ mod stream;
 mod websocket;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
@@ -55,20 +54,19 @@ use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
-pub(crate) use self::document::document;
 pub(crate) use self::gate::Gate;
 pub(crate) use self::mount::{Mount, ShutdownSignal};
+pub(crate) use self::openapi::document;
 use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
 use self::resource::PathParams;
 use crate::access::Authenticator;
+use crate::clients::Clients;
 use crate::metrics::Metrics;
-use crate::server::Clients;
 use crate::state::ServerState;
 
 /// Protocols offered to TLS clients.
@@ -79,8 +77,6 @@ pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 pub(crate) struct HttpConfig {
     /// Host names accepted in addition to those of loopback.
     pub(crate) names: Vec<String>,
-    /// Directory of the recordings.
-    pub(crate) recordings: PathBuf,
     /// Further services.
     pub(crate) mounts: Vec<Mount>,
 }
@@ -89,9 +85,6 @@ pub(crate) struct HttpConfig {
 #[derive(Debug, Clone)]
 struct Shared {
     state: Arc<ServerState>,
-    recordings: Arc<Path>,
-    /// NameStatus while the recordings are listed.
-    recordings_lock: Arc<Semaphore>,
     budget: Budget,
 }
 
@@ -115,31 +108,29 @@ impl Site {
         let (closing, metrics) = (state.closing.clone(), Some(state.hub.metrics.clone()));
         let closing_handle = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
         let gate_state = Gate::new(clients, authenticator, &setup.names, address.ip());
-        let recordings = setup.recordings.as_path().into();
         let budget = Budget::new();
-        let shared = Shared {
-            state,
-            recordings,
-            recordings_lock: Arc::new(Semaphore::new(1)),
-            budget: budget.clone(),
-        };
+        let shared = Shared { state, budget: budget.clone() };
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
         let router = mount::all(router.with_state(shared), &setup.mounts, &closing_handle, &budget);
-        Site { router: behind_gate(router, gate_state), closing, metrics }
+        Site { router: add_gate(router, gate_state), closing, metrics }
     }
 
     /// Creates a site with mounts only.
-    pub(crate) fn of_mounts(gate_state: Gate, mounts: &[Mount], closing_handle: &ShutdownSignal) -> Site {
+    pub(crate) fn with_mounts_only(
+        gate_state: Gate,
+        mounts: &[Mount],
+        closing_handle: &ShutdownSignal,
+    ) -> Site {
         let router = mount::all(Router::new(), mounts, closing_handle, &Budget::new());
-        Site { router: behind_gate(router, gate_state), closing: closing_handle.begun(), metrics: None }
+        Site { router: add_gate(router, gate_state), closing: closing_handle.begun(), metrics: None }
     }
 }
 
 /// Puts the gate in front of all routes.
-fn behind_gate(router: Router, gate_state: Gate) -> Router {
+fn add_gate(router: Router, gate_state: Gate) -> Router {
     router
         .fallback(gate::not_found)
         .method_not_allowed_fallback(gate::wrong_method)
@@ -174,9 +165,6 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
                     agentapi::serve(operation, *which, state, path, request)
                 })
             }
-            Builtin::Recordings => on(method, move |state: State<Shared>, request: Request| {
-                builtin::recordings(operation, state, request)
-            }),
         },
     }
 }
@@ -184,7 +172,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
 #[cfg(test)]
 impl Shared {
     /// Creates the state with an engine that keeps its files below `folder`.
-    fn of_test(folder: &Path) -> Shared {
+    fn for_test(folder: &std::path::Path) -> Shared {
         use nerve_engine::{Engine, EngineConfig};
         use nerve_node::factory::FactoryConfig;
 
@@ -198,11 +186,6 @@ impl Shared {
             proxies: Default::default(),
         };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        Shared {
-            state: Arc::new(ServerState::new(engine)),
-            recordings: folder.into(),
-            recordings_lock: Arc::new(Semaphore::new(1)),
-            budget: Budget::new(),
-        }
+        Shared { state: Arc::new(ServerState::new(engine)), budget: Budget::new() }
     }
 }

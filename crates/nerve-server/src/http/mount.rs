@@ -20,10 +20,10 @@ use super::budget::Budget;
 use super::problem::Problem;
 
 /// A request with its complete body, within the limits of size and time.
-pub type WholeRequest = http::Request<Full<Bytes>>;
+pub type BufferedRequest = http::Request<Full<Bytes>>;
 
-type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
-type Service = Arc<dyn Fn(WholeRequest) -> Answering + Send + Sync>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Service = Arc<dyn Fn(BufferedRequest) -> ResponseFuture + Send + Sync>;
 
 /// A service at a path. Its requests are authenticated and checked: host, origin, token, size of head and
 /// body.
@@ -71,14 +71,14 @@ impl Mount {
         make: impl Fn(ShutdownSignal) -> S + Send + Sync + 'static,
     ) -> Mount
     where
-        S: Fn(WholeRequest) -> F + Send + Sync + 'static,
+        S: Fn(BufferedRequest) -> F + Send + Sync + 'static,
         F: Future<Output = http::Response<B>> + Send + 'static,
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let make = move |closing| {
             let service = make(closing);
-            let answer = move |request| -> Answering {
+            let answer = move |request| -> ResponseFuture {
                 let answering = service(request);
                 Box::pin(async move { answering.await.map(Body::new) })
             };

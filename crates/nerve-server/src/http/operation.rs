@@ -51,7 +51,6 @@ pub(crate) enum Builtin {
     Shutdown,
     Socket,
     Events,
-    Recordings,
     AgentStatus,
     AgentMessages,
     AgentMessage,
@@ -70,8 +69,8 @@ pub(crate) struct RequestMapping {
     pub(crate) reply: SchemaOf,
     /// The reply is a list, which is returned in pages.
     pub(crate) list: Option<List>,
-    /// Field of the reply with the id of the created item.
-    pub(crate) created: Option<&'static str>,
+    /// The request creates an item: the reply has its id.
+    pub(crate) creates: bool,
     /// The reply may come before the end of the work, with `async` or `detach`.
     pub(crate) may_be_later: bool,
     /// The headers `traceparent` and `tracestate` are parameters of the request.

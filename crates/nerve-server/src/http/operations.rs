@@ -5,9 +5,9 @@ use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
-    ListGraphs, ListNodes, ListResults, ListRuns, ListSessions, ListSnapshots, ResizeNode, RestoreSnapshot,
-    ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession, StopNode, StopSession,
-    TakeSnapshot, WaitNode, WriteData,
+    ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
+    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode,
+    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -44,7 +44,7 @@ const fn operation<R: Request>(method: &'static str, path: &'static str, summary
         body: BodyUse::None,
         reply: refer::<R::Reply>,
         list: None,
-        created: None,
+        creates: false,
         may_be_later: false,
         takes_trace: false,
     };
@@ -89,8 +89,8 @@ impl Operation {
         with!(self, mapped => RequestMapping { list: Some(list), ..mapped })
     }
 
-    const fn creates(self, field: &'static str) -> Operation {
-        with!(self, mapped => RequestMapping { created: Some(field), ..mapped })
+    const fn creates(self) -> Operation {
+        with!(self, mapped => RequestMapping { creates: true, ..mapped })
     }
 
     const fn may_be_later(self) -> Operation {
@@ -169,10 +169,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         ..builtin("GET", "/events", "Streams events as server-sent events", Builtin::Events)
     },
     get::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION).list(page::NODES),
-    post::<CreateNode>("/nodes", "Creates and starts a node")
-        .with_query(IN_SESSION)
-        .body()
-        .creates("node_id"),
+    post::<CreateNode>("/nodes", "Creates and starts a node").with_query(IN_SESSION).body().creates(),
     get::<GetNode>("/nodes/{node_id}", "Returns a node").with_query(IN_SESSION),
     delete::<StopNode>("/nodes/{node_id}", "Stops a node and deletes it").with_query(IN_SESSION),
     post::<StartNode>("/nodes/{node_id}/start", "Starts a node that is defined but not running")
@@ -207,7 +204,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     )
     .with_query(IN_SESSION)
     .body()
-    .creates("node_id"),
+    .creates(),
     get::<ExplainNode>("/nodes/{node_id}/explain", "Explains the state of a node").with_query(IN_SESSION),
     get::<GetBuffer>("/nodes/{node_id}/buffer", "Returns the text of a terminal").with_query(&[
         SESSION,
@@ -223,7 +220,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     get::<GetHistory>("/channels/{node_id}/history", "Returns the audit log of a node (older path)")
         .with_query(HISTORY),
     get::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED).list(page::SESSIONS),
-    post::<CreateSession>("/sessions", "Creates a session").body().creates("name"),
+    post::<CreateSession>("/sessions", "Creates a session").body().creates(),
     get::<GetSession>("/sessions/{name}", "Returns a session"),
     delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and deletes it"),
     post::<StartSession>("/sessions/{name}/start", "Starts the nodes of a session that are not running"),
@@ -231,7 +228,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     get::<ListGraphs>("/graphs", "Lists the graphs of a session")
         .with_query(PAGED_IN_SESSION)
         .list(page::GRAPHS),
-    post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates("graph_id"),
+    post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates(),
     get::<GetGraph>("/graphs/{graph_id}", "Returns a graph with its definition").with_query(IN_SESSION),
     delete::<DeleteGraph>("/graphs/{graph_id}", "Deletes a graph").with_query(IN_SESSION),
     post::<RunGraph>(
@@ -273,15 +270,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         ],
     ),
     post::<CancelResult>("/results/{result_id}/cancel", "Cancels an asynchronous execution"),
-    Operation {
-        handler: Handler::Builtin(Builtin::Recordings, PAGED),
-        ..builtin(
-            "GET",
-            "/recordings",
-            "Lists the recordings on this machine, newest first",
-            Builtin::Recordings,
-        )
-    },
+    get::<ListRecordings>("/recordings", "Lists the recordings on this machine, newest first")
+        .with_query(PAGED)
+        .list(page::RECORDINGS),
+    post::<PruneRecordings>("/recordings/prune", "Removes old recordings and unneeded folders of branches")
+        .body(),
     get::<ListSnapshots>("/snapshots", "Lists the snapshots of a recorded session").with_query(SNAPSHOTS),
     post::<TakeSnapshot>("/snapshots", "Takes a snapshot of a running recorded session")
         .with_query(IN_SESSION)

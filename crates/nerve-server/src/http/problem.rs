@@ -49,7 +49,7 @@ impl Problem {
     }
 
     /// The client could not be authenticated.
-    pub(crate) fn not_let_in(error: &EngineError) -> Problem {
+    pub(crate) fn unauthenticated(error: &EngineError) -> Problem {
         let status = match error.kind {
             ErrorKind::Authentication => StatusCode::UNAUTHORIZED,
             ErrorKind::RateLimit => StatusCode::TOO_MANY_REQUESTS,
@@ -143,6 +143,8 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         ErrorKind::Process | ErrorKind::TooLarge => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         ErrorKind::Delivery
+        | ErrorKind::NoAnswer
+        | ErrorKind::Incomplete
         | ErrorKind::Api
         | ErrorKind::Authentication
         | ErrorKind::Permission

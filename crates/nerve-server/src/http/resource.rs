@@ -6,7 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
-use nerve_api::{RequestMessage, RequestName, ResultMessage, legacy};
+use nerve_api::{Param, Params, RawRequest, RequestName, ResultMessage, encode_body, legacy_names};
+use nerve_engine::dispatch::{Outcome, ReplySize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -14,12 +15,12 @@ use super::body::ReceivedBody;
 use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
 use super::operation::{BodyUse, RequestMapping};
-use super::page::Page;
+use super::page::{List, Page};
 use super::problem::Problem;
 use super::{Shared, body, query};
-use crate::answer::{Answer, too_large};
-use crate::dispatch::{Outcome, ReplySize};
-use crate::requests::{self, Incoming};
+use crate::answer::{Answer, ReplyBody};
+use crate::line::too_large;
+use crate::requests::{self, Incoming, Refusal};
 use crate::state::ServerState;
 
 /// Decoded names and values of a query.
@@ -46,13 +47,14 @@ pub(crate) async fn serve(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
-    let mut params = query::read(mapped.query, &raw_query(&parts.uri)?)?;
+    let mut query = query::read(mapped.query, &raw_query(&parts.uri)?)?;
     let page = match mapped.list {
-        Some(list) => Some((list, Page::from_params(&mut params)?)),
+        Some(list) => Some((list, Page::from_params(&mut query)?)),
         None => None,
     };
+    let mut params = Params::from(query);
     for (name, text) in &path {
-        params.insert(name.to_string(), Value::from(text));
+        params.insert(name.to_string(), Param::Value(text.into()));
     }
     let ReceivedBody { bytes: sent, share } = body::read(sent, &shared.budget).await?;
     if mapped.body != BodyUse::None {
@@ -60,37 +62,59 @@ pub(crate) async fn serve(
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
         return Err(Problem::invalid("this operation takes no body"));
     }
-    drop(sent);
     if mapped.takes_trace {
         take_trace(&mut params, &parts.headers);
     }
     if mapped.request == RequestName::ListResults {
         // This module cuts the list into pages.
-        params.insert("last".to_string(), Value::from(u32::MAX));
+        params.insert("last".to_string(), Param::Value(u32::MAX.into()));
     }
-    let later = ["async", "detach"].iter().any(|option| params.get(*option) == Some(&Value::Bool(true)));
-    let (mut result, share) = execute(mapped.request, params, &shared, share).await?;
-    if !result.success {
-        return Err(Problem::of(result));
-    }
-    if let (Some((list, page)), Value::Object(data)) = (page, &mut result.data) {
+    let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
+    let later = ["async", "detach"].iter().any(is_set);
+    let request = decode(mapped.request, params, &shared);
+    drop(sent);
+    let is_channel = parts.uri.path().starts_with("/channels/");
+    let (reply, share) = if page.is_none() && !is_channel {
+        let (reply, share) = dispatch(request, &shared, share, Answer::body).await?;
+        (reply.map_err(|failure| Problem::of(*failure))?, share)
+    } else {
+        let (mut result, share) = dispatch(request, &shared, share, Answer::message).await?;
+        if !result.success {
+            return Err(Problem::of(result));
+        }
+        if let Value::Object(data) = &mut result.data {
+            edit(data, page, is_channel);
+        }
+        (ReplyBody { bytes: encode_body(&result.data, &result.warnings), created_id: None }, share)
+    };
+    respond(reply, mapped, later, &parts.uri, share)
+}
+
+/// Reduces a list to its page; the older path gets the older words.
+fn edit(data: &mut Map<String, Value>, page: Option<(List, Page)>, is_channel: bool) {
+    if let Some((list, page)) = page {
         page.apply(list, data);
     }
-    answer(mapped, later, &parts.uri, result, share)
+    if is_channel {
+        legacy_names::add_old_fields(RequestName::GetHistory, data);
+        if let Some(Value::String(note)) = data.get_mut("note") {
+            *note = note.replace("this node", "this channel");
+        }
+    }
 }
 
 /// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace
 /// Context §3.3).
-fn take_trace(params: &mut Map<String, Value>, headers: &HeaderMap) {
+fn take_trace(params: &mut Params<'_>, headers: &HeaderMap) {
     let header = |name: &str| headers.get(name)?.to_str().ok();
     if params.contains_key("traceparent") {
         return;
     }
     let Some(parent) = header("traceparent") else { return };
-    params.insert("traceparent".to_string(), Value::from(parent));
-    params.remove("tracestate");
+    params.insert("traceparent".to_string(), Param::Value(parent.into()));
+    params.shift_remove("tracestate");
     if let Some(state) = header("tracestate") {
-        params.insert("tracestate".to_string(), Value::from(state));
+        params.insert("tracestate".to_string(), Param::Value(state.into()));
     }
 }
 
@@ -102,11 +126,11 @@ pub(crate) fn raw_query(uri: &Uri) -> Result<RawQuery, Problem> {
 }
 
 /// Parses the object in a body. An empty body is an empty object.
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+fn object(bytes: &[u8]) -> Result<Params<'_>, Problem> {
     if bytes.trim_ascii().is_empty() {
-        return Ok(Map::new());
+        return Ok(Params::default());
     }
-    serde_json::from_slice(bytes).map_err(|error| {
+    Params::parse(bytes).map_err(|error| {
         let what = error.to_string();
         match what.contains("recursion limit") {
             true => Problem::invalid("body: nested deeper than 127 levels"),
@@ -116,10 +140,10 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
 }
 
 /// Adds the parameters in the body to those in path and query. A parameter may be repeated only with the same value.
-fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(), Problem> {
-    for (name, value) in body {
+fn join<'a>(params: &mut Params<'a>, mut body: Params<'a>) -> Result<(), Problem> {
+    for (name, param) in body.drain(..) {
         match params.get(&name) {
-            Some(known) if !value.is_null() && *known != value => {
+            Some(known) if !param.is_null() && known.clone().into_value() != param.clone().into_value() => {
                 return Err(Problem::invalid(format!(
                     "{}: the values in body and URL differ",
                     query::short(&name)
@@ -127,7 +151,7 @@ fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(),
             }
             Some(_) => {}
             None => {
-                params.insert(name, value);
+                params.insert(name, param);
             }
         }
     }
@@ -137,17 +161,32 @@ fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(),
 /// Executes a request. `share` is the memory that the parameters take; the memory of the result is returned with it.
 pub(crate) async fn execute(
     name: RequestName,
-    mut params: Map<String, Value>,
+    params: Params<'_>,
     shared: &Shared,
     share: Share,
 ) -> Result<(ResultMessage, Share), Problem> {
-    let warnings = legacy::modernise(name, &mut params);
-    let message = RequestMessage { command: name, params, request_id: None, warnings };
-    match requests::incoming(message, &shared.state.dispatcher) {
-        Ok(request) => run(request, shared, share, Answer::message).await,
+    dispatch(decode(name, params, shared), shared, share, Answer::message).await
+}
+
+/// Reads the parameters of a request.
+fn decode(name: RequestName, mut params: Params<'_>, shared: &Shared) -> Result<Incoming, Box<Refusal>> {
+    let warnings = legacy_names::modernise(name, &mut params);
+    let request = RawRequest { command: name, params, request_id: None, warnings };
+    requests::incoming(request, &shared.state.dispatcher)
+}
+
+/// Executes a request that was read. `encode` makes the answer.
+async fn dispatch<T: Send + 'static>(
+    request: Result<Incoming, Box<Refusal>>,
+    shared: &Shared,
+    share: Share,
+    encode: fn(Answer, Outcome) -> T,
+) -> Result<(T, Share), Problem> {
+    match request {
+        Ok(request) => run(request, shared, share, encode).await,
         Err(refusal) => {
             shared.state.hub.metrics.refused();
-            Ok((refusal.answer.failure(refusal.error), Share::default()))
+            Ok((encode(refusal.answer, Err(refusal.error)), Share::default()))
         }
     }
 }
@@ -208,36 +247,25 @@ async fn run<T: Send + 'static>(
     }
 }
 
-fn answer(
+fn respond(
+    reply: ReplyBody,
     mapped: &RequestMapping,
     later: bool,
     uri: &Uri,
-    result: ResultMessage,
     share: Share,
 ) -> Result<Response, Problem> {
-    let ResultMessage { mut data, warnings, .. } = result;
-    let created = mapped.created.and_then(|field| Some(data.get(field)?.as_str()?.to_string()));
-    // The older path has the older word.
-    if uri.path().starts_with("/channels/")
-        && let Some(Value::String(note)) = data.get_mut("note")
-    {
-        *note = note.replace("this node", "this channel");
+    let ReplyBody { bytes, created_id } = reply;
+    if bytes.len() > MAX_LINE_BYTES {
+        return Err(Problem::of(too_large(None, &TooLarge { bytes: bytes.len() as u64 })));
     }
-    if let (false, Value::Object(data)) = (warnings.is_empty(), &mut data) {
-        data.insert("warnings".to_string(), Value::from(warnings));
-    }
-    let body = data.to_string().into_bytes();
-    if body.len() > MAX_LINE_BYTES {
-        return Err(Problem::of(too_large(None, &TooLarge { bytes: body.len() as u64 })));
-    }
-    let mut response = json_body(held(body, share));
+    let mut response = json_body(held(bytes, share));
     if later {
         *response.status_mut() = StatusCode::ACCEPTED;
     }
-    if let Some(created) = created {
+    if let (true, Some(id)) = (mapped.creates, created_id) {
         *response.status_mut() = StatusCode::CREATED;
         let folder = uri.path().split('/').nth(1).unwrap_or_default();
-        if let Ok(location) = HeaderValue::from_str(&format!("/{folder}/{created}")) {
+        if let Ok(location) = HeaderValue::from_str(&format!("/{folder}/{id}")) {
             response.headers_mut().insert(header::LOCATION, location);
         }
     }
@@ -270,9 +298,9 @@ mod tests {
     #[tokio::test]
     async fn long_replies_hold_their_memory() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = Shared::of_test(folder.path());
+        let shared = Shared::for_test(folder.path());
         let ask = async |name: RequestName, params: Value| {
-            let (result, share) = execute(name, map(params), &shared, Share::default()).await.unwrap();
+            let (result, share) = execute(name, map(params).into(), &shared, Share::default()).await.unwrap();
             assert!(result.success, "{result:?}");
             (result.data, share)
         };
@@ -305,9 +333,9 @@ mod tests {
             (json!({ "tracestate": "b" }), &headers(&["traceparent"]), json!({ "traceparent": "h" })),
             (json!({}), &headers(&["tracestate"]), json!({})),
         ] {
-            let mut params = map(body);
+            let mut params = map(body).into();
             take_trace(&mut params, headers);
-            assert_eq!(Value::Object(params), wanted);
+            assert_eq!(Value::Object(params.into_map()), wanted);
         }
     }
 }

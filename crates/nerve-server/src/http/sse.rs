@@ -9,9 +9,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use nerve_api::RequestName;
 use nerve_api::request::{Subscribe, read};
-use serde_json::{Map, Value};
+use nerve_api::{Params, RequestName};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
     if let Some(seen) = &seen {
         params.insert("since".to_string(), Value::from(seen.seq));
     }
-    let (filter, since) = subscription(&params)?;
+    let (filter, since) = subscription(&params.into())?;
     let ServerState { hub, id: server, closing, .. } = &*shared.state;
     hub.forward();
     let newest = hub.last_seq();
@@ -118,7 +118,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
 }
 
 /// Reads the parameters of a SUBSCRIBE.
-fn subscription(params: &Map<String, Value>) -> Result<(Filter, Option<u64>), Problem> {
+fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
     let request: Subscribe = read(RequestName::Subscribe, params).map_err(Problem::invalid)?;
     let since = request.since;
     let filter = requests::filter(request).map_err(|error| Problem::of(Answer::default().failure(error)))?;
@@ -147,13 +147,16 @@ impl Reader {
             () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b": heartbeat\n\n")),
         };
         let mut bytes = Vec::new();
-        for (seq, line) in events {
-            if seq > 0 {
-                bytes.extend_from_slice(format!("id: {}-{seq}\n", self.server).as_bytes());
+        for event in events {
+            let seq = event.event.seq;
+            for line in self.queue.lines_of(&event) {
+                if seq > 0 {
+                    bytes.extend_from_slice(format!("id: {}-{seq}\n", self.server).as_bytes());
+                }
+                bytes.extend_from_slice(b"data: ");
+                bytes.extend_from_slice(line.trim_ascii_end());
+                bytes.extend_from_slice(b"\n\n");
             }
-            bytes.extend_from_slice(b"data: ");
-            bytes.extend_from_slice(line.trim_ascii_end());
-            bytes.extend_from_slice(b"\n\n");
         }
         Some(bytes.into())
     }
@@ -161,8 +164,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use nerve_node::command::{EngineEvent, EventKind};
-    use nerve_types::TsNs;
+    use nerve_api::{Event, EventKind};
     use tokio::sync::broadcast;
     use tokio::time::Instant;
 
@@ -192,8 +194,8 @@ mod tests {
             assert_eq!(reader.next().await.unwrap(), ": heartbeat\n\n");
             assert_eq!(started.elapsed(), HEARTBEAT);
         }
-        let kind = EventKind::ServerShutdown;
-        events.send(EngineEvent { seq: 7, at: TsNs(0), node: None, session: None, kind }).unwrap();
+        let kind = EventKind::ServerShutdown {};
+        events.send(Event { kind, node_id: None, session_id: None, timestamp: 0.0, seq: 7 }).unwrap();
         hub.forward();
         closing.cancel();
         let last = String::from_utf8(reader.next().await.unwrap().to_vec()).unwrap();

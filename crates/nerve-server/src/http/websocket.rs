@@ -10,6 +10,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::Version;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use nerve_node::command::ClientOrigin;
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,9 @@ use super::Shared;
 use super::gate::{self, ConnectionAuth};
 use super::problem::Problem;
 use crate::access::Credential;
-use crate::connection::{self, Link, Revocation};
+use crate::client_origin;
+use crate::connection::{self, Revocation};
+use crate::link::Link;
 use crate::metrics::Transport;
 use crate::state::ServerState;
 
@@ -39,11 +42,11 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
     };
     if parts.version != Version::HTTP_11 {
         let detail = format!("a WebSocket requires HTTP/1.1, but this request uses {:?}", parts.version);
-        return Err(Problem::invalid(detail).hint("ask with HTTP/1.1; over HTTP/2 events are at /events"));
+        return Err(Problem::invalid(detail).hint("use HTTP/1.1, or read events at /events"));
     }
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &shared).await;
     let upgrade = upgrade.map_err(|error| {
-        Problem::invalid(format!("no WebSocket: {error}")).hint("events without one are at /events")
+        Problem::invalid(format!("no WebSocket: {error}")).hint("without a WebSocket, read events at /events")
     })?;
     let upgrade = match gate::protocol(&parts.headers) {
         Some(protocol) => upgrade.protocols([protocol]),
@@ -51,17 +54,23 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
     };
     let state = shared.state.clone();
     let token = auth.tasks.token();
+    let origin = ClientOrigin { transport: "websocket", ..client_origin::current() };
     Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
         async move |socket| {
             let _connected = state.hub.metrics.connected(Transport::WebSocket);
-            run(socket, auth.credential(), state).await;
+            run(socket, auth.credential(), origin, state).await;
             drop(token);
         },
     ))
 }
 
 /// Serves a client until it leaves or the server closes.
-async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<ServerState>) {
+async fn run(
+    socket: WebSocket,
+    credential: Option<Credential>,
+    origin: ClientOrigin,
+    state: Arc<ServerState>,
+) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (read, write) = tokio::io::split(theirs);
     let left = CancellationToken::new();
@@ -82,7 +91,8 @@ async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<Serve
         None => Box::pin(std::future::pending()),
     };
     let Link { read, write, hung_up } = link;
-    tokio::join!(connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state), outgoing);
+    let served = connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state);
+    tokio::join!(client_origin::scope(origin, served), outgoing);
 }
 
 /// Reason why the incoming side ended.
@@ -116,7 +126,7 @@ impl Incoming {
                 Message::Ping(_) | Message::Pong(_) => continue,
                 Message::Close(_) => return End::Left,
             };
-            if self.hand_on(line).await.is_err() {
+            if self.forward(line).await.is_err() {
                 return End::Left;
             }
             // Waiting for the engine does not count as silence of the client.
@@ -124,7 +134,7 @@ impl Incoming {
         }
     }
 
-    async fn hand_on(&mut self, mut line: Vec<u8>) -> std::io::Result<()> {
+    async fn forward(&mut self, mut line: Vec<u8>) -> std::io::Result<()> {
         // A message becomes one line: in JSON, a line break is equivalent to a space.
         for byte in &mut line {
             if *byte == b'\n' {

@@ -10,8 +10,9 @@ mod process;
 use std::time::SystemTime;
 
 use nerve_api::RequestName;
+use nerve_api::{EventKind, EventType};
 use nerve_engine::Engine;
-use nerve_node::command::{EventKind, GraphEventKind, NodeInfo};
+use nerve_node::command::NodeInfo;
 use nerve_node::error::ErrorKind;
 use prometheus::core::Collector;
 use prometheus::{
@@ -148,25 +149,24 @@ impl Metrics {
     }
 
     /// Counts a forwarded event by its name in the protocol.
-    pub(crate) fn published(&self, event_type: &str) {
-        self.events.with_label_values(&[event_type]).inc();
+    pub(crate) fn published(&self, event_type: EventType) {
+        self.events.with_label_values(&[event_type.as_str()]).inc();
     }
 
     /// Counts a graph event of the engine.
     pub(crate) fn observe(&self, kind: &EventKind) {
-        let EventKind::Graph(graph) = kind else { return };
-        match &graph.kind {
-            GraphEventKind::Started { .. } => self.runs_started.inc(),
-            GraphEventKind::StepStarted { .. } => self.steps_started.inc(),
-            GraphEventKind::StepCompleted { how, .. } => self.steps.with_label_values(&[how.as_str()]).inc(),
-            GraphEventKind::StepFailed { retry_in, .. } => {
+        match kind {
+            EventKind::GraphStarted { .. } => self.runs_started.inc(),
+            EventKind::StepStarted { .. } => self.steps_started.inc(),
+            EventKind::StepCompleted { state, .. } => self.steps.with_label_values(&[state.as_str()]).inc(),
+            EventKind::StepFailed { retry_in, .. } => {
                 let how = if retry_in.is_some() { "retried" } else { "failed" };
                 self.steps.with_label_values(&[how]).inc();
             }
-            GraphEventKind::Ended { status, ms, .. } => {
-                self.runs.with_label_values(&[status.as_str()]).observe(*ms as f64 / 1e3);
+            EventKind::GraphCompleted { status, duration_ms, .. } => {
+                self.runs.with_label_values(&[status.as_str()]).observe(*duration_ms as f64 / 1e3);
             }
-            GraphEventKind::GateAsked(_) | GraphEventKind::GateAnswered { .. } => {}
+            _ => {}
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) fn families(started: SystemTime) -> Vec<MetricFamily> {
         ("process_start_time_seconds", "When the server began, in seconds since 1970.", began),
         ("process_resident_memory_bytes", "Memory that is in use, in bytes.", resident()),
         ("process_open_fds", "Files and sockets that are open.", open_files()),
-        ("process_max_fds", "How many may be.", most_files()),
+        ("process_max_fds", "How many may be.", max_open_files()),
     ];
     let known = all.into_iter().filter_map(|(name, about, value)| Some((name, about, value?)));
     known
@@ -35,7 +35,7 @@ fn open_files() -> Option<f64> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 
-fn most_files() -> Option<f64> {
+fn max_open_files() -> Option<f64> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     Some(limit.current? as f64)
 }

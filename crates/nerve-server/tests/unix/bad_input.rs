@@ -106,8 +106,30 @@ async fn deprecated_name_works_with_warning() {
     assert_eq!(reply["success"], true, "{reply}");
     let warning = reply["warnings"][0].as_str().unwrap();
     assert!(warning.contains("LIST_CHANNELS") && warning.contains("LIST_NODES"), "{warning}");
+    assert_eq!((&reply["data"]["channels"], &reply["data"]["nodes"]), (&json!([]), &json!([])), "{reply}");
     let new = client.request("LIST_NODES", json!({})).await;
-    assert_eq!(new.get("warnings"), None, "{new}");
+    assert_eq!((new.get("warnings"), new["data"].get("channels")), (None, None), "{new}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn old_requests_get_old_field_names() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let channel = json!({ "channel_id": "sh", "backend": "bash" });
+    let created = client.request_ok("CREATE_CHANNEL", channel.clone()).await;
+    assert_eq!((&created["channel_id"], &created["status"]), (&json!("sh"), &json!("created")), "{created}");
+    assert_eq!(client.request_ok("LIST_CHANNELS", json!({})).await["channels"], json!(["sh"]));
+    let info = client.request_ok("GET_CHANNEL", channel.clone()).await;
+    assert_eq!((&info["channel_id"], &info["type"]), (&json!("sh"), &json!("bash")), "{info}");
+    let sent = client.request_ok("SEND_INPUT", json!({ "channel_id": "sh", "input": "echo hello" })).await;
+    assert_eq!(sent["response"]["text"].as_str().unwrap().trim(), "hello", "{sent}");
+    // The field alone is an older name too.
+    assert_eq!(client.request_ok("GET_HISTORY", channel.clone()).await["channel_id"], "sh");
+    let tasks = json!([{ "task_id": "a", "channel_id": "sh", "text": "echo one" }]);
+    let run = client.request_ok("EXECUTE_DAG", json!({ "dag_id": "d", "tasks": tasks })).await;
+    assert_eq!((&run["dag_id"], &run["graph_id"]), (&json!("d"), &json!("d")), "{run}");
+    assert_eq!(client.request_ok("CLOSE_CHANNEL", channel).await["closed"], true);
     server.stop().await;
 }
 

@@ -94,7 +94,7 @@ async fn errors_name_their_field() {
     let mut client = server.client().await;
     let model = model(Script::default().first([Answer::error(400, "its own words")])).await;
     for (params, expected) in [
-        (params("robot", &model, json!({})), "params.chat.provider: unknown provider 'robot'"),
+        (params("robot", &model, json!({})), "params.chat: unknown provider \"robot\""),
         (params("openai", &model, json!({ "max_tokens": "many" })), "params.chat"),
         (params("openai", &model, json!({ "temperature": 3 })), "chat.temperature"),
         (params("openai", &model, json!({ "tool_choice": "sh" })), "chat.tool_choice"),

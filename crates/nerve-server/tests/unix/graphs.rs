@@ -135,6 +135,22 @@ async fn events_of_run_precede_its_answer() {
 }
 
 #[tokio::test]
+async fn graph_without_id_gets_a_generated_one() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    client.request_ok("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
+    let steps = json!([{ "step_id": "a", "node_id": "sh", "text": "echo one" }]);
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let run = client.request_ok("EXECUTE_GRAPH", json!({ "steps": steps })).await;
+        assert_eq!(result_text(&run["results"]["a"]), "one", "{run}");
+        ids.push(run["graph_id"].as_str().unwrap().to_string());
+    }
+    assert!(ids[0].starts_with("graph-") && ids[0] != ids[1], "{ids:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn deprecated_graph_format_runs_with_warnings() {
     let server = TestServer::start();
     let client = &mut server.client().await;
@@ -437,7 +453,7 @@ async fn invalid_graph_runs_nothing() {
         ("CANCEL_GRAPH", json!({ "run_id": "absent" }), "absent"),
         ("CANCEL_GRAPH", json!({}), "run_id"),
         ("ANSWER_GATE", json!({ "run_id": "absent", "choice": "yes" }), "absent"),
-        ("ANSWER_GATE", json!({ "run_id": "absent" }), "params.choice is missing"),
+        ("ANSWER_GATE", json!({ "run_id": "absent" }), "params.choice"),
         ("START_NODE", json!({ "node_id": "absent" }), "absent"),
         ("START_SESSION", json!({ "name": "absent" }), "absent"),
     ];
@@ -447,7 +463,9 @@ async fn invalid_graph_runs_nothing() {
         assert!(error.contains(word), "{shown}: {error:?} lacks {word:?}");
     }
     client.send_raw(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}],"request_id":1}"#).await;
-    assert_eq!(client.reply().await["error"], "params: expected an object, got a list");
+    let reply = client.reply().await;
+    assert_eq!(reply["data"]["error_type"], "invalid_request_error", "{reply}");
+    assert!(reply["error"].as_str().unwrap().contains("params"), "{reply}");
     assert_eq!(client.request_ok("LIST_RUNS", json!({})).await["runs"], json!([]));
     // A session's nodes are looked up when their step starts.
     let late =

@@ -3,13 +3,13 @@
 use nerve_api::EventType;
 use nerve_api::request::CreateNode;
 use nerve_api::value::BackendKind;
-use nerve_client::{ClientError, ExecuteOptions, NerveClient};
-use nerve_server::{InProcess, serve_in_process};
+use nerve_client::{ClientError, NerveClient};
+use nerve_server::{InProcessServer, serve_in_process};
 use tempfile::TempDir;
 
 use crate::harness::{DEADLINE, engine, paths};
 
-fn start_in_process() -> (NerveClient, InProcess, TempDir) {
+fn start_in_process() -> (NerveClient, InProcessServer, TempDir) {
     let home = tempfile::tempdir().unwrap();
     let (stream, server) = serve_in_process(engine(&paths(home.path()))).unwrap();
     (NerveClient::over(stream), server, home)
@@ -19,7 +19,7 @@ fn one_shot(node: &str) -> CreateNode {
     CreateNode { backend: BackendKind::Bash, ..CreateNode::new(node) }
 }
 
-async fn wait_for_exit(server: InProcess) {
+async fn wait_for_exit(server: InProcessServer) {
     tokio::time::timeout(DEADLINE, server.ended()).await.expect("server did not exit");
 }
 
@@ -28,7 +28,7 @@ async fn client_gets_nodes_answers_and_events() {
     let (client, server, home) = start_in_process();
     let mut events = client.events();
     let node = client.create_node(&one_shot("a")).await.unwrap();
-    let answer = node.execute("echo hello", &ExecuteOptions::default()).await.unwrap();
+    let answer = node.execute("echo hello").await.unwrap();
     assert_eq!(answer.response.text.trim(), "hello");
     let event = events.next().await.unwrap();
     assert_eq!((event.kind(), event.node_id.as_deref()), (Some(EventType::NodeCreated), Some("a")));

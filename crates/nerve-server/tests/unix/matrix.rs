@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nerve_api::request::{CommandLine, CreateNode};
+use nerve_api::request::{CommandLine, CreateNode, ExecuteInput};
 use nerve_api::value::ParserKind;
-use nerve_client::{ExecuteOptions, NerveClient, RemoteNode, StreamItem};
+use nerve_client::{NerveClient, RemoteNode, StreamItem};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, DEADLINE, TestServer};
@@ -143,13 +143,13 @@ async fn remote_shell(server: &TestServer) -> RemoteNode {
 async fn test_remote_node_execute() {
     let server = TestServer::start();
     let node = remote_shell(&server).await;
-    let options = ExecuteOptions { parser: Some(ParserKind::None), ..ExecuteOptions::default() };
-    node.execute("x=5", &options).await.unwrap();
-    let answer = node.execute("echo x is $x", &options).await.unwrap();
+    let unparsed = |text: &str| ExecuteInput { parser: Some(ParserKind::None), ..ExecuteInput::from(text) };
+    node.execute(unparsed("x=5")).await.unwrap();
+    let answer = node.execute(unparsed("echo x is $x")).await.unwrap();
     assert_eq!((answer.response.text.as_str(), answer.node_id.as_str(), answer.turn), ("x is 5", "sh", 2));
     assert!(answer.response.success && answer.response.is_complete);
-    let short = ExecuteOptions { timeout: Some(Duration::from_millis(200)), ..ExecuteOptions::default() };
-    let late = node.execute("sleep 1000", &short).await.unwrap_err();
+    let timeout = Some(Duration::from_millis(200).into());
+    let late = node.execute(ExecuteInput { timeout, ..ExecuteInput::from("sleep 1000") }).await.unwrap_err();
     assert_eq!(late.server().unwrap().error_type.as_str(), "timeout", "{late}");
     node.stop().await.unwrap();
     server.stop().await;
@@ -163,7 +163,7 @@ async fn test_remote_node_execute_stream() {
     let go = server.home.path().join("go");
     let command =
         format!("echo one; printf 'and '; until [ -e {} ]; do sleep 0.01; done; echo two", go.display());
-    let mut stream = node.execute_stream(&command, &ExecuteOptions::default()).await.unwrap();
+    let mut stream = node.execute_stream(command).await.unwrap();
     // It arrives while the command is still running: only the test can end it.
     let first = tokio::time::timeout(DEADLINE, stream.next()).await.unwrap().unwrap().unwrap();
     assert_eq!(first, StreamItem::Chunk("one".to_string()));

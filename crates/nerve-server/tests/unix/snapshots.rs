@@ -69,8 +69,9 @@ async fn snapshots_are_listed_and_restored() {
     assert_eq!(fs::read_to_string(to.join("sub/file")).unwrap(), "old\n");
     assert_eq!(fs::read_to_string(dir.join("sub/file")).unwrap(), "new\n", "the source is as it was");
     assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("/etc"), "a link is not followed");
-    let error = client.request_err("RESTORE_SNAPSHOT", params).await;
-    assert!(error.contains("is not empty"), "{error}");
+    let error = client.request("RESTORE_SNAPSHOT", params).await;
+    assert!(error["error"].as_str().unwrap().contains(to.to_str().unwrap()), "{error}");
+    assert!(error["data"]["hint"].as_str().unwrap().contains("`to`"), "{error}");
     server.stop().await;
 }
 
@@ -111,6 +112,8 @@ async fn invalid_requests_for_snapshots_change_nothing() {
             "in_place and to",
         ),
         ("DELETE_BRANCH", json!({ "name": "none" }), "no branch"),
+        ("PRUNE_RECORDINGS", json!({ "force": true }), "older_than, max_size or branches"),
+        ("PRUNE_RECORDINGS", json!({ "older_than": -1 }), "params.older_than"),
         ("DELETE_BRANCH", json!({ "name": ".." }), "no branch"),
     ] {
         let error = client.request_err(command, params.clone()).await;
@@ -118,5 +121,11 @@ async fn invalid_requests_for_snapshots_change_nothing() {
     }
     assert!(!to.exists());
     assert_eq!(client.request_ok("LIST_BRANCHES", json!({})).await["branches"], json!([]));
+    let listed = client.request_ok("LIST_RECORDINGS", json!({})).await;
+    let recording = &listed["recordings"][0];
+    assert_eq!((&recording["id"], &recording["empty"]), (&json!(RECORDING), &json!(true)), "{listed}");
+    let prune = json!({ "older_than": 0, "branches": true });
+    let pruned = client.request_ok("PRUNE_RECORDINGS", prune).await;
+    assert_eq!((&pruned["removed"], &pruned["total"]), (&json!([]), &json!(1)), "{pruned}");
     server.stop().await;
 }

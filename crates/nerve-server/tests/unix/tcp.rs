@@ -10,14 +10,13 @@ mod bad_input;
 #[path = "traffic.rs"]
 mod traffic;
 
-use std::time::Duration;
-
 use nerve_api::EventType;
 use nerve_api::request::CreateNode;
 use nerve_api::value::BackendKind;
-use nerve_client::{ClientError, ExecuteOptions, NerveClient, Tls};
+use nerve_client::{ClientError, NerveClient, Tls};
+use nerve_server::config::ServerConfig;
 use nerve_server::daemon;
-use nerve_server::server::{Server, ServerConfig};
+use nerve_server::server::Server;
 use nerve_testkit::{wait_until, within_deadline};
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -35,7 +34,7 @@ async fn client_gets_nodes_answers_and_events() {
     let client = NerveClient::connect_tcp(&address, &server.token(), &Tls::Off).await.unwrap();
     let mut events = client.events();
     let node = client.create_node(&one_shot("a")).await.unwrap();
-    let answer = node.execute("echo hello", &ExecuteOptions::default()).await.unwrap();
+    let answer = node.execute("echo hello").await.unwrap();
     assert_eq!(answer.response.text.trim(), "hello");
     assert_eq!(events.next().await.unwrap().kind(), Some(EventType::NodeCreated));
     client.shutdown(false).await.unwrap();
@@ -121,11 +120,9 @@ async fn shutdown_does_not_wait_for_unauthenticated_clients() {
     let mut wrong = Client::tcp(server.tcp()).await;
     wrong.send("AUTHENTICATE", json!({ "token": "wrong" })).await;
     let mut client = server.client().await;
-    let start = std::time::Instant::now();
     client.request_ok("SHUTDOWN", json!({})).await;
     within_deadline("the server exits", server.task).await.unwrap().unwrap();
-    // They have ten seconds to authenticate.
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    // After ten seconds it would get an error.
     assert_eq!(silent.line().await, None);
     wrong.line().await;
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use nerve_client::{ClientError, NerveClient, Tls};
 use nerve_server::access::tls::TlsFiles;
+use nerve_server::config::ServerConfig;
 use nerve_server::error::ServerError;
-use nerve_server::server::{Server, ServerConfig};
+use nerve_server::server::Server;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};

@@ -257,6 +257,7 @@ async fn answer_of_a_million_lines_is_sent() {
     let response = &data["response"];
     assert!(response["text"].as_str().unwrap().ends_with("\n999999\n1000000"));
     assert!(response["attributes"]["truncated"].is_string(), "{}", response["attributes"]);
+    assert_eq!((&response["success"], &response["error_type"]), (&json!(false), &json!("incomplete")));
     // Every byte needs escaping.
     let text = "head -c 3000000 /dev/zero | tr '\\0' '\"' | fold -w 70";
     let data = client.request_ok("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;

@@ -1,7 +1,12 @@
-//! What test suites share: commands and processes, private multiplexer servers, pseudo-terminals, full disks and real
-//! agents. Its functions panic when a step fails, as assertions do.
+//! What test suites share: commands and processes, private multiplexer servers, pseudo-terminals, full disks, real agents
+//! and, with the feature `engine`, engines. Its functions panic when a step fails, as assertions do.
 
 mod disk;
+#[cfg(feature = "engine")]
+mod engine;
+#[cfg(feature = "engine")]
+mod error;
+mod listener;
 mod multiplexers;
 mod output;
 mod process;
@@ -9,8 +14,13 @@ mod pty;
 mod real_agent;
 
 pub use disk::SmallDisk;
+#[cfg(feature = "engine")]
+pub use engine::{EngineHarness, node_ref, terminal_spec, wait_request};
+#[cfg(feature = "engine")]
+pub use error::assert_error;
+pub use listener::Listener;
 pub use multiplexers::{FakeWezterm, TmuxServer};
-pub use output::{CommandOutput, Listener};
+pub use output::CommandOutput;
 pub use process::{KillOnDrop, children, cpu_time, freeze, has_descendant, is_alive, memory_kib, signal};
 pub use pty::{open_pty, resize};
 pub use real_agent::RealAgent;

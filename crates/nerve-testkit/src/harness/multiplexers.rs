@@ -12,6 +12,7 @@ use crate::{DEADLINE, Hermetic, skip, wait_until};
 pub struct TmuxServer {
     socket: PathBuf,
     env: Vec<(String, String)>,
+    work: PathBuf,
 }
 
 impl TmuxServer {
@@ -21,7 +22,7 @@ impl TmuxServer {
             skip(test, "tmux is not installed");
             return None;
         }
-        Some(TmuxServer { socket: home.root().join(name), env: home.env() })
+        Some(TmuxServer { socket: home.root().join(name), env: home.env(), work: home.work() })
     }
 
     /// Returns the path of the socket.
@@ -29,11 +30,11 @@ impl TmuxServer {
         &self.socket
     }
 
-    /// Prepares a tmux command for this server, in the environment of its home.
+    /// Prepares a tmux command for this server, in the environment and the working directory of its home.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("tmux");
         command.args(["-u", "-f", "/dev/null", "-S"]).arg(&self.socket).args(args);
-        command.env_clear().envs(self.env.iter().cloned());
+        command.env_clear().envs(self.env.iter().cloned()).current_dir(&self.work);
         command
     }
 

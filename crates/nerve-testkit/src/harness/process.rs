@@ -1,17 +1,60 @@
 //! Processes that a test started.
 
 use std::fs::{self, DirEntry};
-use std::io;
-use std::process::Child;
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{DEADLINE, wait_until};
+use super::output::CommandOutput;
+use crate::{DEADLINE, wait_for, wait_until};
 
 /// A child process that is killed and reaped on drop.
 #[derive(Debug)]
 pub struct KillOnDrop(pub Child);
+
+impl KillOnDrop {
+    /// Starts a command without input; its output is piped.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[track_caller]
+    pub fn spawn(mut command: Command) -> KillOnDrop {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        KillOnDrop(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    /// Waits for the end of the process.
+    ///
+    /// # Panics
+    /// It does not end within [`DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
+        let ended = wait_for(DEADLINE, || self.0.try_wait().ok().flatten());
+        ended.unwrap_or_else(|| panic!("process {} does not end", self.0.id()))
+    }
+
+    /// Waits for the end of the process and returns its piped output, which must fit into the pipes (pipe(7): 64 KiB).
+    ///
+    /// # Panics
+    /// It does not end within [`DEADLINE`], or its output is not UTF-8.
+    #[track_caller]
+    pub fn output(mut self) -> CommandOutput {
+        let ended = wait_for(DEADLINE, || self.0.try_wait().ok().flatten());
+        if ended.is_none() {
+            // Its output may say why.
+            let _ = self.0.kill();
+        }
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let out = self.0.stdout.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut stdout));
+        let err = self.0.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut stderr));
+        let status = out.and(err).and_then(|_| self.0.wait()).unwrap_or_else(|error| panic!("{error}"));
+        let output = CommandOutput::new(&Output { status, stdout, stderr });
+        assert!(ended.is_some(), "the process does not end: {output:?}");
+        output
+    }
+}
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
@@ -94,8 +137,6 @@ fn state(stat: &str) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     #[test]
@@ -107,5 +148,15 @@ mod tests {
         assert!(memory_kib(pid, "VmHWM") > 0 && cpu_time(pid) < DEADLINE);
         drop(child);
         assert!(!is_alive(pid));
+    }
+
+    #[test]
+    fn output_and_status_of_a_process_are_collected() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo err >&2; exit 3"]);
+        let mut child = KillOnDrop::spawn(command);
+        assert_eq!(child.wait_for_exit().code(), Some(3));
+        let output = child.output();
+        assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), (3, "out\n", "err\n"));
     }
 }

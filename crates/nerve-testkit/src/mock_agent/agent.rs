@@ -4,13 +4,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::classic_renderer::ClassicRenderer;
 use super::composer::{Composer, Draft};
 use super::dialog::{Choice, Dialog, Question};
+use super::full_screen_renderer::FullScreenRenderer;
 use super::keys::{Decoder, Key};
 use super::line::{Line, Style};
 use super::options::MockAgentOptions;
 use super::scenario;
-use super::screen::{Frame, Renderer, ScreenSize, renderer};
+use super::screen::{Frame, Renderer, ScreenSize};
 use super::turn::{Outcome, Turn};
 
 /// An ESC followed by nothing for this long is the Escape key.
@@ -64,13 +66,17 @@ impl Agent {
     /// Starts an agent that claims to work in `folder`; its first output is available at once.
     pub fn new(options: MockAgentOptions, folder: &str, size: ScreenSize) -> Agent {
         let size = size.at_least_usable();
+        let screen: Box<dyn Renderer> = match options.full_screen {
+            true => Box::new(FullScreenRenderer::new(size)),
+            false => Box::new(ClassicRenderer::new(size)),
+        };
         let mut agent = Agent {
             folder: folder.to_owned(),
             size,
             decoder: Decoder::default(),
             escape_by: None,
             composer: Composer::default(),
-            screen: renderer(options.full_screen, size),
+            screen,
             phase: Phase::Idle,
             queued: VecDeque::new(),
             settled: Vec::new(),

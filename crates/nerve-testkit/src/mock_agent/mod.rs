@@ -16,10 +16,10 @@
 //! [`Agent`] is a state machine without I/O, and [`run`] runs it on a terminal. [`Replay`] plays a recording instead.
 
 mod agent;
-mod classic;
+mod classic_renderer;
 mod composer;
 mod dialog;
-mod full_screen;
+mod full_screen_renderer;
 mod input_matcher;
 mod keys;
 mod line;

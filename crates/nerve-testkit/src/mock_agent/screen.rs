@@ -1,7 +1,5 @@
 //! The content of the screen, and the interface of the two renderers.
 
-use super::classic::Classic;
-use super::full_screen::FullScreen;
 use super::line::Line;
 
 /// The size of the terminal in cells.
@@ -48,8 +46,4 @@ pub(super) trait Renderer {
     fn resize(&mut self, size: ScreenSize);
     /// Restores the terminal.
     fn finish(&mut self, out: &mut Vec<u8>);
-}
-
-pub(super) fn renderer(full_screen: bool, size: ScreenSize) -> Box<dyn Renderer> {
-    if full_screen { Box::new(FullScreen::new(size)) } else { Box::new(Classic::new(size)) }
 }

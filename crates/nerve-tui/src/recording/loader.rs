@@ -11,9 +11,10 @@ use nerve_record::playback::Playback;
 use nerve_types::{Size, TsNs};
 use tokio::sync::oneshot;
 
-use super::recording_view::MAX_IDLE;
 use crate::view::timeline::SnapshotMark;
 
+/// Longest pause during playback.
+pub(super) const MAX_IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of snapshots and of pauses in the timeline.
 const MARKS: usize = 10_000;
 

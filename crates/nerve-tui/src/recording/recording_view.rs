@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nerve_record::ahr::{AhrError, DamagedRange};
+use nerve_record::ahr::{AhrError, Contradiction, DamagedRange};
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::playback::Playback;
@@ -11,12 +11,10 @@ use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use tokio::sync::oneshot;
 
-use super::loader::{self, LoadedRecording, TimelineMarks};
+use super::loader::{self, LoadedRecording, MAX_IDLE, TimelineMarks};
 use super::player::{Pace, Player, SeekTarget};
 use crate::view::timeline::Timeline;
 
-/// Longest pause during playback.
-pub(super) const MAX_IDLE: Duration = Duration::from_secs(2);
 /// Slowest and fastest playback speed.
 const SPEEDS: (f64, f64) = (0.25, 64.0);
 
@@ -121,6 +119,11 @@ impl RecordingView {
         self.end_playback.lost()
     }
 
+    /// Returns the contradictions in the parts that were read.
+    pub fn contradictions(&self) -> impl Iterator<Item = &Contradiction> {
+        self.end_playback.contradictions()
+    }
+
     /// Returns the start time.
     pub(super) fn begin(&self) -> TsNs {
         self.start
@@ -153,9 +156,9 @@ impl RecordingView {
         }
         let reading = match (&self.loader, self.is_indexed, self.pending_seek) {
             (None, _, _) => return None,
-            (Some(_), true, _) => "reading the lines before …",
-            (Some(_), false, None) => "reading all of it: this is what its end alone tells …",
-            (Some(_), false, Some(_)) => "reading all of it: that moment is shown then …",
+            (Some(_), true, _) => "loading earlier lines …",
+            (Some(_), false, None) => "loading earlier output: only the end is shown …",
+            (Some(_), false, Some(_)) => "loading earlier output before seeking …",
         };
         Some(reading.to_string())
     }

@@ -18,8 +18,6 @@ mod writer;
 use std::io;
 use std::sync::Arc;
 
-use crate::view::decorations::Decorations;
-use crate::view::status_info::Capabilities;
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::{Clipboard, Notification};
 use ratatui::buffer::Buffer;
@@ -32,6 +30,8 @@ pub use self::screen::Cursor;
 use self::screen::Screen;
 pub use self::window::{RawMode, window};
 pub use self::writer::{FLUSH_TIMEOUT, Writer};
+use crate::view::decorations::Decorations;
+use crate::view::status_info::Capabilities;
 
 /// An event of the terminal.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! Encodes the difference between two frames.
 
-use crate::view::ansi_writer;
-use crate::view::decorations::Decorations;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_types::Size;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
+
+use crate::view::ansi_writer;
+use crate::view::decorations::Decorations;
 
 /// Maximum length of a title in characters.
 const TITLE: usize = 200;

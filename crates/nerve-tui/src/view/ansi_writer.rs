@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nerve_vt::screen::Color as TermColor;
-use nerve_vt::terminal::line::{Link, Underline};
+use nerve_vt::screen::{Link, Underline};
 use ratatui::buffer::{Cell, CellWidth};
 use ratatui::style::{Color, Modifier};
 
@@ -249,8 +249,13 @@ fn hyperlink(link: Option<&Link>, out: &mut Vec<u8>) {
     };
 }
 
-/// Percent-encodes all but printable ASCII. Returns `None` for an empty or too long target.
+/// Schemes of targets that reach the user's terminal. Others could start any program that has registered one.
+const SCHEMES: [&str; 4] = ["http", "https", "mailto", "file"];
+
+/// Percent-encodes all but printable ASCII. Returns `None` for a too long target or another scheme than [`SCHEMES`].
 fn target(uri: &str) -> Option<String> {
+    let (scheme, _) = uri.split_once(':')?;
+    SCHEMES.iter().find(|allowed| scheme.eq_ignore_ascii_case(allowed))?;
     let mut target = String::with_capacity(uri.len());
     for byte in uri.bytes() {
         match byte {

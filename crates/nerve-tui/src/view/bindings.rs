@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::view::keys::{Code, Context, Key, KeyError, OPERATIONS, Operation, OperationInfo};
+use crate::view::keys::{Code, Context, Key, KeyError, Operation};
+use crate::view::operations::{OPERATIONS, OperationInfo};
 
 /// Key bindings per context.
 #[derive(Debug, Clone)]

@@ -1,48 +1,7 @@
-//! Bookmarks: lines of a document saved under letters.
-
-use std::collections::BTreeMap;
+//! Handles bookmarks: lines of a document saved under letters.
 
 use crate::view::keys::{Code, Key, Operation};
-use crate::view::pager::Pager;
-
-/// Action for the letter typed next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PendingBookmark {
-    /// Sets a bookmark at the top line of the window.
-    Set,
-    /// Sets a bookmark at the bottom line.
-    SetBottom,
-    /// Removes a bookmark.
-    Clear,
-    /// Goes to a bookmark.
-    GoTo,
-}
-
-/// A line and its position in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bookmark {
-    line: u64,
-    at_bottom: bool,
-}
-
-/// The bookmarks of a window.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Bookmarks {
-    letters: BTreeMap<char, Bookmark>,
-    /// Top line of the window before the last jump.
-    previous_top: u64,
-    /// Use of the next key as a letter.
-    pub(crate) pending: Option<PendingBookmark>,
-}
-
-impl Bookmarks {
-    /// Shifts all line numbers.
-    pub(crate) fn renumber(&mut self, by: i64) {
-        let lines =
-            self.letters.values_mut().map(|bookmark| &mut bookmark.line).chain([&mut self.previous_top]);
-        lines.for_each(|line| *line = line.saturating_add_signed(by));
-    }
-}
+use crate::view::pager::{Bookmark, Pager, PendingBookmark};
 
 impl Pager {
     /// Saves the position before a jump.

@@ -201,3 +201,23 @@ fn color(color: TermColor) -> Color {
         TermColor::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
     }
 }
+
+/// Draws a border if there is room for one.
+pub(crate) fn border(area: Rect, style: Style, buffer: &mut Buffer) {
+    if area.width < 2 || area.height < 2 {
+        return;
+    }
+    let (left, right, top, bottom) = (area.left(), area.right() - 1, area.top(), area.bottom() - 1);
+    for x in left + 1..right {
+        put(buffer, x, top, "─", style);
+        put(buffer, x, bottom, "─", style);
+    }
+    for y in top + 1..bottom {
+        put(buffer, left, y, "│", style);
+        put(buffer, right, y, "│", style);
+    }
+    for (x, y, corner) in [(left, top, "┌"), (right, top, "┐"), (left, bottom, "└"), (right, bottom, "┘")]
+    {
+        put(buffer, x, y, corner, style);
+    }
+}

@@ -6,8 +6,7 @@
 use std::hash::Hash;
 
 use indexmap::{Equivalent, IndexSet};
-use nerve_vt::screen::{self, Color as TermColor};
-use nerve_vt::terminal::line::{Link, Underline};
+use nerve_vt::screen::{self, Color as TermColor, Link, Underline};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Color;
 

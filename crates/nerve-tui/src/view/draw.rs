@@ -1,23 +1,27 @@
 //! Draws the viewer into cells: frame, lines, modal, timeline and status line.
 
+use nerve_types::Size;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::Widget;
 
-use crate::view::cells::{self, put};
+use crate::view::cells::{self, border, put};
 use crate::view::decorations::Decorations;
 use crate::view::keys::{Context, Operation};
-use crate::view::layout::outer;
-use crate::view::regions::FrameContext;
+use crate::view::layout::{inner, outer};
+use crate::view::regions::{FrameContext, Regions};
 use crate::view::task_entry::render;
 use crate::view::task_entry::{Target, TaskEntry};
 use crate::view::timeline::clock;
 use crate::view::viewer::{Mode, Source, Viewer};
-use crate::view::{help, message, modal_box, status};
+use crate::view::{help, message, status, tools_modal};
 
 pub use crate::view::layout::{Gutter, Layout};
 pub use crate::view::status_info::{Capabilities, StatusInfo};
+
+/// Preferred width of the tool list in columns.
+const LIST: u16 = 90;
 
 /// Actions for the caller after drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -137,7 +141,7 @@ fn title(entry: &TaskEntry, frame: &FrameContext<'_>, info: &StatusInfo) -> Stri
 /// Returns the key hints.
 fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
     if entry.is_sent() {
-        return "on its way …".to_string();
+        return "sending the task …".to_string();
     }
     let keys =
         [(Operation::Submit, "sends"), (Operation::NewLine, "new line"), (Operation::CloseEntry, "closes")];
@@ -159,22 +163,45 @@ fn draw_modal(
     let Some(shown) = viewer.modal()?.shown() else {
         let modal = viewer.modal()?;
         let status = format!("{} running of {}", viewer.tools.list.running(), viewer.tools.list.len());
-        modal_box::frame(outer(regions.list, limits), "tools", &status, buffer);
+        tools_modal::frame(outer(regions.list, limits), "tools", &status, buffer);
         let first = modal.first_row(regions.list.height);
-        modal_box::list(regions.list, viewer.tools(), first, modal.row(), buffer);
+        tools_modal::list(regions.list, viewer.tools(), first, modal.row(), buffer);
         return None;
     };
     let tool = viewer.tools.list.get(shown.id());
-    let title = tool.map(|tool| modal_box::one_line(&tool.command)).unwrap_or_default();
-    let mut status = tool.map(|tool| modal_box::state(tool.state).0).unwrap_or_default();
+    let title = tool.map(|tool| tools_modal::one_line(&tool.command)).unwrap_or_default();
+    let mut status = tool.map(|tool| tools_modal::state(tool.state).0).unwrap_or_default();
     if *viewer.mode() == Mode::ToolScrolling && frame.tool.is_some() {
         let (line, share) = status::place(shown.pager());
         status = format!("{status} · {line} · {share}");
     }
-    modal_box::frame(outer(regions.tool, limits), &title, &status, buffer);
+    tools_modal::frame(outer(regions.tool, limits), &title, &status, buffer);
     let tool = frame.tool?;
     cells::lines(tool, shown.pager(), (regions.tool, Rect::default()), buffer, decorations);
     cells::cursor(tool, shown.pager(), regions.tool)
+}
+
+impl Layout {
+    /// Returns the regions for mouse input, including the modal's. `tool` is the terminal size of the shown tool.
+    pub fn regions(&self, viewer: &Viewer, tool: Option<Size>, capabilities: Capabilities) -> Regions {
+        let (list, tool) = match viewer.modal().map(|modal| modal.shown()) {
+            None => (Rect::default(), Rect::default()),
+            Some(None) => {
+                let rows = u16::try_from(viewer.tools().len()).unwrap_or(u16::MAX);
+                (inner(self.modal(Size::new(LIST, rows))), Rect::default())
+            }
+            // As large as possible until the size is known.
+            Some(Some(_)) => {
+                (Rect::default(), inner(self.modal(tool.unwrap_or(Size::new(u16::MAX, u16::MAX)))))
+            }
+        };
+        let help = match viewer.mode() {
+            Mode::Help(_) => help::max_row(viewer.bindings(), viewer.source(), capabilities, self.above()),
+            _ => u16::MAX,
+        };
+        let Layout { lines, gutter, timeline, status, .. } = *self;
+        Regions { lines, gutter, timeline, status, list, tool, help }
+    }
 }
 
 /// Draws the upper and lower border.
@@ -182,25 +209,5 @@ fn top_and_bottom(area: Rect, style: Style, buffer: &mut Buffer) {
     for x in area.left()..area.right() {
         put(buffer, x, area.top(), "─", style);
         put(buffer, x, area.bottom().saturating_sub(1), "─", style);
-    }
-}
-
-/// Draws a border if there is room for one.
-pub(crate) fn border(area: Rect, style: Style, buffer: &mut Buffer) {
-    if area.width < 2 || area.height < 2 {
-        return;
-    }
-    let (left, right, top, bottom) = (area.left(), area.right() - 1, area.top(), area.bottom() - 1);
-    for x in left + 1..right {
-        put(buffer, x, top, "─", style);
-        put(buffer, x, bottom, "─", style);
-    }
-    for y in top + 1..bottom {
-        put(buffer, left, y, "│", style);
-        put(buffer, right, y, "│", style);
-    }
-    for (x, y, corner) in [(left, top, "┌"), (right, top, "┐"), (left, bottom, "└"), (right, bottom, "┘")]
-    {
-        put(buffer, x, y, corner, style);
     }
 }

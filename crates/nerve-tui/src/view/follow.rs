@@ -2,28 +2,10 @@
 
 use crate::view::document::Document;
 use crate::view::keys::Operation;
-use crate::view::pager::Pager;
+use crate::view::pager::{FollowMode, Pager};
 
 /// Maximum number of new lines searched at once.
 const MAX_LINES: u64 = 5000;
-
-/// End condition of follow mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FollowMode {
-    /// Until the next operation.
-    Always,
-    /// Until a line from this one on matches.
-    Until(u64),
-}
-
-impl FollowMode {
-    /// Shifts the line number.
-    pub(crate) fn renumber(&mut self, by: i64) {
-        if let FollowMode::Until(line) = self {
-            *line = line.saturating_add_signed(by);
-        }
-    }
-}
 
 impl Pager {
     /// Follows new output until a line matches the search.

@@ -4,7 +4,6 @@
 //! `[` and `]` go to snapshots, `t` lists tools, `i` and a click open the task entry. Commands about other files,
 //! editors and shells (`:n`, `:e`, `v`, `!`, `|`, `s` to save) are not supported.
 
-pub use crate::view::operations::{OPERATIONS, OperationInfo};
 pub use nerve_vt::keys::{Button, Code, Input, Key, KeyError, Mouse, MouseAction, Wheel};
 
 /// An operation that a key can be bound to.

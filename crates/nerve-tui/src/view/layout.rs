@@ -4,16 +4,10 @@ use nerve_types::Size;
 use ratatui::layout::Rect;
 use strum::{EnumString, IntoStaticStr};
 
-use crate::view::help;
-use crate::view::regions::Regions;
-use crate::view::status_info::Capabilities;
-use crate::view::viewer::{Source, Viewer};
+use crate::view::effect::Source;
 
 /// Minimum window height for the timeline and the frame.
 const TIMELINE_FROM: u16 = 8;
-/// Preferred width of the tool list in columns.
-const LIST: u16 = 90;
-
 /// The side on which snapshots are marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
@@ -113,36 +107,13 @@ impl Layout {
         self.frame.is_some_and(|frame| frame.width >= self.lines.width + self.gutter.width + 2)
     }
 
-    /// Returns the regions for mouse input, including the modal's. `tool` is the terminal size of the shown tool.
-    pub fn regions(&self, viewer: &Viewer, tool: Option<Size>, capabilities: Capabilities) -> Regions {
-        let (list, tool) = match viewer.modal().map(|modal| modal.shown()) {
-            None => (Rect::default(), Rect::default()),
-            Some(None) => {
-                let rows = u16::try_from(viewer.tools().len()).unwrap_or(u16::MAX);
-                (inner(self.modal(Size::new(LIST, rows))), Rect::default())
-            }
-            // As large as possible until the size is known.
-            Some(Some(_)) => {
-                (Rect::default(), inner(self.modal(tool.unwrap_or(Size::new(u16::MAX, u16::MAX)))))
-            }
-        };
-        let help = match viewer.mode() {
-            crate::view::viewer::Mode::Help(_) => {
-                help::max_row(viewer.bindings(), viewer.source(), capabilities, self.above())
-            }
-            _ => u16::MAX,
-        };
-        let Layout { lines, gutter, timeline, status, .. } = *self;
-        Regions { lines, gutter, timeline, status, list, tool, help }
-    }
-
     /// Returns the area above the timeline and the status line.
     pub(crate) fn above(&self) -> Rect {
         split_rows(self.window, self.timeline.height).0
     }
 
     /// Returns the modal's area: `size` plus a border, limited to the window.
-    fn modal(&self, size: Size) -> Rect {
+    pub(crate) fn modal(&self, size: Size) -> Rect {
         centered(self.above(), size.cols.saturating_add(2), size.rows.saturating_add(2))
     }
 }

@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::view::cells::put;
 use crate::view::layout::Layout;
-use crate::view::status::truncate::cut;
+use crate::view::truncate::cut;
 use crate::view::viewer::{Mode, Viewer};
 
 /// Maximum number of rows.

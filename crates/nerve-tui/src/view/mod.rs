@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`viewer`] | the viewer's state, and in `subject` what the user may do; its input handling is in `input`, `mouse`, `modal` and [`task_entry`] |
+//! | [`viewer`] | the viewer's state, and in `subject` what the user may do; its input handling is in `input`, `mouse`, `tools_keys` and [`task_entry`] |
 //! | [`pager`] | one scrollable window with the keys of `less`; searching is in [`search`] |
 //! | [`task_entry`], [`tools`] | the text box for a new task; the tools that the agent runs |
 //! | [`regions`] | the frame that an input event refers to |
@@ -11,7 +11,7 @@
 //! | [`decorations`] | cell attributes that ratatui cannot hold |
 //! | [`ansi_writer`] | encodes cells for a terminal |
 //! | [`document`] | the lines to show |
-//! | [`keys`], [`bindings`] | operations and their key bindings |
+//! | [`keys`], [`operations`], [`bindings`] | keys, operations and their key bindings |
 //! | [`viewport`] | which rows of a document are in the window |
 
 mod alt_screen_snapshots;
@@ -31,22 +31,26 @@ mod input;
 pub mod keys;
 pub mod layout;
 mod line_edit;
+mod match_navigation;
 mod message;
-mod modal;
-mod modal_box;
 mod mouse;
-mod operations;
+pub mod operations;
 pub mod pager;
 pub mod regions;
 pub mod search;
 mod search_prompt;
-mod snapshots;
+mod snapshot_navigation;
+mod snapshot_view;
 mod status;
 pub mod status_info;
 mod subject;
 pub mod task_entry;
 pub mod timeline;
 pub mod tools;
+mod tools_keys;
+mod tools_modal;
+mod tools_panel;
+mod truncate;
 mod update;
 pub mod viewer;
 pub mod viewport;

@@ -7,26 +7,11 @@ use crate::view::keys::{Button, Context, Input, Mouse, MouseAction, Wheel};
 use crate::view::pager::Pager;
 use crate::view::regions::{FrameContext, within};
 use crate::view::task_entry::Target;
-use crate::view::viewer::{Effect, Focus, Source, Viewer};
+use crate::view::viewer::{Effect, Focus, Owner, PressedButton, Source, Viewer};
 use crate::view::viewport::Row;
 
 /// Lines per wheel step.
 const STEP: i64 = 3;
-
-/// A held button and the owner of its press, who receives all events until the release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PressedButton {
-    button: Button,
-    by: Owner,
-}
-
-/// Receiver of a button press.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Program,
-    Tool,
-    Viewer,
-}
 
 impl Viewer {
     pub(crate) fn handle_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {

@@ -1,14 +1,13 @@
 //! A scrollable window on a document with the keys of `less`. The main window and each tool have one.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::view::bookmarks::{Bookmarks, PendingBookmark};
 use crate::view::document::Document;
-use crate::view::filter::LineFilter;
-use crate::view::follow::FollowMode;
 use crate::view::keys::{Code, Key, Operation};
 use crate::view::search::Direction;
-use crate::view::search::session::SearchSession;
+use crate::view::search::line_filter::LineFilter;
+use crate::view::search::session::{Repeat, SearchSession};
 use crate::view::search_prompt::{PatternHistory, PromptKind, SearchPrompt};
 use crate::view::viewport::{Row, Viewport};
 
@@ -31,6 +30,63 @@ pub(crate) struct Columns {
 struct ScrollSteps {
     half_page: Option<i64>,
     page: Option<i64>,
+}
+
+/// End condition of follow mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FollowMode {
+    /// Until the next operation.
+    Always,
+    /// Until a line from this one on matches.
+    Until(u64),
+}
+
+impl FollowMode {
+    /// Shifts the line number.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        if let FollowMode::Until(line) = self {
+            *line = line.saturating_add_signed(by);
+        }
+    }
+}
+
+/// Action for the letter typed next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PendingBookmark {
+    /// Sets a bookmark at the top line of the window.
+    Set,
+    /// Sets a bookmark at the bottom line.
+    SetBottom,
+    /// Removes a bookmark.
+    Clear,
+    /// Goes to a bookmark.
+    GoTo,
+}
+
+/// A line and its position in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bookmark {
+    pub(crate) line: u64,
+    pub(crate) at_bottom: bool,
+}
+
+/// The bookmarks of a window.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bookmarks {
+    pub(crate) letters: BTreeMap<char, Bookmark>,
+    /// Top line of the window before the last jump.
+    pub(crate) previous_top: u64,
+    /// Use of the next key as a letter.
+    pub(crate) pending: Option<PendingBookmark>,
+}
+
+impl Bookmarks {
+    /// Shifts all line numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        let lines =
+            self.letters.values_mut().map(|bookmark| &mut bookmark.line).chain([&mut self.previous_top]);
+        lines.for_each(|line| *line = line.saturating_add_signed(by));
+    }
 }
 
 /// A window on a document: scroll position, search, filter and prompt.
@@ -224,9 +280,9 @@ impl Pager {
             Operation::SearchDown => self.open_prompt(PromptKind::Search(Direction::Down), times),
             Operation::SearchUp => self.open_prompt(PromptKind::Search(Direction::Up), times),
             Operation::Filter => self.open_prompt(PromptKind::Filter, 1),
-            Operation::Next => self.repeat_search(false, times, document),
-            Operation::Previous => self.repeat_search(true, times, document),
-            Operation::ToggleHighlight => self.toggle_highlight(true),
+            Operation::Next => self.repeat_search(Repeat::SameDirection, times, document),
+            Operation::Previous => self.repeat_search(Repeat::OtherDirection, times, document),
+            Operation::ToggleHighlight => self.toggle_highlight(),
             Operation::ClearSearch => self.search = None,
             Operation::NextSnapshot => self.go_to_snapshot(Direction::Down, times, document),
             Operation::PreviousSnapshot => self.go_to_snapshot(Direction::Up, times, document),

@@ -9,7 +9,7 @@ use crate::view::search::{Direction, Pattern, PatternOptions};
 use crate::view::viewport::ScrollPosition;
 
 /// Maximum number of remembered patterns.
-const REMEMBERED: usize = 100;
+const MAX_HISTORY: usize = 100;
 
 /// Purpose of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,13 @@ pub(crate) enum PromptOutcome {
     Ignored,
 }
 
+/// Direction of recalling patterns from the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recall {
+    Older,
+    Newer,
+}
+
 /// Typed patterns, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PatternHistory(Vec<String>);
@@ -77,11 +84,11 @@ impl PatternHistory {
     pub(crate) fn add(&mut self, text: &str) {
         self.0.retain(|known| known != text);
         self.0.push(text.to_string());
-        self.0.drain(..self.0.len().saturating_sub(REMEMBERED));
+        self.0.drain(..self.0.len().saturating_sub(MAX_HISTORY));
     }
 
     /// Returns the patterns with this prefix, newest first.
-    fn with<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = &'a String> {
+    fn with_prefix<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = &'a String> {
         self.0.iter().rev().filter(move |known| known.starts_with(begin))
     }
 }
@@ -152,10 +159,10 @@ impl SearchPrompt {
             _ if ctrl('m') || ctrl('j') => return PromptOutcome::Submitted,
             Code::Backspace if is_empty => return self.clear_options(),
             _ if ctrl('h') && is_empty => return self.clear_options(),
-            Code::Up => return self.recall(history, true),
-            Code::Down => return self.recall(history, false),
-            _ if key == Key::alt('k') || ctrl('p') => return self.recall(history, true),
-            _ if key == Key::alt('j') => return self.recall(history, false),
+            Code::Up => return self.recall(history, Recall::Older),
+            Code::Down => return self.recall(history, Recall::Newer),
+            _ if key == Key::alt('k') || ctrl('p') => return self.recall(history, Recall::Older),
+            _ if key == Key::alt('j') => return self.recall(history, Recall::Newer),
             Code::Char('!') if is_empty => self.options.inverse ^= true,
             _ if ctrl('n') => self.options.inverse ^= true,
             _ if ctrl('r') => self.options.literal ^= true,
@@ -178,24 +185,24 @@ impl SearchPrompt {
         PromptOutcome::Edited
     }
 
-    /// Recalls the previous or the next pattern with the typed prefix.
-    fn recall(&mut self, history: &PatternHistory, is_before: bool) -> PromptOutcome {
+    /// Recalls an older or a newer pattern with the typed prefix.
+    fn recall(&mut self, history: &PatternHistory, recall: Recall) -> PromptOutcome {
         let (begin, shown) = match &self.recalled {
             Some((begin, at)) => (begin.clone(), Some(*at)),
             None => (self.line.text().to_string(), None),
         };
-        let wanted = match (shown, is_before) {
-            (None, true) => Some(0),
-            (Some(at), true) => Some(at + 1),
-            (Some(at), false) => at.checked_sub(1),
-            (None, false) => return PromptOutcome::Ignored,
+        let wanted = match (shown, recall) {
+            (None, Recall::Older) => Some(0),
+            (Some(at), Recall::Older) => Some(at + 1),
+            (Some(at), Recall::Newer) => at.checked_sub(1),
+            (None, Recall::Newer) => return PromptOutcome::Ignored,
         };
         let Some(at) = wanted else {
             self.line.set(&begin);
             self.recalled = None;
             return PromptOutcome::Edited;
         };
-        let Some(text) = history.with(&begin).nth(at) else { return PromptOutcome::Ignored };
+        let Some(text) = history.with_prefix(&begin).nth(at) else { return PromptOutcome::Ignored };
         self.line.set(text);
         self.recalled = Some((begin, at));
         PromptOutcome::Edited

@@ -2,7 +2,7 @@
 
 use crate::view::effect::Source;
 
-/// What the viewer shows.
+/// The content of the viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A running program.

@@ -291,7 +291,7 @@ impl ShownTool {
     }
 
     /// Returns true while keys scroll its output.
-    pub fn scrolls(&self) -> bool {
+    pub fn is_scrolling(&self) -> bool {
         self.scrolls
     }
 }

@@ -1,20 +1,21 @@
 //! The viewer's state machine: input events and documents in, effects and frames out. It reads no clock and does no
 //! I/O.
 
-use crate::view::alt_screen_snapshots::SnapshotView;
+use unicode_width::UnicodeWidthStr;
+
 use crate::view::bindings::Bindings;
 pub use crate::view::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
 use crate::view::help::HelpSheet;
-use crate::view::keys::{Context, Input, Operation};
-use crate::view::modal::ToolsPanel;
-use crate::view::mouse::PressedButton;
+use crate::view::keys::{Button, Context, Input, Operation};
 use crate::view::pager::Pager;
 use crate::view::regions::FrameContext;
+pub use crate::view::search::LINES_PER_STEP;
 use crate::view::search::Pattern;
-pub use crate::view::search::session::LINES_PER_STEP;
+use crate::view::snapshot_view::SnapshotView;
 use crate::view::subject::{Branches, RecordingState, Subject};
 pub use crate::view::task_entry::{Target, TaskEntry};
 use crate::view::tools::{Listed, Modal, ShownTool};
+use crate::view::tools_panel::ToolsPanel;
 use crate::view::viewport::Viewport;
 
 /// Use of the next key.
@@ -42,6 +43,21 @@ pub(crate) enum Focus {
     Program,
     /// Keys scroll the lines.
     Lines,
+}
+
+/// A held button and the owner of its press, who receives all events until the release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PressedButton {
+    pub(crate) button: Button,
+    pub(crate) by: Owner,
+}
+
+/// Receiver of a button press.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Program,
+    Tool,
+    Viewer,
 }
 
 /// The viewer's part of the status line; compared to see whether a redraw is needed.
@@ -192,12 +208,27 @@ impl Viewer {
 
     /// Returns the keys that switch to the branch made last; `None` if they are unbound.
     pub fn keys_to_branch(&self) -> Option<String> {
-        crate::view::status::keys_to(self, Operation::SwitchToBranch)
+        self.keys_to(Operation::SwitchToBranch)
+    }
+
+    /// Returns the keys of an operation in the current context, including the prefix if necessary.
+    pub(crate) fn keys_to(&self, operation: Operation) -> Option<String> {
+        let context = self.context();
+        self.shortest_key(context, operation).or_else(|| {
+            let prefix = self.shortest_key(context, Operation::Prefix)?;
+            Some(format!("{prefix} {}", self.shortest_key(Context::Prefix, operation)?))
+        })
+    }
+
+    /// Returns the shortest key name of an operation.
+    pub(crate) fn shortest_key(&self, context: Context, operation: Operation) -> Option<String> {
+        let names = self.bindings.keys_in(context, operation).into_iter();
+        names.min_by_key(|name| (name.width(), name.chars().any(char::is_uppercase)))
     }
 
     /// Returns the message for input that is ignored in read-only mode.
     pub fn read_only_message(&self) -> String {
-        let keys = crate::view::status::keys_to(self, Operation::Detach).unwrap_or_default();
+        let keys = self.keys_to(Operation::Detach).unwrap_or_default();
         format!("attached read-only: {keys} leaves")
     }
 

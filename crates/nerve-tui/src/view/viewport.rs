@@ -123,7 +123,7 @@ impl Viewport {
     }
 
     /// Returns true if the viewport follows new output. It never does while the task entry is open.
-    pub fn follows(&self) -> bool {
+    pub fn is_following(&self) -> bool {
         self.follows && self.entry.is_none()
     }
 
@@ -285,7 +285,7 @@ impl Viewport {
         if let Some(entry) = &mut self.entry {
             entry.height = entry.height.min(self.rows);
         }
-        if self.follows() {
+        if self.is_following() {
             let pinned = self.pinned.filter(|_| self.filtered.is_none());
             let pinned = pinned.filter(|(start, line)| start <= line && self.lines.contains(line));
             let top = pinned.map_or(u64::MAX, |(start, line)| {

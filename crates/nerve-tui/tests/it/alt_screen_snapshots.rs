@@ -16,7 +16,7 @@ const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 const ROWS: u16 = 10;
 
-/// A recording, with the viewer on it, and whoever shows the moments that it asks for.
+/// A viewer of a recording, together with the player that shows the snapshots it requests.
 struct Session {
     /// What was written, one piece a second, and the snapshot that was taken then.
     past: Vec<(String, Option<u64>)>,
@@ -68,7 +68,7 @@ impl Session {
         ])
     }
 
-    /// Shows what is asked for; gives the rest.
+    /// Shows a requested snapshot; returns any other effect.
     fn asked(&mut self, asked: Option<Effect>) -> Option<Effect> {
         match asked? {
             Effect::SeekSnapshot(id) => self.show(id),
@@ -187,7 +187,7 @@ fn branches_from_the_shown_snapshot() {
     assert_eq!(asked, Some(Effect::SeekSnapshot(None)));
     session.asked(asked);
     assert_eq!((session.target(), session.screen()), (None, "screen last".into()));
-    assert_eq!(session.harness.viewer.take_effect(), None, "told once");
+    assert_eq!(session.harness.viewer.take_effect(), None, "reported once");
     let mut end = Session::full();
     assert_eq!(end.submitted().snapshot, None);
 }
@@ -432,13 +432,14 @@ fn i_before_the_end_uses_own_snapshot() {
             assert_eq!(session.submitted().snapshot, Some(1));
         }
     }
-    for (keys, told) in [("i", "there are no snapshots"), ("ctrl+shift+up", "no snapshot to branch from yet")]
+    for (keys, message) in
+        [("i", "there are no snapshots"), ("ctrl+shift+up", "no snapshot to branch from yet")]
     {
         let mut session = lines_alone();
         session.keys("esc ,");
         session.go_to(1);
         session.keys(keys);
-        assert_eq!((session.target(), session.harness.message()), (None, told));
+        assert_eq!((session.target(), session.harness.message()), (None, message));
     }
 }
 
@@ -563,7 +564,7 @@ fn live_title_names_snapshot_on_current_screen() {
     let mut window = crate::window::live(90, 12);
     window.terminal = terminal(&past, usize::MAX);
     window.drawn();
-    assert_eq!(window.keys("ctrl+shift+up ctrl+shift+up"), [], "nothing is asked of a recording");
+    assert_eq!(window.keys("ctrl+shift+up ctrl+shift+up"), [], "no seek in a recording");
     assert_eq!(window.viewer.mode(), &Mode::Entry);
     assert_eq!(window.viewer.entry().unwrap().target(), Some(Target::Snapshot { id: 12, line: 0 }));
     let text = drawn(&mut window);
@@ -600,7 +601,7 @@ fn loading_explains_missing_snapshots() {
     window.write("a\r\nb");
     for keys in ["up", "esc [", "g i"] {
         window.keys(keys);
-        let told = if keys == "g i" { None } else { Some(still) };
-        assert_eq!(window.viewer.message(), told, "{keys}");
+        let message = if keys == "g i" { None } else { Some(still) };
+        assert_eq!(window.viewer.message(), message, "{keys}");
     }
 }

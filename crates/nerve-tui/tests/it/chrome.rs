@@ -106,8 +106,11 @@ fn help_hint_has_priority() {
     let before = status(&mut window);
     assert!(before.contains("ready (screen: prompt 'bash") && before.ends_with("ctrl+] ? help"), "{before}");
     window.snapshot(1, None);
-    let told = status(&mut window);
-    assert!(told.contains("ready (screen: prompt") && told.ends_with("1 snapshot · ctrl+] ? help"), "{told}");
+    let after = status(&mut window);
+    assert!(
+        after.contains("ready (screen: prompt") && after.ends_with("1 snapshot · ctrl+] ? help"),
+        "{after}"
+    );
 }
 
 #[test]
@@ -205,12 +208,12 @@ fn timeline_is_above_status_if_it_fits() {
 fn fault_is_shown_readably_or_not_at_all() {
     for cols in 10..=120 {
         let mut window = after(cols, 6);
-        window.info.fault = Some("the recording goes on without its end".into());
+        window.info.fault = Some("the recording continues without its end".into());
         window.hundred();
         let status = window.text().lines().nth(5).unwrap_or_default().to_string();
         assert_eq!(
             status.contains('!'),
-            status.contains("! the recording goes on without"),
+            status.contains("! the recording continues without"),
             "{cols}: {status}"
         );
         assert!(cols < 80 || status.contains("without its end"), "{cols}: {status}");

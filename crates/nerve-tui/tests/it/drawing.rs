@@ -131,7 +131,7 @@ fn entry_is_a_box_below_its_snapshot() {
     });
     window.write("\r\nfour");
     window.keys("ctrl+shift+up");
-    window.types("Go on");
+    window.types("Retry");
     let (buffer, drawn) = window.drawn();
     assert_eq!(
         text(&buffer),
@@ -140,7 +140,7 @@ fn entry_is_a_box_below_its_snapshot() {
             "two",
             "three                                                      ▶",
             "┌─ branch from snapshot 3 'tests pass', 0:41 ─────────────┐",
-            "│Go on                                                    │",
+            "│Retry                                                    │",
             "└─ enter sends · ctrl+j new line · esc closes ────────────┘",
             "four",
             "",
@@ -302,7 +302,7 @@ fn matches_are_highlighted() {
     let lines = Layout::framed(Rect::new(0, 0, 60, 7), 40, 5, Gutter::None).lines;
     let cell = |col: u16, row: u16| &buffer[(lines.x + col, lines.y + row)];
     assert_eq!((cell(3, 0).fg, cell(3, 0).bg), (Color::Yellow, Color::Black));
-    // Without colours it is told from the others and from its line, too.
+    // Without colours, modifiers distinguish it from other matches and from its line.
     assert_eq!(
         (cell(3, 0).modifier, cell(9, 0).modifier),
         (Modifier::REVERSED | Modifier::BOLD, Modifier::REVERSED)
@@ -356,13 +356,16 @@ fn evidence_and_faults_use_remaining_width() {
     let mut window = live(80, 6);
     window.info.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
     let status = |window: &mut crate::window::Window| window.text().lines().last().unwrap().to_string();
-    let told = status(&mut window);
-    assert!(told.contains("(screen: the spinner turns and says") && told.contains("…) · "), "{told}");
+    let status_line = status(&mut window);
+    assert!(
+        status_line.contains("(screen: the spinner turns and says") && status_line.contains("…) · "),
+        "{status_line}"
+    );
     window.info.state = None;
     window.info.fault =
         Some("the recording cannot be written: no space is left on the device /dev/sda1".into());
-    let told = status(&mut window);
-    assert!(told.contains("no space is left on the device /dev"), "{told}");
+    let status_line = status(&mut window);
+    assert!(status_line.contains("no space is left on the device /dev"), "{status_line}");
 }
 
 #[test]

@@ -96,10 +96,10 @@ fn next_and_previous_wrap_around() {
     assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(5), Some("search wrapped around")));
     harness.types("?x1\n");
     assert_eq!(harness.viewer.found(), Some(1));
-    harness.types("/nobody\n");
-    assert_eq!((harness.viewer.found(), harness.viewer.message()), (None, Some("no match for 'nobody'")));
+    harness.types("/absent\n");
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (None, Some("no match for 'absent'")));
     harness.keys("n");
-    assert_eq!(harness.viewer.message(), Some("no match for 'nobody'"));
+    assert_eq!(harness.viewer.message(), Some("no match for 'absent'"));
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn esc_that_closed_the_entry_is_not_alt() {
 }
 
 #[test]
-fn colon_commands() {
+fn colon_commands_run_or_are_refused() {
     let mut harness = Harness::hundred(5);
     harness.keys("g : G");
     assert_eq!((harness.first().as_str(), harness.message()), ("line 1", "unknown command: use :q or :f"));

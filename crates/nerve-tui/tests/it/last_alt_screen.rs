@@ -29,7 +29,7 @@ fn last_alt_screen_is_shown_and_searchable() {
     harness.keys("esc / n e e d l e enter");
     assert_eq!(harness.message(), "", "it is found");
     assert!(harness.shown().iter().any(|line| line == "with a needle"));
-    assert_eq!(harness.document().cursor(), None, "nobody works there");
+    assert_eq!(harness.document().cursor(), None, "the snapshot has no cursor");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn snapshot_key_works_in_all_live_contexts() {
     for (way, mode) in [("ctrl+] [", Mode::Scrolling), ("ctrl+shift+up", Mode::Entry)] {
         assert_eq!(harness.keys(way), []);
         assert_eq!(harness.keys("ctrl+] s"), [Effect::TakeSnapshot], "{way}");
-        assert_eq!(harness.viewer.mode(), &mode, "what is done goes on");
+        assert_eq!(harness.viewer.mode(), &mode, "the mode does not change");
         harness.keys("esc esc");
     }
     let bindings = Bindings::with(&[("snapshot".into(), vec!["ctrl+alt+s".into()])]).unwrap();
@@ -235,7 +235,7 @@ fn narrow_window_follows_cursor() {
     assert_eq!(left(&mut harness, "\x1b[1;31H"), 11);
     assert_eq!(left(&mut harness, "\x1b[1;15H"), 11, "as long as it is in the window that stays");
     assert_eq!(left(&mut harness, "\x1b[1;5H"), 0);
-    assert_eq!(left(&mut harness, "\x1b[?25l\x1b[1;40H"), 0, "nobody sees it");
+    assert_eq!(left(&mut harness, "\x1b[?25l\x1b[1;40H"), 0, "a hidden cursor is not followed");
 }
 
 #[test]
@@ -281,7 +281,8 @@ fn read_only_input_is_rejected() {
     for keys in ["ctrl+] q", "ctrl+shift+up", "ctrl+] i", "ctrl+] [ i", "q"] {
         assert!(harness.keys(keys).is_empty(), "{keys}");
         assert!(harness.viewer.entry().is_none() && *harness.viewer.mode() != Mode::Confirm, "{keys}");
-        let told = harness.viewer.message().is_some_and(|told| told.starts_with("attached read-only"));
-        assert_eq!(told, keys != "q", "{keys}: {:?}", harness.viewer.message());
+        let refused =
+            harness.viewer.message().is_some_and(|message| message.starts_with("attached read-only"));
+        assert_eq!(refused, keys != "q", "{keys}: {:?}", harness.viewer.message());
     }
 }

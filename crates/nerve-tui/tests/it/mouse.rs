@@ -57,7 +57,7 @@ fn click_on_gutter_mark_opens_entry() {
     click(&mut harness, COLS, 5);
     assert_eq!((target(&harness), harness.window()), (at(56), "51 52 53 54 55 56 - - - [57]".into()));
     click(&mut harness, COLS, 7);
-    assert_eq!(target(&harness), at(56), "beside the entry is nothing");
+    assert_eq!(target(&harness), at(56), "a click next to the entry has no effect");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn program_gets_the_mouse_it_requested() {
     harness.write("");
     let press = MouseAction::Press(Button::Left);
     assert_eq!(harness.input(mouse(press, 2, 1)), Some(Effect::Input(mouse(press, 2, 2))));
-    // Not while somebody scrolls.
+    // Not in scroll mode.
     harness.keys("shift+pageup");
     assert_eq!(harness.input(mouse(MouseAction::Wheel(Wheel::Down), 1, 1)), None);
 }

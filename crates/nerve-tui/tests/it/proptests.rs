@@ -176,15 +176,15 @@ fn deeds() -> impl Strategy<Value = Deed> {
 }
 
 fn tools(tools: &[(u8, bool)]) -> Vec<Tool> {
-    let mut told: Vec<Tool> = Vec::new();
+    let mut listed: Vec<Tool> = Vec::new();
     for (id, runs) in tools {
         let state = if *runs { ToolState::Running } else { ToolState::Ended(Some(1)) };
         let id = id.to_string();
-        if told.iter().all(|tool| tool.id != id) {
-            told.push(Tool { id, command: "make".into(), state });
+        if listed.iter().all(|tool| tool.id != id) {
+            listed.push(Tool { id, command: "make".into(), state });
         }
     }
-    told
+    listed
 }
 
 /// The task entry has moved to the line of a snapshot: it stays in its row if it was in sight and there is room, else it is in the middle; both
@@ -300,7 +300,7 @@ impl Room {
         terminal
     }
 
-    /// Shows what is asked for, as whoever shows recordings does.
+    /// Shows requested snapshots, as the player of recordings does.
     fn asked(&mut self, asked: impl IntoIterator<Item = Effect>) {
         for asked in asked {
             let Effect::SeekSnapshot(snapshot) = asked else { continue };
@@ -351,7 +351,7 @@ impl Room {
             Deed::Moment(share) if harness.viewer.source() == Source::Recording => self.go_to(share),
             Deed::Moment(_) => {}
             Deed::Gutter(gutter) => self.gutter = gutter,
-            Deed::Tools(told) => harness.viewer.set_tools(tools(&told)),
+            Deed::Tools(list) => harness.viewer.set_tools(tools(&list)),
             Deed::ToolWrites(text) => {
                 harness.tool.as_mut().unwrap().process_data(TsNs(0), text.as_bytes());
             }
@@ -453,7 +453,7 @@ fn check_viewer(harness: &Harness) -> Result<(), TestCaseError> {
     if *viewer.mode() == Mode::Live {
         prop_assert!(viewer.filter().is_none(), "who types sees all of what the program shows");
         let (cursor, ..) = harness.document().cursor().unwrap();
-        prop_assert!(viewport.follows(), "who types sees what the program shows");
+        prop_assert!(viewport.is_following(), "who types sees what the program shows");
         prop_assert!(viewport.row_of(cursor).is_some(), "its cursor in {cursor}: {:?}", viewport);
     }
     Ok(())

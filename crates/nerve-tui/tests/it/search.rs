@@ -27,10 +27,10 @@ fn invalid_regex_is_matched_literally() {
     assert_eq!(harness.viewer.found(), Some(1));
     harness.keys("enter");
     assert_eq!(harness.message(), "not a regular expression (unclosed group): searching for the text");
-    harness.types("/nobody(\n");
+    harness.types("/absent(\n");
     assert_eq!(
         harness.message(),
-        "no match for the text 'nobody(', and not a regular expression: unclosed group"
+        "no match for the text 'absent(', and not a regular expression: unclosed group"
     );
     harness.keys("/ ctrl+r");
     harness.types("f(\n");
@@ -154,8 +154,8 @@ fn inverse_filter_and_filter_without_matches() {
     let mut harness = Harness::new(&["a", "b", "a b", "c"], 4);
     harness.types("&!a\n");
     assert_eq!(harness.shown(), ["b", "c", "", ""]);
-    harness.types("&nobody\n");
-    assert_eq!(harness.message(), "no line matches &nobody: showing all");
+    harness.types("&absent\n");
+    assert_eq!(harness.message(), "no line matches &absent: showing all");
     assert_eq!(harness.shown(), ["a", "b", "a b", "c"]);
     harness.types("&a(\n");
     assert_eq!(harness.message(), "no line matches &a(: showing all");

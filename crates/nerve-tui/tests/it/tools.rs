@@ -152,7 +152,7 @@ fn ended_tool_stays_until_dismissed() {
     assert_eq!(harness.keys("ctrl+] x"), [Effect::DismissTool("d".into())]);
     assert_eq!((harness.viewer.mode(), ids(&harness)), (&Mode::Tools, vec!["c", "b", "a"]));
     harness.viewer.set_tools(tools());
-    assert_eq!(ids(&harness), ["c", "b", "a"], "told again, it stays away");
+    assert_eq!(ids(&harness), ["c", "b", "a"], "a dismissed tool does not return");
     assert_eq!(harness.keys("up x"), []);
     assert_eq!(harness.message(), "the tool is running: only finished tools can be dismissed");
     assert_eq!(harness.keys("down x"), [Effect::DismissTool("a".into())]);
@@ -165,7 +165,7 @@ fn tool_that_ends_enters_scroll_mode() {
     ended[2].state = ToolState::Ended(None);
     harness.viewer.set_tools(ended);
     assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
-    assert_eq!(harness.keys("x"), [], "nobody is there to type to");
+    assert_eq!(harness.keys("x"), [], "no program reads the key");
     harness.keys("esc");
     assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (None, &Mode::Tools));
     harness.keys("esc");
@@ -266,11 +266,11 @@ fn watched_tool_discards_nothing_when_it_ends() {
 fn frame_cost_does_not_depend_on_tool_count() {
     let cost = |count: u64, is_open: bool| {
         let mut window = live(100, 30);
-        let told = (0..count).map(|number| {
+        let updates = (0..count).map(|number| {
             let state = if number % 2 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
             ToolUpdate { number, tool: tool(&format!("toolu-{number:05}"), state), reader: InputReader::Tool }
         });
-        let changes = ToolUpdates { reset: false, first: 0, updates: told.collect() };
+        let changes = ToolUpdates { reset: false, first: 0, updates: updates.collect() };
         window.viewer.update_tools(changes);
         if is_open {
             window.input(Input::Key(key("ctrl+shift+t")));
@@ -287,7 +287,7 @@ fn frame_cost_does_not_depend_on_tool_count() {
     for is_open in [false, true] {
         // As many as fill the list, in both.
         let (few, many) = (cost(30, is_open), cost(10_000, is_open));
-        eprintln!("open {is_open}: {few:?} beside 30 tools, {many:?} beside 10,000");
-        assert!(many < 2 * few, "open {is_open}: {few:?} beside 30 tools, {many:?} beside 10,000");
+        eprintln!("open {is_open}: {few:?} with 30 tools, {many:?} with 10,000");
+        assert!(many < 2 * few, "open {is_open}: {few:?} with 30 tools, {many:?} with 10,000");
     }
 }

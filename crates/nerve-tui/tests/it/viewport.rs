@@ -28,11 +28,11 @@ fn follows_output_until_scrolled() {
     assert_eq!(shown(&view), "9 10 11");
     view.scroll(-2);
     view.set_lines(0..20);
-    assert_eq!((shown(&view), view.follows()), ("7 8 9".into(), false));
+    assert_eq!((shown(&view), view.is_following()), ("7 8 9".into(), false));
     view.scroll(9);
-    assert!(!view.follows());
+    assert!(!view.is_following());
     view.scroll(1);
-    assert_eq!((shown(&view), view.follows()), ("17 18 19".into(), true));
+    assert_eq!((shown(&view), view.is_following()), ("17 18 19".into(), true));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn following_window_keeps_pinned_line_visible() {
     assert_eq!(shown(&view), "9 10 11 12");
     view.scroll(1);
     view.set_lines(0..21);
-    assert_eq!(shown(&view), "10 11 12 13", "somebody scrolls");
+    assert_eq!(shown(&view), "10 11 12 13", "scrolling ends the pin");
     view.go_to_end();
     assert_eq!(shown(&view), "9 10 11 12");
     view.set_rows(2);
@@ -115,14 +115,14 @@ fn open_entry_stops_following() {
     let mut view = view(20, 10);
     view.place_entry(14, 3);
     let before = shown(&view);
-    assert!(!view.follows());
+    assert!(!view.is_following());
     for end in 21..40 {
         view.set_lines(0..end);
         assert_eq!(shown(&view), before);
     }
     view.close_entry();
     assert_eq!(shown(&view), "10 11 12 13 14 15 16 17 18 19", "what was in the window stays");
-    assert!(!view.follows());
+    assert!(!view.is_following());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn show_centres_hidden_lines() {
     view.show(57);
     assert_eq!(shown(&view), "54 55 56 57 58 59 60");
     view.show(99);
-    assert_eq!((view.top_line(), view.follows()), (93, true));
+    assert_eq!((view.top_line(), view.is_following()), (93, true));
 }
 
 #[derive(Debug, Clone)]
@@ -272,7 +272,7 @@ proptest! {
             }
             view.set_lines(first..end);
             check(&view)?;
-            if let Some(last) = view.lines().last().filter(|_| view.follows()) {
+            if let Some(last) = view.lines().last().filter(|_| view.is_following()) {
                 prop_assert!(view.row_of(last).is_some() && view.is_at_end(), "it follows");
             }
         }

@@ -88,7 +88,8 @@ impl FromStr for Key {
         // A single character stands for itself, including `^`.
         while single(rest).is_none() {
             let held = [(CTRL, &mut key.ctrl), (ALT, &mut key.alt), (SHIFT, &mut key.shift)];
-            let found = held.into_iter().find_map(|(names, held)| Some((after(rest, names)?, held)));
+            let found =
+                held.into_iter().find_map(|(names, held)| Some((strip_any_prefix(rest, names)?, held)));
             let Some((after, held)) = found else { break };
             *held = true;
             rest = after;
@@ -106,7 +107,7 @@ impl FromStr for Key {
     }
 }
 
-fn after<'a>(name: &'a str, prefixes: &[&str]) -> Option<&'a str> {
+fn strip_any_prefix<'a>(name: &'a str, prefixes: &[&str]) -> Option<&'a str> {
     prefixes.iter().find_map(|prefix| {
         let begin = name.get(..prefix.len())?;
         begin.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::line::{Line, Link, Rendition, Underline, text_to};
-use crate::screen::{Color, Row};
+use super::line::{Line, Rendition, text_to};
+use crate::screen::{Color, Link, Row, Underline};
 
 /// Writes lines as ANSI text. Remembers the current rendition, so that only changes cost bytes.
 #[derive(Debug, Default)]

@@ -5,10 +5,9 @@ use alacritty_terminal::index::Column;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{Color as CellColor, NamedColor};
 
-use super::line::{Line, Link, Rendition, Span, Underline};
-use super::print::{EMOJI_STYLE, TONES, ZWJ};
+use super::line::{EMOJI_STYLE, Line, Rendition, Span, TONES, ZWJ};
 use super::sgr::BLINK;
-use crate::screen::{Color, Style};
+use crate::screen::{Color, Link, Style, Underline};
 
 /// Flags that change the rendition of a cell.
 const RENDITION_FLAGS: Flags = Flags::INVERSE
@@ -90,7 +89,7 @@ impl<'a> Reader<'a> {
             (col, self.cols) = (plain, plain);
         }
         while let Some(cell) = cells[..end].get(col) {
-            if self.model.is_none_or(|model| !same_rendition(model, cell)) {
+            if self.model.is_none_or(|model| !has_same_rendition(model, cell)) {
                 self.close();
                 self.model = Some(cell);
             }
@@ -148,7 +147,7 @@ impl<'a> Reader<'a> {
     fn close(&mut self) {
         let (cols, bytes) = (self.cols - self.start_cols, self.line.text.len() - self.start_bytes);
         if let Some(model) = self.model.take().filter(|_| cols > 0) {
-            let rendition = rendition_of(model, &mut self.line.links);
+            let rendition = convert_rendition(model, &mut self.line.links);
             self.line.spans.push(Span { cols: cols as u16, bytes: bytes as u32, rendition });
         }
         self.start_cols = self.cols;
@@ -186,7 +185,7 @@ fn plain_run(cells: &[Cell]) -> usize {
     cells.iter().take_while(|cell| plain(cell)).count()
 }
 
-fn same_rendition(a: &Cell, b: &Cell) -> bool {
+fn has_same_rendition(a: &Cell, b: &Cell) -> bool {
     // A wide character and its spacer form one unit: a spacer never starts a span.
     b.flags.contains(Flags::WIDE_CHAR_SPACER)
         || a.fg == b.fg
@@ -197,12 +196,12 @@ fn same_rendition(a: &Cell, b: &Cell) -> bool {
 }
 
 /// Returns the rendition of a cell. Adds its hyperlink to `links` unless it is the last one there.
-pub(super) fn rendition_of(cell: &Cell, links: &mut Vec<Link>) -> Rendition {
+pub(super) fn convert_rendition(cell: &Cell, links: &mut Vec<Link>) -> Rendition {
     let flags = cell.flags;
-    let underline = underline_of(flags);
+    let underline = convert_underline(flags);
     let style = Style {
-        fg: color_of(cell.fg),
-        bg: color_of(cell.bg),
+        fg: convert_color(cell.fg),
+        bg: convert_color(cell.bg),
         bold: flags.contains(Flags::BOLD),
         dim: flags.contains(Flags::DIM),
         italic: flags.contains(Flags::ITALIC),
@@ -212,7 +211,7 @@ pub(super) fn rendition_of(cell: &Cell, links: &mut Vec<Link>) -> Rendition {
         hidden: flags.contains(Flags::HIDDEN),
         strikeout: flags.contains(Flags::STRIKEOUT),
     };
-    let underline_color = cell.underline_color().map_or(Color::Default, color_of);
+    let underline_color = cell.underline_color().map_or(Color::Default, convert_color);
     let link = cell.hyperlink().map_or(0, |link| {
         let link = Link { id: link.id().to_string(), uri: link.uri().to_string() };
         if links.last() != Some(&link) {
@@ -223,7 +222,7 @@ pub(super) fn rendition_of(cell: &Cell, links: &mut Vec<Link>) -> Rendition {
     Rendition { style, underline, underline_color, link }
 }
 
-fn underline_of(flags: Flags) -> Underline {
+fn convert_underline(flags: Flags) -> Underline {
     match flags.intersection(Flags::ALL_UNDERLINES) {
         Flags::UNDERLINE => Underline::Single,
         Flags::DOUBLE_UNDERLINE => Underline::Double,
@@ -234,7 +233,7 @@ fn underline_of(flags: Flags) -> Underline {
     }
 }
 
-fn color_of(color: CellColor) -> Color {
+fn convert_color(color: CellColor) -> Color {
     match color {
         CellColor::Indexed(n) => Color::Indexed(n),
         CellColor::Spec(rgb) => Color::Rgb(rgb.r, rgb.g, rgb.b),

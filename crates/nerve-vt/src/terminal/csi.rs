@@ -182,6 +182,7 @@ impl Model {
     }
 
     pub(super) fn tab(&mut self, count: u16) {
+        self.charge(self.cols());
         for _ in 0..count.min(self.size.cols) {
             let (_, col) = self.cursor();
             let next = (col + 1..self.cols()).find(|col| self.tabs[*col]).unwrap_or(self.cols() - 1);
@@ -191,6 +192,7 @@ impl Model {
     }
 
     fn back_tab(&mut self, count: u16) {
+        self.charge(self.cols());
         for _ in 0..count.min(self.size.cols) {
             let (row, col) = self.cursor();
             self.place(row, (0..col).rev().find(|col| self.tabs[*col]).unwrap_or(0));
@@ -251,8 +253,9 @@ impl Model {
         }
     }
 
-    fn insert_blanks(&mut self, count: usize) {
+    pub(super) fn insert_blanks(&mut self, count: usize) {
         let (row, col) = self.cursor();
+        self.charge(self.cols());
         let count = count.min(self.cols() - col);
         self.split_wide(row, col);
         self.split_wide(row, self.cols() - count);
@@ -263,6 +266,7 @@ impl Model {
 
     fn delete_chars(&mut self, count: usize) {
         let (row, col) = self.cursor();
+        self.charge(self.cols());
         let count = count.min(self.cols() - col);
         self.split_wide(row, col);
         self.split_wide(row, col + count);
@@ -299,16 +303,6 @@ impl Model {
         self.term.grid_mut().cursor.input_needs_wrap = false;
     }
 
-    /// Repeats the last character (REP), at most one screenful.
-    fn repeat(&mut self, count: u16) {
-        let Some(c) = self.last_char else { return };
-        let most = self.cols() * usize::from(self.size.rows);
-        for _ in 0..usize::from(count).min(most) {
-            self.can_join = false;
-            self.print_char(c);
-        }
-    }
-
     // ---- Modes ----
 
     fn set_mode(&mut self, mode: u16, on: bool) {
@@ -326,7 +320,7 @@ impl Model {
             (47 | 1047, false) => self.leave_alternate(false),
             (1048, true) => self.save_cursor(),
             (1048, false) => self.restore_cursor(),
-            (1049, true) if !self.alternate() => {
+            (1049, true) if !self.is_alternate() => {
                 self.save_cursor();
                 self.enter_alternate();
             }
@@ -360,7 +354,7 @@ impl Model {
 
     fn report_private_mode(&mut self, mode: u16) {
         let state = match mode {
-            47 | 1047 | 1049 => decrpm(Some(self.alternate())),
+            47 | 1047 | 1049 => decrpm(Some(self.is_alternate())),
             2026 => decrpm(Some(self.frames.is_open())),
             // Grapheme clusters are permanently on.
             2027 => 3,

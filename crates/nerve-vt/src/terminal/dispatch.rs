@@ -134,6 +134,7 @@ impl Model {
             ([], b'o') => self.use_charset(CharsetIndex::G3),
             ([b'#'], b'8') => {
                 self.term.decaln();
+                self.charge_screen();
                 self.touch_all();
                 self.set_region(1, 0);
             }

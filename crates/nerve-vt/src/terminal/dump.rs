@@ -4,6 +4,7 @@ use alacritty_terminal::grid::{Cursor, Grid};
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{CharsetIndex, StandardCharset};
+use unicode_width::UnicodeWidthChar;
 
 use super::ansi::AnsiWriter;
 use super::cells;
@@ -18,7 +19,7 @@ pub(super) fn dump(model: &Model) -> Vec<u8> {
     let main = model.main_grid();
     dump.keyboard(&model.keyboards[0]);
     dump.grid(main);
-    if model.alternate() {
+    if model.is_alternate() {
         dump.cursor(&main.cursor, main, 0);
         dump.raw("\x1b[?1047h");
         dump.keyboard(&model.keyboards[1]);
@@ -66,7 +67,7 @@ impl Dump<'_> {
                 self.raw(" ");
             }
             self.writer.line(line);
-            if line.wrapped && self.lost_wide(grid, row as i32) {
+            if line.wrapped && self.has_lost_wide(grid, row as i32) {
                 self.writer.reset();
                 self.raw(" ");
             }
@@ -76,12 +77,13 @@ impl Dump<'_> {
         self.raw("\x1b7");
     }
 
-    /// Returns true if the row's last column was left free for a wide character that is gone.
-    fn lost_wide(&self, grid: &Grid<Cell>, row: i32) -> bool {
+    /// Returns true if the row's last column was left free for a wide character that is gone. A narrow character that an
+    /// emoji selector has widened since does not count: printed again, it would fit into the last column.
+    fn has_lost_wide(&self, grid: &Grid<Cell>, row: i32) -> bool {
         let last = Column(self.model.cols() - 1);
         let free = grid[GridLine(row)][last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
         let next = row + 1 < self.model.rows();
-        free && !(next && grid[GridLine(row + 1)][Column(0)].flags.contains(Flags::WIDE_CHAR))
+        free && !(next && grid[GridLine(row + 1)][Column(0)].c.width() == Some(2))
     }
 
     /// Writes position, rendition, hyperlink and character sets of a cursor. `top`: the row that counts as the first
@@ -102,7 +104,7 @@ impl Dump<'_> {
             let cell = &line[Column(first)];
             let mut links = Vec::new();
             self.writer.raw(format_args!("\x1b(B\x1b[{number};{}H", first + 1));
-            let rendition = cells::rendition_of(cell, &mut links);
+            let rendition = cells::convert_rendition(cell, &mut links);
             self.writer.rendition(rendition, &links);
             let mut text = String::new();
             cells::push_cell(&mut text, cell);
@@ -111,7 +113,7 @@ impl Dump<'_> {
             self.writer.raw(format_args!("\x1b[{number};{}H", col + 1));
         }
         let mut links = Vec::new();
-        let rendition = cells::rendition_of(&cursor.template, &mut links);
+        let rendition = cells::convert_rendition(&cursor.template, &mut links);
         self.writer.rendition(rendition, &links);
         let sets = [CharsetIndex::G0, CharsetIndex::G1, CharsetIndex::G2, CharsetIndex::G3];
         for (index, mark) in sets.into_iter().zip(['(', ')', '*', '+']) {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::screen::Screen;
 use nerve_types::TsNs;
+
+use crate::screen::Screen;
 
 /// Time after which an open update is shown anyway.
 const DEADLINE: Duration = Duration::from_millis(150);

@@ -43,7 +43,7 @@ impl Keyboard {
         }
     }
 
-    /// FeedResult the flags (`CSI = flags ; how u`): 1 replaces, 2 adds, 3 removes.
+    /// Changes the flags (`CSI = flags ; how u`): 1 replaces, 2 adds, 3 removes.
     pub(super) fn set(&mut self, flags: u16, how: u16) {
         let flags = flags as u8 & FLAGS;
         self.flags = match how {

@@ -1,8 +1,9 @@
 //! Keyframes: serialized terminals that make seeking in long recordings cheap.
 
+use nerve_types::{Size, TsNs};
+
 use super::model::Model;
 use super::{TerminalState, dump};
-use nerve_types::{Size, TsNs};
 
 /// A terminal without its stored lines. Keeps the line numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

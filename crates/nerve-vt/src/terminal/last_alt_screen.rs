@@ -17,11 +17,9 @@ pub(super) struct LastAltScreen {
 }
 
 impl LastAltScreen {
-    /// Stores the screen if this is enabled.
-    pub(super) fn store(&mut self, alternate: Grid<Cell>) {
-        if self.is_enabled {
-            self.grid = Some(alternate);
-        }
+    /// Stores the screen if this is enabled. Returns a grid that is no longer needed.
+    pub(super) fn store(&mut self, alternate: Grid<Cell>) -> Option<Grid<Cell>> {
+        if self.is_enabled { self.grid.replace(alternate) } else { Some(alternate) }
     }
 }
 

@@ -2,11 +2,20 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::print::{TONES, ZWJ};
-use crate::screen::{Color, Decoration, Row, Style, StyleRun};
+use crate::screen::{Color, Decoration, Link, Row, Style, StyleRun, Underline};
 
 /// The text presentation selector. It does not change the width of a character in a terminal.
 const TEXT_STYLE: char = '\u{fe0e}';
+/// Joins characters to one grapheme.
+pub(super) const ZWJ: char = '\u{200d}';
+/// The emoji presentation selector: makes a narrow character two columns wide.
+pub(super) const EMOJI_STYLE: char = '\u{fe0f}';
+/// Emoji skin tones.
+pub(super) const TONES: std::ops::RangeInclusive<char> = '\u{1f3fb}'..='\u{1f3ff}';
+
+/// Absolute line number; 0 is the first line of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LineIndex(pub u64);
 
 /// A row as text and spans.
 ///
@@ -48,33 +57,6 @@ pub struct Rendition {
     pub link: u16,
 }
 
-/// Forms of underline (SGR 4, 4:2 … 4:5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Underline {
-    /// Not underlined.
-    #[default]
-    None,
-    /// One line.
-    Single,
-    /// Two lines.
-    Double,
-    /// A wave.
-    Curl,
-    /// Dots.
-    Dotted,
-    /// Dashes.
-    Dashed,
-}
-
-/// A hyperlink (OSC 8).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Link {
-    /// The `id` parameter, empty if the program gave none.
-    pub id: String,
-    /// The target.
-    pub uri: String,
-}
-
 impl Rendition {
     /// Returns true if a [`Style`] cannot express the rendition.
     fn is_decorated(&self) -> bool {
@@ -84,7 +66,7 @@ impl Rendition {
 }
 
 impl Decoration {
-    fn is_of(&self, rendition: &Rendition) -> bool {
+    fn has_rendition(&self, rendition: &Rendition) -> bool {
         (self.underline, self.underline_color, self.link)
             == (rendition.underline, rendition.underline_color, rendition.link)
     }
@@ -118,7 +100,9 @@ impl Line {
                 _ => runs.push(StyleRun { start, len: *cols, style: rendition.style }),
             }
             match decorations.last_mut() {
-                Some(last) if last.is_of(rendition) && last.start + last.len == start => last.len += cols,
+                Some(last) if last.has_rendition(rendition) && last.start + last.len == start => {
+                    last.len += cols
+                }
                 _ if rendition.is_decorated() => decorations.push(Decoration {
                     start,
                     len: *cols,

@@ -49,6 +49,7 @@ mod screens;
 mod scroll;
 mod sgr;
 mod snapshot_index;
+pub mod store;
 #[cfg(test)]
 mod tests;
 
@@ -57,13 +58,13 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use alacritty_terminal::vte::Parser;
-
-use crate::screen::{Cursor, Modes, Row, Screen};
-use crate::store::Store;
 use nerve_types::{Size, TsNs};
 
+use crate::screen::{Cursor, Modes, Row, Screen};
+use crate::terminal::store::Store;
+
 pub use keyframe::{HiddenState, Keyframe, SequenceState};
-pub use line::Cell;
+pub use line::{Cell, LineIndex};
 pub use notice::{Clipboard, FeedResult, Mark, MarkKind, Notice, Notification, Selections};
 pub use snapshot_index::Snapshot;
 
@@ -74,9 +75,12 @@ use osc_guard::OscGuard;
 use partial_char::PartialChar;
 use snapshot_index::SnapshotIndex;
 
-/// Absolute line number; 0 is the first line of the terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct LineIndex(pub u64);
+/// Cells touched by a slice of output, at most: see [`TerminalState::slice_len`].
+const SLICE_WORK: usize = 64 << 20;
+/// Bytes of a slice of output, at most.
+const MAX_SLICE_LEN: usize = 64 << 10;
+/// Cells that one byte of output touches, at most, as a multiple of the screen.
+const SCREENS_PER_BYTE: usize = 2;
 
 /// The state of a terminal, computed from its output bytes.
 pub struct TerminalState {
@@ -121,9 +125,21 @@ impl TerminalState {
         let end = self.model.offset + bytes.len() as u64;
         self.catch_panics(self.model.size, |state| state.feed(now, bytes));
         self.model.offset = end;
+        self.model.spare_alternate = None;
         let mut changes = std::mem::take(&mut self.model.changes);
         changes.replies = self.model.replies.take();
         changes
+    }
+
+    /// Returns how many bytes of output can be processed in one call within a bounded time, whatever they contain. A
+    /// caller that serves others splits longer output and yields in between.
+    pub fn slice_len(&self) -> usize {
+        (SLICE_WORK / SCREENS_PER_BYTE / self.model.size.cells()).clamp(1, MAX_SLICE_LEN)
+    }
+
+    /// Returns the number of cells that output and resizes have touched so far, as a measure of their cost.
+    pub fn work(&self) -> u64 {
+        self.model.work
     }
 
     fn feed(&mut self, now: TsNs, bytes: &[u8]) {
@@ -171,6 +187,7 @@ impl TerminalState {
         if model.frames.wants_view(rest) {
             let view = model.live_screen(offset);
             model.frames.keep(view);
+            model.charge_screen();
         }
     }
 
@@ -311,7 +328,7 @@ impl TerminalState {
     }
 
     /// Returns true if the terminal wrapped the line, so that it continues in the next one.
-    pub fn line_wrapped(&self, line: LineIndex) -> bool {
+    pub fn is_line_wrapped(&self, line: LineIndex) -> bool {
         match self.main_row(line) {
             Some(_) => self.line(line).is_some_and(|line| line.wrapped),
             None => self.model.store.is_wrapped(line.0),
@@ -407,7 +424,7 @@ impl TerminalState {
     pub fn record_snapshot(&mut self, snapshot: Snapshot) {
         let point = self.model.main_grid().cursor.point;
         let line = LineIndex(self.model.store.end() + point.line.0 as u64);
-        let (col, alternate) = (point.column.0 as u16, self.model.alternate());
+        let (col, alternate) = (point.column.0 as u16, self.model.is_alternate());
         self.snapshots.record(line, Snapshot { col, alternate, ..snapshot });
     }
 

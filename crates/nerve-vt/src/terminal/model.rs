@@ -12,6 +12,7 @@ use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::Cell;
 use alacritty_terminal::term::{Config, Term};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, NamedMode, NamedPrivateMode};
+use nerve_types::{Size, TsNs};
 
 use super::cells;
 use super::frame::Frames;
@@ -21,12 +22,13 @@ use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::FeedResult;
 use super::palette::Palette;
-use super::print::RUN;
 use super::replies::Replies;
 use super::row_extents::Extents;
 use crate::screen::{Cursor, Modes, Screen};
-use crate::store::Store;
-use nerve_types::{Size, TsNs};
+use crate::terminal::store::Store;
+
+/// Printable ASCII characters buffered before they are written to the cells.
+pub(super) const RUN: usize = 512;
 
 pub(super) struct Model {
     pub(super) term: Term<VoidListener>,
@@ -71,6 +73,10 @@ pub(super) struct Model {
     pub(super) run: Vec<u8>,
     /// Scratch buffer for rows on their way to the store.
     pub(super) line: Line,
+    /// Cells touched so far: see [`TerminalState::work`](super::TerminalState::work).
+    pub(super) work: u64,
+    /// The grid of an alternate screen that was left in this feed.
+    pub(super) spare_alternate: Option<Grid<Cell>>,
 }
 
 /// A size in the engine's format.
@@ -130,7 +136,20 @@ impl Model {
             query: None,
             run: Vec::with_capacity(RUN),
             line: Line::default(),
+            work: 0,
+            spare_alternate: None,
         }
+    }
+
+    /// Counts cells that a sequence touches.
+    #[inline]
+    pub(super) fn charge(&mut self, cells: usize) {
+        self.work = self.work.saturating_add(cells as u64);
+    }
+
+    /// Counts a sequence that touches all cells.
+    pub(super) fn charge_screen(&mut self) {
+        self.charge(self.size.cells());
     }
 
     pub(super) fn rows(&self) -> i32 {
@@ -141,7 +160,7 @@ impl Model {
         usize::from(self.size.cols)
     }
 
-    pub(super) fn alternate(&self) -> bool {
+    pub(super) fn is_alternate(&self) -> bool {
         self.inactive_main.is_some()
     }
 
@@ -175,7 +194,7 @@ impl Model {
     /// Reads a row of the main screen or, if `active`, of the active one.
     pub(super) fn read_row(&self, active: bool, row: i32, line: &mut Line) {
         let grid = if active { self.grid() } else { self.main_grid() };
-        let bound = if active && self.alternate() { self.cols() } else { self.extents.get(row) };
+        let bound = if active && self.is_alternate() { self.cols() } else { self.extents.get(row) };
         cells::read(&grid[GridLine(row)], bound, line);
     }
 
@@ -215,7 +234,7 @@ impl Model {
 
     pub(super) fn public_modes(&self) -> Modes {
         Modes {
-            alternate: self.alternate(),
+            alternate: self.is_alternate(),
             bracketed_paste: self.modes.bracketed_paste,
             application_cursor: self.modes.cursor_keys,
             application_keypad: self.modes.keypad,
@@ -223,7 +242,7 @@ impl Model {
             mouse: self.modes.mouse_tracking(),
             mouse_encoding: self.modes.mouse_encoding(),
             alternate_scroll: self.modes.alternate_scroll,
-            kitty_keyboard: self.keyboards[usize::from(self.alternate())].flags(),
+            kitty_keyboard: self.keyboards[usize::from(self.is_alternate())].flags(),
         }
     }
 }

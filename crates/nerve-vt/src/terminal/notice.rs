@@ -1,6 +1,6 @@
 //! The results of a feed: replies to the child process and notices of events.
 
-use super::LineIndex;
+use super::line::LineIndex;
 
 /// Maximum notices of one feed; later ones are dropped.
 const LIMIT: usize = 4096;

@@ -1,7 +1,9 @@
 //! Parses messages to the terminal's user: notifications and clipboard texts.
 
 use super::notice::{Clipboard, Notification, Selections};
-use super::osc::text as joined;
+
+/// Maximum length of a text in characters.
+const TEXT: usize = 4096;
 
 /// Parses a clipboard text: `selections ; Base64`. Requests to read the clipboard are ignored.
 pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
@@ -21,7 +23,7 @@ pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
 
 /// Parses OSC 9 as a text. Numbers are ConEmu commands.
 pub(super) fn text(args: &[&[u8]]) -> Option<Notification> {
-    let text = joined(args);
+    let text = join_text(args);
     // Checks the sanitized text: control characters between digits have been removed.
     let is_command = text.split(';').next()?.bytes().all(|byte| byte.is_ascii_digit());
     (!is_command).then_some(Notification::Text(text))
@@ -30,20 +32,26 @@ pub(super) fn text(args: &[&[u8]]) -> Option<Notification> {
 /// Parses OSC 777: `notify ; title ; text`. Other commands belong to other extensions.
 pub(super) fn titled(args: &[&[u8]]) -> Option<Notification> {
     let [b"notify", title, body @ ..] = args else { return None };
-    Some(Notification::Titled { title: joined(&[title]), body: joined(body) })
+    Some(Notification::Titled { title: join_text(&[title]), body: join_text(body) })
 }
 
 /// Parses OSC 99: `metadata ; payload`. Drops queries and keys that request a reply, because no replies are sent.
 pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
     let [metadata, payload @ ..] = args else { return None };
-    let metadata = joined(&[metadata]);
+    let metadata = join_text(&[metadata]);
     let pairs = || metadata.split(':').filter_map(|pair| pair.trim().split_once('='));
     if pairs().any(|(key, value)| key == "p" && !["title", "body", "close"].contains(&value)) {
         return None;
     }
     let known = pairs().filter(|(key, value)| KEYS.contains(key) && value.chars().all(is_of_value));
     let metadata: Vec<String> = known.map(|(key, value)| format!("{key}={value}")).collect();
-    Some(Notification::Piece { metadata: metadata.join(":"), payload: joined(payload) })
+    Some(Notification::Piece { metadata: metadata.join(":"), payload: join_text(payload) })
+}
+
+/// Joins arguments at their semicolons and removes control characters.
+pub(super) fn join_text(args: &[&[u8]]) -> String {
+    let joined = args.join(&b';');
+    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
 }
 
 /// Identifier, done, encoding, application name, icon name, occasion, payload, sound, type, urgency, expiry.

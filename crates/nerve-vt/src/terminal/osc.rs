@@ -2,14 +2,12 @@
 
 use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 
-use super::LineIndex;
+use super::line::LineIndex;
 use super::model::Model;
 use super::notice::{Mark, MarkKind, Notice};
-use super::notifications;
+use super::notifications::{self, join_text};
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
 
-/// Maximum length of a title or directory in characters.
-const TEXT: usize = 4096;
 /// Maximum length of a hyperlink's target in bytes; longer links are ignored.
 const URI: usize = 2083;
 /// Maximum length of a hyperlink's id in bytes; longer ids are ignored.
@@ -19,9 +17,9 @@ impl Model {
     pub(super) fn osc(&mut self, params: &[&[u8]], bell: bool) {
         let [command, args @ ..] = params else { return };
         match *command {
-            b"0" | b"2" if !args.is_empty() => self.set_title(text(args)),
+            b"0" | b"2" if !args.is_empty() => self.set_title(join_text(args)),
             b"4" => self.palette_entries(args, bell),
-            b"7" => self.directory(url_path(&text(args))),
+            b"7" => self.directory(url_path(&join_text(args))),
             b"8" => self.hyperlink(args),
             b"9" => self.osc_9(args),
             b"10" => self.dynamic_colors(FOREGROUND, args, bell),
@@ -36,7 +34,7 @@ impl Model {
             b"99" => self.changes.push_notices(notifications::piece(args).map(Notice::Notify)),
             b"777" => self.changes.push_notices(notifications::titled(args).map(Notice::Notify)),
             b"1337" => {
-                if let Some(path) = text(args).strip_prefix("CurrentDir=") {
+                if let Some(path) = join_text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
                 }
             }
@@ -85,11 +83,11 @@ impl Model {
     /// Handles `8 ; params ; uri`; semicolons in the target may be unencoded.
     fn hyperlink(&mut self, args: &[&[u8]]) {
         let [params, uri @ ..] = args else { return };
-        let uri = text(uri);
+        let uri = join_text(uri);
         let link = (!uri.is_empty() && uri.len() <= URI).then(|| {
             let id = params.split(|byte| *byte == b':').find_map(|param| param.strip_prefix(b"id="));
             // An explicit id prevents the engine from generating one.
-            let id = id.filter(|id| id.len() <= LINK_ID).map_or_else(String::new, |id| text(&[id]));
+            let id = id.filter(|id| id.len() <= LINK_ID).map_or_else(String::new, |id| join_text(&[id]));
             Hyperlink { id: Some(id), uri }
         });
         self.term.set_hyperlink(link);
@@ -106,7 +104,7 @@ impl Model {
                     self.changes.notice(Notice::Progress { state, value });
                 }
             }
-            [b"9", path @ ..] => self.directory(text(path).trim_matches('"').to_string()),
+            [b"9", path @ ..] => self.directory(join_text(path).trim_matches('"').to_string()),
             _ => self.changes.push_notices(notifications::text(args).map(Notice::Notify)),
         }
     }
@@ -137,12 +135,6 @@ impl Model {
         self.changes.notice(Notice::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
         self.stop = true;
     }
-}
-
-/// Joins arguments at their semicolons and removes control characters.
-pub(super) fn text(args: &[&[u8]]) -> String {
-    let joined = args.join(&b';');
-    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
 }
 
 fn number(arg: &[u8]) -> Option<u16> {

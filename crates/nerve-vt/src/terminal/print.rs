@@ -6,19 +6,11 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{Handler, StandardCharset};
 use unicode_width::UnicodeWidthChar;
 
-use super::line::columns;
-use super::model::Model;
+use super::line::{EMOJI_STYLE, TONES, ZWJ, columns};
+use super::model::{Model, RUN};
 
-/// Printable ASCII characters buffered before they are written to the cells.
-pub(super) const RUN: usize = 512;
 /// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
 const MARKS: usize = 16;
-pub(super) const ZWJ: char = '\u{200d}';
-/// The emoji presentation selector: makes a narrow character two columns wide.
-pub(super) const EMOJI_STYLE: char = '\u{fe0f}';
-/// Emoji skin tones.
-pub(super) const TONES: std::ops::RangeInclusive<char> = '\u{1f3fb}'..='\u{1f3ff}';
-
 impl Model {
     /// Buffers one printable ASCII character.
     #[inline]
@@ -56,6 +48,44 @@ impl Model {
         self.run = run;
     }
 
+    /// Repeats the last character (REP), at most one screenful. Less if characters have to be written singly, so that the
+    /// work is in proportion to the screen.
+    pub(super) fn repeat(&mut self, count: u16) {
+        let Some(c) = self.last_char else { return };
+        let shown = self.grid().cursor.charsets[self.charset].map(c);
+        let is_narrow = shown.width() == Some(1);
+        let most = match (is_narrow, self.modes.insert) {
+            (true, false) => self.size.cells(),
+            (true, true) | (false, false) => self.cols(),
+            (false, true) => usize::from(self.size.rows),
+        };
+        let mut left = usize::from(count).min(most);
+        while left > 0 {
+            if is_narrow && !self.grid().cursor.input_needs_wrap {
+                left -= self.fill(shown, left);
+                continue;
+            }
+            self.can_join = false;
+            self.print_char(c);
+            // Without autowrap, all further characters replace the one in the last column.
+            let stays = self.grid().cursor.input_needs_wrap && !self.modes.autowrap;
+            left = if stays { 0 } else { left - 1 };
+        }
+    }
+
+    /// Writes up to `count` copies of a narrow character into the rest of the row. Returns how many.
+    fn fill(&mut self, c: char, count: usize) -> usize {
+        let (row, col) = self.cursor();
+        let room = count.min(self.cols() - col);
+        if self.modes.insert {
+            self.insert_blanks(room);
+        }
+        self.split_wide(row, col);
+        self.split_wide(row, col + room);
+        self.write(room, std::iter::repeat_n(c, room));
+        room
+    }
+
     /// Returns true if `count` narrow characters can be written directly into the cells at the cursor.
     fn can_write_directly(&self, count: usize) -> bool {
         !self.modes.insert && !self.grid().cursor.input_needs_wrap && !self.has_wide_ahead(count)
@@ -89,6 +119,8 @@ impl Model {
             }
         }
         let end = col + count;
+        self.work = self.work.saturating_add(count as u64);
+        let grid = self.term.grid_mut();
         grid.cursor.point.column = Column(end.min(cols - 1));
         grid.cursor.input_needs_wrap = end == cols;
         self.touch(row, end);
@@ -107,7 +139,9 @@ impl Model {
         if width == 0 {
             return self.combine(c);
         }
-        if self.can_join && (self.after_joiner || TONES.contains(&c)) && self.join(c) {
+        // ASCII never joins: most of it is written without this check. Digits are emoji too (keycaps).
+        let is_joined = self.after_joiner && !c.is_ascii() || TONES.contains(&c);
+        if self.can_join && is_joined && self.join(c) {
             return;
         }
         if width == 1 && !c.is_ascii() && self.can_write_directly(1) {
@@ -121,6 +155,7 @@ impl Model {
             self.make_room();
         }
         let (row, col) = self.cursor();
+        self.charge(if self.modes.insert { self.cols() } else { width });
         if self.modes.insert {
             self.split_wide(row, col);
             self.split_wide(row, self.cols().saturating_sub(width));

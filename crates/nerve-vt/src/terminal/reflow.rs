@@ -12,7 +12,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(grid: &Grid<Cell>) -> Layout {
+    pub(super) fn from_grid(grid: &Grid<Cell>) -> Layout {
         let (mut starts, mut at) = (Vec::with_capacity(grid.total_lines()), (0, 0));
         let last = grid.last_column();
         for row in grid.topmost_line().0..=grid.bottommost_line().0 {

@@ -1,7 +1,8 @@
 //! Replies of the terminal to the child process, bounded in size.
 
-use super::palette::Rgb;
 use nerve_types::Size;
+
+use super::palette::Rgb;
 
 /// Maximum bytes of replies in one feed; further queries stay unanswered.
 const LIMIT: usize = 64 * 1024;

@@ -1,9 +1,10 @@
-//! FeedResult of the whole screen: alternate screen, reset, rebuild and resize.
+//! Changes of the whole screen: alternate screen, reset, rebuild and resize.
 
-use alacritty_terminal::grid::{Dimensions, Grid};
+use alacritty_terminal::grid::{Dimensions, Grid, Row};
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::Handler;
+use nerve_types::{Size, TsNs};
 
 use super::cells;
 use super::keyboard::Keyboard;
@@ -13,8 +14,10 @@ use super::reflow::Layout;
 use super::replies::Replies;
 use super::row_extents::Extents;
 use super::snapshot_index::SnapshotIndex;
-use crate::store::Store;
-use nerve_types::{Size, TsNs};
+use crate::terminal::store::Store;
+
+/// Cost of a resize per cell, relative to writing it.
+const RESIZE_WORK: usize = 16;
 
 /// Maximum rows that a change of width may push into the store.
 const REFLOW_ROWS: usize = 100_000;
@@ -22,13 +25,29 @@ const REFLOW_ROWS: usize = 100_000;
 impl Model {
     /// Shows a blank alternate screen with the main screen's cursor.
     pub(super) fn enter_alternate(&mut self) {
-        if self.alternate() {
+        if self.is_alternate() {
             return;
         }
-        let mut fresh = Grid::new(usize::from(self.size.rows), self.cols(), 0);
+        let mut fresh = self.blank_alternate();
         fresh.cursor = self.grid().cursor.clone();
         self.inactive_main = Some(std::mem::replace(self.term.grid_mut(), fresh));
         self.changes.notice(Notice::Alternate(true));
+    }
+
+    /// Returns a blank grid: an alternate screen that was left in this feed, or a new one.
+    fn blank_alternate(&mut self) -> Grid<Cell> {
+        let (rows, cols) = (usize::from(self.size.rows), self.cols());
+        let spare = self.spare_alternate.take();
+        let Some(mut grid) = spare.filter(|grid| (grid.screen_lines(), grid.columns()) == (rows, cols))
+        else {
+            self.charge_screen();
+            return Grid::new(rows, cols, 0);
+        };
+        // Only cells that were written since are cleared: they have been counted then.
+        self.charge(rows);
+        (grid.cursor, grid.saved_cursor) = Default::default();
+        grid.reset_region(..);
+        grid
     }
 
     /// Shows the main screen. `restore`: the cursor returns to its saved position, otherwise it stays.
@@ -39,13 +58,14 @@ impl Model {
             true => self.restore_cursor(),
             false => self.term.grid_mut().cursor = alternate.cursor.clone(),
         }
-        self.last_alt_screen.store(alternate);
+        self.spare_alternate = self.last_alt_screen.store(alternate);
         self.keyboards[1] = Keyboard::default();
         self.changes.notice(Notice::Alternate(false));
     }
 
     /// Resets everything except the line numbering (RIS).
     pub(super) fn reset(&mut self) {
+        self.charge_screen();
         self.leave_alternate(false);
         let used = self.used_rows();
         self.evict(used as usize);
@@ -60,7 +80,7 @@ impl Model {
         let mut old = std::mem::replace(self, Model::new(Size::new(2, 1), Store::new(1, 0)));
         old.term.reset_state();
         *self = Model::with_term(old.term, old.size, old.store);
-        self.last_alt_screen = old.last_alt_screen;
+        (self.last_alt_screen, self.work) = (old.last_alt_screen, old.work);
         self.restore_stream_state((old.offset, old.now), old.changes, old.replies, old.string_broken);
     }
 
@@ -68,7 +88,7 @@ impl Model {
     /// results.
     pub(super) fn rebuild(&mut self, size: Size) {
         let old = std::mem::replace(self, Model::new(size, Store::new(1, 0)));
-        (self.store, self.last_alt_screen) = (old.store, old.last_alt_screen);
+        (self.store, self.last_alt_screen, self.work) = (old.store, old.last_alt_screen, old.work);
         self.restore_stream_state((old.offset, old.now), old.changes, old.replies, old.string_broken);
     }
 
@@ -91,22 +111,23 @@ impl Model {
             return;
         }
         let (old, rows, cols) = (self.size, usize::from(size.rows), usize::from(size.cols));
+        self.charge(RESIZE_WORK * (old.cells() + size.cells()));
         let alternate = self.inactive_main.take().map(|main| std::mem::replace(self.term.grid_mut(), main));
         self.term.grid_mut().update_history(REFLOW_ROWS);
-        let (top, before) = (self.store.end(), Layout::of(self.term.grid()));
+        let (top, before) = (self.store.end(), Layout::from_grid(self.term.grid()));
         self.term.resize(Dims(size));
-        let after = Layout::of(self.term.grid());
+        let after = Layout::from_grid(self.term.grid());
         snapshots.remap_lines(top, |row, col| after.map_position(&before, row, col));
         self.size = size;
         self.region = 0..self.rows();
         self.extents = Extents::full(size);
         self.store_history();
         self.end_line(self.rows() - 1);
-        mark_written(self.term.grid_mut());
+        tidy_rows(self.term.grid_mut());
         if let Some(mut alternate) = alternate {
             alternate.resize(false, rows, cols);
             alternate.truncate();
-            mark_written(&mut alternate);
+            tidy_rows(&mut alternate);
             self.inactive_main = Some(std::mem::replace(self.term.grid_mut(), alternate));
             self.repair_cut_rows();
         }
@@ -138,10 +159,12 @@ impl Model {
     }
 }
 
-/// Marks all columns as written. The engine clears only the written part of a row, and does not update that part when
-/// it grows a coloured row.
-fn mark_written(grid: &mut Grid<Cell>) {
+/// Marks all columns as written, and frees the memory of the columns that a narrower screen has lost. The engine clears
+/// only the written part of a row, does not update that part when it grows a coloured row, and keeps the memory.
+fn tidy_rows(grid: &mut Grid<Cell>) {
     for row in 0..grid.screen_lines() as i32 {
-        let _ = &mut grid[GridLine(row)][..];
+        let row = &mut grid[GridLine(row)];
+        let cells = row[..].to_vec();
+        *row = Row::from_vec(cells, row.len());
     }
 }

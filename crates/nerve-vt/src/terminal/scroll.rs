@@ -37,16 +37,23 @@ impl Model {
 
     fn rotate_up(&mut self, top: i32, count: usize, is_stored: bool) {
         let bottom = self.region.end;
+        // Scrolling a part of the screen moves the other rows.
+        let moved = if top == 0 && bottom == self.rows() { 0 } else { usize::from(self.size.rows) };
+        let cleared: usize = match top {
+            0 => (0..count as i32).map(|row| self.used_cols(row)).sum(),
+            _ => count * self.cols(),
+        };
+        self.charge(moved + cleared);
         if top > 0 {
             self.end_line(top - 1);
         } else if is_stored {
             self.evict(count);
         }
         self.term.grid_mut().scroll_up(&(GridLine(top)..GridLine(bottom)), count);
-        if self.alternate() {
+        if self.is_alternate() {
             return;
         }
-        if top == 0 && bottom == self.rows() && self.plain_background() {
+        if top == 0 && bottom == self.rows() && self.has_plain_background() {
             self.extents.scroll_up(count);
         } else {
             self.extents.fill();
@@ -60,6 +67,7 @@ impl Model {
         if count == 0 {
             return;
         }
+        self.charge(usize::from(self.size.rows) + count * self.cols());
         self.term.grid_mut().scroll_down(&(GridLine(top)..GridLine(bottom)), count);
         if top > 0 {
             self.end_line(top - 1);
@@ -70,11 +78,13 @@ impl Model {
 
     /// Stores the first `count` rows of the main screen before they leave it.
     pub(super) fn evict(&mut self, count: usize) {
-        if self.alternate() {
+        if self.is_alternate() {
             return;
         }
         for row in 0..count as i32 {
-            cells::read(&self.term.grid()[GridLine(row)], self.extents.get(row), &mut self.line);
+            let used = self.extents.get(row);
+            self.charge(used);
+            cells::read(&self.term.grid()[GridLine(row)], used, &mut self.line);
             self.store.push(&self.line);
         }
     }
@@ -105,6 +115,11 @@ impl Model {
         }
     }
 
+    /// Returns how many columns of a row may have to be cleared.
+    fn used_cols(&self, row: i32) -> usize {
+        if self.is_alternate() { self.cols() } else { self.extents.get(row) }
+    }
+
     /// Records that columns before `end` may have been written.
     pub(super) fn touch(&mut self, row: i32, end: usize) {
         if self.inactive_main.is_none() {
@@ -119,7 +134,7 @@ impl Model {
         }
     }
 
-    pub(super) fn plain_background(&self) -> bool {
+    pub(super) fn has_plain_background(&self) -> bool {
         self.grid().cursor.template.bg == cells::NO_BG
     }
 
@@ -129,10 +144,11 @@ impl Model {
         if cols.is_empty() {
             return;
         }
+        self.charge(cols.len());
         self.split_wide(row, cols.start);
         self.split_wide(row, cols.end);
         let bg = self.grid().cursor.template.bg;
-        if !self.plain_background() {
+        if !self.has_plain_background() {
             self.touch(row, cols.end);
         }
         let row = &mut self.term.grid_mut()[GridLine(row)];
@@ -144,7 +160,12 @@ impl Model {
         if rows.is_empty() {
             return;
         }
-        let plain = self.plain_background();
+        let plain = self.has_plain_background();
+        let cleared: usize = match plain {
+            true => rows.clone().map(|row| self.used_cols(row)).sum(),
+            false => rows.len() * self.cols(),
+        };
+        self.charge(rows.len() + cleared);
         for row in rows.clone() {
             if self.inactive_main.is_none() {
                 self.extents.set(row, if plain { 0 } else { self.cols() });
@@ -155,7 +176,7 @@ impl Model {
 
     /// Clears the screen; the main screen's used rows are stored first. The cursor stays.
     pub(super) fn clear_screen(&mut self) {
-        if !self.alternate() {
+        if !self.is_alternate() {
             let used = self.used_rows();
             self.evict(used as usize);
         }

@@ -1,7 +1,8 @@
 //! Snapshots by the line on which they were taken.
 
-use super::LineIndex;
 use nerve_types::TsNs;
+
+use super::line::LineIndex;
 
 /// A snapshot in a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

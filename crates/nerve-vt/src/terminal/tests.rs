@@ -29,7 +29,7 @@ pub(super) fn verify(model: &Model) {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 300, ..Default::default() })]
     #[test]
-    fn extents_hold(
+    fn cells_beyond_extents_are_blank(
         pieces in proptest::collection::vec(
             "[ -~]{0,12}|\r\n|\t|日本|❤\u{fe0f}|e\u{301}|\x1b\\[[0-9]{0,2}(;[0-9]{1,2})?[A-HJ-MPSTXZ@bdfmr]|\x1b\\[4[hl]|\x1b\\[\\?(7|6|1049|47)[hl]|\x1b[78DEMc]|\x1b\\[4[0-9]m",
             0..60,

@@ -64,7 +64,7 @@ fn marks_are_bounded() {
 fn wide_character_wraps_if_it_does_not_fit() {
     let terminal = terminal_with(5, 3, "abcd日x");
     assert_eq!(screen_text(&terminal), "abcd\n日x");
-    assert!(terminal.line_wrapped(LineIndex(0)));
+    assert!(terminal.is_line_wrapped(LineIndex(0)));
     assert_eq!(terminal.text(LineIndex(0)..LineIndex(3)), ["abcd日x", ""][..1]);
 }
 

@@ -120,7 +120,7 @@ fn only_requested_mouse_events_are_reported() {
 }
 
 #[test]
-fn mouse_encodings() {
+fn mouse_bytes_follow_encoding() {
     let wheel = MouseAction::Wheel(Wheel::Right);
     let (bytes, utf8, sgr, urxvt) = ("", "\x1b[?1005h", "\x1b[?1006h", "\x1b[?1015h");
     for (encoding, act, expected) in [
@@ -146,7 +146,7 @@ fn mouse_encodings() {
 }
 
 #[test]
-fn mouse_modifiers() {
+fn mouse_modifiers_are_encoded() {
     let modified = |ctrl, alt, shift| Mouse { ctrl, alt, shift, ..mouse(PRESS, 0, 0) };
     for (mouse, code) in [
         (modified(false, false, true), 4),
@@ -188,7 +188,7 @@ fn wheel_on_alternate_screen() {
 }
 
 #[test]
-fn focus_and_pastes() {
+fn focus_and_pastes_follow_modes() {
     assert_eq!(Input::Focus(true).bytes(modes("")), b"");
     assert_eq!(Input::Focus(true).bytes(modes("\x1b[?1004h")), b"\x1b[I");
     assert_eq!(Input::Focus(false).bytes(modes("\x1b[?1004h")), b"\x1b[O");

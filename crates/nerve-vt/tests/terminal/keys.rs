@@ -22,7 +22,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn names() {
+fn key_names_give_bytes() {
     for (name, expected) in [
         ("enter", "\r"),
         ("Return", "\r"),
@@ -101,7 +101,7 @@ proptest! {
 }
 
 #[test]
-fn escapes() {
+fn escapes_are_decoded() {
     assert_eq!(
         unescape(r"a\r\n\t\e[31m\\ \x7f\xff\u{e9}\0é").unwrap(),
         b"a\r\n\t\x1b[31m\\ \x7f\xff\xc3\xa9\0\xc3\xa9"

@@ -158,7 +158,7 @@ fn titles_match_recorded_ones() {
 
 /// Checks the final screen after a session that ended with `/exit` or ^C.
 #[test]
-fn final_screen() {
+fn recordings_end_with_expected_screen() {
     let claude = terminal_with(120, 40, raw("claude/classic-modern"));
     assert!(!claude.modes().alternate && claude.screen().cursor.visible);
     assert!(claude.tail(60).iter().any(|line| line.contains("/exit")));

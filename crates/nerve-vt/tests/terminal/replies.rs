@@ -6,7 +6,7 @@ use nerve_vt::terminal::TerminalState;
 use crate::{feed, replies, terminal_with};
 
 #[test]
-fn identity() {
+fn identity_queries_are_answered() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(replies("\x1b[c"), "\x1b[?62;22c");
     assert_eq!(replies("\x1b[0c\x1bZ"), "\x1b[?62;22c\x1b[?62;22c");
@@ -16,7 +16,7 @@ fn identity() {
 }
 
 #[test]
-fn status_and_cursor() {
+fn status_and_cursor_queries_are_answered() {
     assert_eq!(replies("\x1b[5n"), "\x1b[0n");
     assert_eq!(replies("\x1b[7;9H\x1b[6n"), "\x1b[7;9R");
     assert_eq!(replies("\x1b[7;9H\x1b[?6n"), "\x1b[?7;9R");
@@ -70,7 +70,7 @@ fn kitty_push_flood_is_bounded() {
 }
 
 #[test]
-fn colours() {
+fn color_queries_are_answered() {
     assert_eq!(replies("\x1b]10;?\x07"), "\x1b]10;rgb:dddd/dddd/dddd\x07");
     assert_eq!(replies("\x1b]11;?\x1b\\"), "\x1b]11;rgb:1111/1111/1111\x1b\\");
     assert_eq!(replies("\x1b]10;?;?\x07"), "\x1b]10;rgb:dddd/dddd/dddd\x07\x1b]11;rgb:1111/1111/1111\x07");
@@ -87,7 +87,7 @@ fn colours() {
 }
 
 #[test]
-fn sizes() {
+fn size_queries_are_answered() {
     assert_eq!(replies("\x1b[14t\x1b[16t\x1b[18t"), "\x1b[4;384;640t\x1b[6;16;8t\x1b[8;24;80t");
 }
 

@@ -1,8 +1,7 @@
 //! Screens: cells, styles, modes, alternate screen and notices.
 
 use nerve_types::{Size, TsNs};
-use nerve_vt::screen::{Color, MouseEncoding, MouseTracking, Style, StyleRun};
-use nerve_vt::terminal::line::{Link, Underline};
+use nerve_vt::screen::{Color, Link, MouseEncoding, MouseTracking, Style, StyleRun, Underline};
 use nerve_vt::terminal::{
     Clipboard, LineIndex, Mark, MarkKind, Notice, Notification, Selections, TerminalState,
 };
@@ -100,14 +99,14 @@ fn line_drawing_is_translated() {
 }
 
 #[test]
-fn tabs() {
+fn tab_stops_move_the_cursor() {
     assert_eq!(screen_text(&terminal_with(30, 2, "a\tb\tc")), "a       b       c");
     assert_eq!(screen_text(&terminal_with(30, 2, "\x1b[3g\x1b[5G\x1bH\r\tx\x1b[Zy")), "    y");
     assert_eq!(screen_text(&terminal_with(30, 2, "\x1b[2Ix")), "                x");
 }
 
 #[test]
-fn erasing_and_shifting() {
+fn erase_and_shift_change_the_row() {
     assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[2X")), "abc  fgh");
     assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[2P")), "abcfgh");
     assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[2@")), "abc  defgh");
@@ -193,7 +192,7 @@ fn resize_on_alternate_screen_reflows_main_screen() {
 }
 
 #[test]
-fn titles() {
+fn titles_are_stacked() {
     let mut terminal = terminal_with(80, 24, "");
     assert_eq!(feed(&mut terminal, "\x1b]0;✳ a;b\x07").notices, [Notice::Title("✳ a;b".into())]);
     feed(&mut terminal, "\x1b[22t\x1b]2;other\x1b\\");
@@ -227,7 +226,7 @@ fn other_strings_are_ignored() {
 }
 
 #[test]
-fn notices() {
+fn notices_report_bell_progress_and_folder() {
     let mut terminal = terminal_with(80, 24, "");
     let mut notices = |bytes: &str| feed(&mut terminal, bytes).notices;
     assert_eq!(notices("\x07\x07a\x07"), [Notice::Bell]);
@@ -345,7 +344,7 @@ fn line_contains_hyperlinks() {
 }
 
 #[test]
-fn row_as_ansi() {
+fn row_with_styles_round_trips_as_ansi() {
     let ansi = "a\x1b[0;1;4:3;31;48;5;200;58;2;1;2;3mb\x1b[0mc";
     assert_eq!(terminal_with(80, 2, ansi).line_content(LineIndex(0)).unwrap(), ansi);
 }

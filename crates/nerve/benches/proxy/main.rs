@@ -15,9 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use client::Target;
 use nerve_testkit::Hermetic;
 use serde_json::Value;
+
+use client::Target;
 use server_process::nerve;
 use support::{Figure, Goal, Report, Samples, memory_of};
 

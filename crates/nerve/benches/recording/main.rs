@@ -27,6 +27,7 @@ mod support;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+
 use recorders::Stage;
 use support::Report;
 

@@ -22,6 +22,7 @@ mod viewer_terminal;
 
 use anyhow::{Context, Result};
 use nerve_types::Size;
+
 use support::Report;
 
 /// Size of the window.

@@ -39,7 +39,7 @@ fn first_frames(report: &mut Report, recording: &Path) -> Result<()> {
     let (mut without, mut with, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for run in 1..=RUNS {
         eprintln!("opening without an index: {run} of {RUNS}");
-        let index = Index::path_of(recording);
+        let index = Index::sidecar_path(recording);
         if index.exists() {
             std::fs::remove_file(index)?;
         }

@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use super::branch::BranchArgs;
 use super::exec::ShowArgs;
 use super::record::RecordArgs;
-use super::recording::{BranchPointsArgs, ReplayArgs, ViewArgs};
+use super::recording::{BranchPointsArgs, InspectArgs, ReplayArgs, ViewArgs};
 use super::snapshot::{SnapshotArgs, TakeArgs};
 use super::{Cli, Command, help_wrap};
 
@@ -52,6 +52,8 @@ enum AgentCommand {
     Branch(Box<BranchArgs>),
     /// Print the final lines of a recording, interleaved with its snapshots
     BranchPoints(BranchPointsArgs),
+    /// Show the blocks of a recording and report damage
+    Inspect(InspectArgs),
     /// Snapshot files
     Fs(FsArgs),
 }
@@ -86,6 +88,7 @@ pub(crate) fn parse() -> Cli {
         AgentCommand::View(args) => Command::View(args),
         AgentCommand::Branch(args) => Command::Branch(args),
         AgentCommand::BranchPoints(args) => Command::BranchPoints(args),
+        AgentCommand::Inspect(args) => Command::Inspect(args),
         AgentCommand::Fs(FsArgs { command: FsCommand::Snapshot(take) }) => {
             Command::Snapshot(Box::new(SnapshotArgs { take: *take, command: None }))
         }

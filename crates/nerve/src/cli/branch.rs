@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::node::{EnvPair, Seconds, ServerOption};
-use super::node_proxy::ProxyOptions;
+use nerve_repl::node_command::{EnvPair, ProxyOptions, Seconds};
+
+use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 #[command(override_usage = "nerve branch [OPTIONS] [RECORDING] <INSTRUCTION>")]

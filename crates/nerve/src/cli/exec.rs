@@ -1,6 +1,7 @@
 //! `nerve exec` and `nerve show-sandbox-execution`: runs a command in its own terminal, and shows one.
 
 use clap::{Args, ValueHint};
+use nerve_repl::node_command::{COLS, ROWS};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -26,10 +27,10 @@ pub(crate) struct ExecArgs {
     #[arg(short, long)]
     pub(crate) interactive: bool,
     /// Terminal columns [default: this terminal's, otherwise 120]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(COLS))]
     pub(crate) cols: Option<u16>,
     /// Terminal rows [default: this terminal's, otherwise 40]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(ROWS))]
     pub(crate) rows: Option<u16>,
     /// Command and arguments
     #[arg(last = true, required_unless_present = "line", value_name = "CMD")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use nerve_api::value::ParserKind;
 
-use super::node::one_of;
+use nerve_repl::node_command::{COLS, ROWS, one_of};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -51,9 +51,9 @@ pub(crate) struct ExtractArgs {
     #[arg(long)]
     pub(crate) full: bool,
     /// Columns of the original terminal [default: detected from the text]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(COLS))]
     pub(crate) cols: Option<u16>,
     /// Rows of the original terminal, for text that moves the cursor
-    #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u16).range(ROWS))]
     pub(crate) rows: u16,
 }

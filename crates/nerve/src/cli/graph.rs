@@ -1,10 +1,10 @@
 //! `nerve server graph`: graphs and their runs.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use serde_json::Value;
+
+use nerve_repl::graph_file::input::InputArgs;
 
 use super::node::ServerOption;
 
@@ -113,17 +113,6 @@ impl GraphCommand {
             _ => false,
         }
     }
-}
-
-/// Input of a graph.
-#[derive(Debug, Args)]
-pub(crate) struct InputArgs {
-    /// Graph input: JSON object or list, otherwise text; '@PATH' reads a file
-    #[arg(short, long, value_name = "TEXT|@PATH", allow_hyphen_values = true)]
-    pub(crate) input: Option<String>,
-    /// Input field, as JSON if valid, otherwise as text; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<Field>,
 }
 
 #[derive(Debug, Args)]
@@ -270,46 +259,4 @@ pub(crate) enum GraphFormat {
     Dot,
     /// Graph file as JSON
     Json,
-}
-
-/// A field of a graph's input.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Field {
-    pub(crate) key: String,
-    pub(crate) value: Value,
-}
-
-impl FromStr for Field {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Field, String> {
-        match text.split_once('=') {
-            Some((key, value)) if !key.is_empty() => {
-                let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
-                Ok(Field { key: key.to_string(), value })
-            }
-            _ => Err("expected KEY=VALUE".to_string()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn field_is_json_if_valid_else_text() {
-        let value = |text: &str| text.parse::<Field>().map(|field| field.value);
-        assert_eq!(value("a=3"), Ok(json!(3)));
-        assert_eq!(value("a=true"), Ok(json!(true)));
-        assert_eq!(value("a=null"), Ok(json!(null)));
-        assert_eq!(value("a=[1, 2]"), Ok(json!([1, 2])));
-        assert_eq!(value("a={\"b\": 1}"), Ok(json!({"b": 1})));
-        assert_eq!(value("a=\"3\""), Ok(json!("3")));
-        assert_eq!(value("a=two words"), Ok(json!("two words")));
-        assert_eq!(value("a=b=c"), Ok(json!("b=c")));
-        assert_eq!(value("a="), Ok(json!("")));
-        assert!(value("=1").is_err() && value("a").is_err());
-    }
 }

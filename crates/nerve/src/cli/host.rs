@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::node::Seconds;
+use nerve_repl::node_command::Seconds;
 
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {

@@ -3,7 +3,6 @@
 pub(crate) mod ah;
 pub(crate) mod attach;
 pub(crate) mod branch;
-pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod exec;
 pub(crate) mod extract;
@@ -11,10 +10,9 @@ pub(crate) mod graph;
 pub(crate) mod help_wrap;
 pub(crate) mod host;
 pub(crate) mod listen;
-pub(crate) mod local;
+pub(crate) mod local_commands;
 pub(crate) mod mcp;
 pub(crate) mod node;
-pub(crate) mod node_proxy;
 pub(crate) mod pane;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
@@ -74,9 +72,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a short demonstration with the built-in agent or a real one
-    Demo(local::DemoArgs),
+    Demo(local_commands::DemoArgs),
     /// Ask an agent one question: create, execute and stop in one command
-    Ask(local::AskArgs),
+    Ask(local_commands::AskArgs),
     /// Run a program in this terminal and record it
     Record(Box<record::RecordArgs>),
     /// Attach this terminal to a node or a recorded session
@@ -131,18 +129,18 @@ pub(crate) enum Command {
     /// List, create, use and close WezTerm panes
     Wezterm(pane::PanesArgs),
     /// Check this machine for what nerve needs
-    Doctor(local::DoctorArgs),
+    Doctor(local_commands::DoctorArgs),
     /// Run the built-in scripted agent in this terminal
-    MockAgent(local::MockAgentArgs),
+    MockAgent(local_commands::MockAgentArgs),
     /// Run the built-in scripted model API on loopback
-    MockModel(local::MockModelArgs),
+    MockModel(local_commands::MockModelArgs),
     /// Print a completion script for a shell
-    Completions(local::CompletionsArgs),
+    Completions(local_commands::CompletionsArgs),
     /// Print the man page, or write all of them into a directory
-    Man(local::ManArgs),
+    Man(local_commands::ManArgs),
     /// Forward an agent's hook input to its node (run by agents)
     #[command(hide = true)]
-    Hook(local::HookArgs),
+    Hook(local_commands::HookArgs),
     /// Print the whole command line as Markdown
     #[command(hide = true)]
     CliReference,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
-use super::node::EnvPair;
+use nerve_repl::node_command::{COLS, EnvPair, ROWS};
 
 #[derive(Debug, Args)]
 pub(crate) struct PanesArgs {
@@ -71,11 +71,11 @@ pub(crate) struct SpawnArgs {
     /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<EnvPair>,
-    /// Columns, 2-4096, until a client attaches
-    #[arg(long, default_value = "120", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    /// Columns, 2-1000, until a client attaches
+    #[arg(long, default_value = "120", value_parser = clap::value_parser!(u16).range(COLS))]
     pub(crate) cols: u16,
-    /// Rows, 1-4096, until a client attaches
-    #[arg(long, default_value = "40", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    /// Rows, 1-1000, until a client attaches
+    #[arg(long, default_value = "40", value_parser = clap::value_parser!(u16).range(ROWS))]
     pub(crate) rows: u16,
 }
 

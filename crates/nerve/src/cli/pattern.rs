@@ -3,7 +3,9 @@
 use clap::{Args, Subcommand};
 use nerve_api::value::ParserKind;
 
-use super::node::{Seconds, ServerOption, one_of};
+use nerve_repl::node_command::{Seconds, one_of};
+
+use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 pub(crate) struct PatternArgs {

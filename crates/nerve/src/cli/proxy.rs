@@ -84,17 +84,9 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "USD", requires = "price")]
     pub(crate) max_cost: Option<f64>,
     /// Price of a million input and output tokens in US dollars
-    #[arg(long, value_name = "IN,OUT", value_parser = price)]
+    #[arg(long, value_name = "IN,OUT", value_parser = nerve_repl::node_command::price)]
     pub(crate) price: Option<(f64, f64)>,
     /// Print the listen address, and at the end the usage, as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Parses `IN,OUT`: US dollars per million tokens.
-pub(crate) fn price(text: &str) -> Result<(f64, f64), String> {
-    let number =
-        |text: &str| text.trim().parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
-    let both = text.split_once(',').and_then(|(input, output)| Some((number(input)?, number(output)?)));
-    both.ok_or_else(|| "expected two prices separated by a comma, such as 3,15".to_string())
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use nerve_repl::node_command::{COLS, ROWS};
 use nerve_types::Size;
 
 use super::recording::GutterArg;
@@ -34,10 +35,10 @@ pub(crate) struct RecordArgs {
     #[arg(long, default_value_t = 4, value_name = "0-11", value_parser = clap::value_parser!(u8).range(0..=11))]
     pub(crate) brotli_q: u8,
     /// Columns of the program's terminal; also requested from this terminal
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(COLS))]
     pub(crate) cols: Option<u16>,
     /// Rows of the program's terminal; also requested from this terminal
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(ROWS))]
     pub(crate) rows: Option<u16>,
     /// Snapshot socket: 'auto' and 'uds' use a Unix socket, 'tcp:HOST:PORT' a loopback port
     #[arg(long, default_value = "auto", value_name = "auto|uds|tcp:HOST:PORT")]
@@ -66,7 +67,7 @@ pub(crate) struct RecordArgs {
     pub(crate) session_id: Option<String>,
     /// Run as the recorder of a viewer: descriptor to report the recorder's address on, and terminal size
     #[arg(long, hide = true, value_name = "FD:COLSxROWS", conflicts_with_all = ["headless", "plain"])]
-    pub(crate) behind: Option<Behind>,
+    pub(crate) daemon: Option<DaemonArgs>,
     /// Program and arguments
     #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
@@ -74,26 +75,26 @@ pub(crate) struct RecordArgs {
 
 /// Options that a viewer passes to its recorder process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Behind {
+pub(crate) struct DaemonArgs {
     /// The inherited write end of a pipe.
     pub(crate) fd: u32,
     /// Size of the program's terminal.
     pub(crate) size: Size,
 }
 
-impl std::str::FromStr for Behind {
+impl std::str::FromStr for DaemonArgs {
     type Err = String;
-    fn from_str(text: &str) -> Result<Behind, String> {
+    fn from_str(text: &str) -> Result<DaemonArgs, String> {
         let parsed = || {
             let (fd, size) = text.split_once(':')?;
             let (cols, rows) = size.split_once('x')?;
-            Some(Behind { fd: fd.parse().ok()?, size: Size::new(cols.parse().ok()?, rows.parse().ok()?) })
+            Some(DaemonArgs { fd: fd.parse().ok()?, size: Size::new(cols.parse().ok()?, rows.parse().ok()?) })
         };
         parsed().ok_or_else(|| "expected FD:COLSxROWS".to_string())
     }
 }
 
-impl std::fmt::Display for Behind {
+impl std::fmt::Display for DaemonArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}x{}", self.fd, self.size.cols, self.size.rows)
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use nerve_record::export::{CastVersion, Format, ReportFormat};
 
 use super::snapshot::ByteCount;
@@ -53,7 +53,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) speed: Speed,
     /// Limit pauses to this many seconds of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub(crate) idle_limit: Option<super::node::Seconds>,
+    pub(crate) idle_limit: Option<nerve_repl::node_command::Seconds>,
     /// Start position: seconds, M:S or H:M:S from the start, or +BYTES of output
     #[arg(long, value_name = "TIME|+BYTES", allow_negative_numbers = true)]
     pub(crate) from: Option<StartPosition>,
@@ -72,6 +72,9 @@ pub(crate) struct ReplayArgs {
     /// Print as JSON
     #[arg(short, long, requires = "print_meta")]
     pub(crate) json: bool,
+    /// Print a report of the final lines and snapshots instead of playing, like 'nerve export'
+    #[arg(long, value_enum, conflicts_with_all = ["from", "fast", "viewer", "print_meta", "speed", "idle_limit"])]
+    pub(crate) format: Option<FormatName>,
 }
 
 #[derive(Debug, Args)]
@@ -203,11 +206,15 @@ pub(crate) enum RecordingsCommand {
 #[command(after_long_help = "\
 EXAMPLES
   nerve recordings list
-  nerve recordings list --json | jq -r '.[0].path'")]
+  nerve recordings list --json | jq -r '.[0].path'
+  nerve recordings list --server tls://build.example.com:7070")]
 pub(crate) struct ListArgs {
     /// List at most N
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) last: Option<usize>,
+    /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) server: Option<String>,
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
@@ -219,6 +226,9 @@ EXAMPLES
   nerve recordings branches
   nerve recordings branches --json | jq -r '.[] | select(.changed) | .path'")]
 pub(crate) struct BranchesArgs {
+    /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) server: Option<String>,
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
@@ -236,8 +246,9 @@ EXAMPLES
   nerve recordings prune --older-than 30d --dry-run
   nerve recordings prune --max-size 10G
   nerve recordings prune --older-than 2w --max-size 5G --json
-  nerve recordings prune --branches --dry-run")]
-#[group(id = "rule", required = true, multiple = true, args = ["older_than", "max_size", "branches"])]
+  nerve recordings prune --branches --dry-run
+  nerve recordings prune --older-than 30d --server tls://build.example.com:7070")]
+#[command(group(ArgGroup::new("rule").required(true).multiple(true).args(["older_than", "max_size", "branches"])))]
 pub(crate) struct PruneArgs {
     /// Remove recordings that ended longer ago: 12h, 30d, 2w …
     #[arg(long, value_name = "AGE")]
@@ -254,6 +265,9 @@ pub(crate) struct PruneArgs {
     /// Print what would be removed
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+    /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) server: Option<String>,
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,

@@ -36,11 +36,12 @@ pub(crate) struct ReplArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Like 'nerve repl', with the nodes of a server. Exiting stops the nodes and cancels the runs that were started here; 'exit --keep' leaves
+Like 'nerve repl', with the nodes of a server. An argument that is no file is the name of the server. Exiting stops the nodes and cancels the runs that were started here; 'exit --keep' leaves
 them running.
 
 EXAMPLES
   nerve server repl
+  nerve server repl work                       like --server work
   nerve server repl --server work --session tests
   nerve server repl commands.nerve")]
 pub(crate) struct ServerReplArgs {

@@ -1,10 +1,9 @@
-//! `nerve result`, and the options of 'execute' for asynchronous results and conversations.
+//! `nerve result`.
 
-use std::path::PathBuf;
+use clap::{ArgGroup, Args};
+use nerve_repl::node_command::Seconds;
 
-use clap::{ArgGroup, Args, ValueEnum, ValueHint};
-
-use super::node::{Seconds, ServerOption};
+use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -45,49 +44,4 @@ pub(crate) struct ResultArgs {
     /// With --list: at most N results
     #[arg(short = 'n', long, value_name = "N", requires = "list")]
     pub(crate) last: Option<u64>,
-}
-
-/// Result delivery and conversation of an execution.
-#[derive(Debug, Default, Args)]
-pub(crate) struct TurnOptions {
-    /// Print the result id for 'nerve result' instead of waiting
-    #[arg(long = "async", conflicts_with = "stream")]
-    pub(crate) is_async: bool,
-    /// With --async: POST the result to this URL
-    #[arg(long, value_name = "URL", requires = "is_async")]
-    pub(crate) webhook: Option<String>,
-    /// With --webhook: sign with the secret in this environment variable
-    #[arg(long, value_name = "NAME", requires = "webhook")]
-    pub(crate) webhook_secret_env: Option<String>,
-    /// Workspace of the turn's conversation
-    #[arg(long, value_name = "NAME", requires = "chat")]
-    pub(crate) workspace: Option<String>,
-    /// Chat in the workspace
-    #[arg(long, value_name = "NAME", requires = "workspace")]
-    pub(crate) chat: Option<String>,
-    /// Earlier messages for this prompt only: file with a JSON list of {role, content, timestamp}
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub(crate) history: Option<PathBuf>,
-    /// Put earlier messages before the prompt: those unknown to the node (auto), all, or none
-    #[arg(long, value_enum)]
-    pub(crate) context: Option<Context>,
-}
-
-/// Conversation of a node.
-#[derive(Debug, Default, Args)]
-pub(crate) struct ConversationArgs {
-    /// Workspace of the node's conversation
-    #[arg(long, value_name = "NAME", requires = "chat")]
-    pub(crate) workspace: Option<String>,
-    /// Chat in the workspace
-    #[arg(long, value_name = "NAME", requires = "workspace")]
-    pub(crate) chat: Option<String>,
-}
-
-/// Selects the earlier messages that are put before a prompt.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Context {
-    Auto,
-    Always,
-    Never,
 }

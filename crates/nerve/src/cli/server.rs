@@ -1,10 +1,11 @@
 //! `nerve server`: starts, stops and lists servers.
 
 use clap::{Args, Subcommand};
+use nerve_repl::node_command::Seconds;
 
 use super::graph::GraphArgs;
 use super::listen::ListenArgs;
-use super::node::{NodeArgs, Seconds};
+use super::node::NodeArgs;
 use super::repl::ServerReplArgs;
 use super::session::SessionArgs;
 

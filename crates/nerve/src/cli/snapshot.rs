@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::node::Seconds;
+use nerve_repl::node_command::Seconds;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

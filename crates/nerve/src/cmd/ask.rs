@@ -8,12 +8,11 @@ use nerve_node::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::telemetry::TraceContext;
+use nerve_repl::node_command::{execute, trace_tools};
+use nerve_repl::prompt;
 use nerve_server::paths::ServerPaths;
 
-use super::node::execute;
-use super::prompt;
-use super::record::trace_tools;
-use crate::cli::local::AskArgs;
+use crate::cli::local_commands::AskArgs;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::telemetry::TraceExport;
 use crate::{out, trace};

@@ -3,23 +3,24 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use nerve_tui::view::keys::OPERATIONS;
+use nerve_tui::settings::Settings;
+use nerve_tui::view::operations::OPERATIONS;
 use serde_json::{Map, Value, json};
 
 use crate::cli::config::{ConfigArgs, ConfigCommand};
 use crate::out;
-use crate::settings::{self, Settings};
+use crate::settings;
 
 pub(crate) fn run(args: ConfigArgs) -> Result<()> {
     match args.command {
         ConfigCommand::Path(_) => out::line(settings::path().display()),
         ConfigCommand::Show(args) => {
-            let settings = Settings::load()?;
+            let settings = settings::load()?;
             if args.json { out::json(&as_json(&settings)) } else { out::piece(&as_toml(&settings)) }
         }
         ConfigCommand::Check(args) => {
             let path = args.file.clone().unwrap_or_else(settings::path);
-            let notes = Settings::read(&path, args.file.is_some())?.notes;
+            let notes = settings::read(&path, args.file.is_some())?.notes;
             let state = match (path.exists(), notes.count()) {
                 (false, _) => "not found: the defaults apply",
                 (true, 0) => "valid",

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_api::reply::{NodeHistory, Turn};
-use nerve_api::request::{CommandLine, CreateNode, GetHistory, Subscribe};
+use nerve_api::request::{CommandLine, CreateNode, ExecuteInput, GetHistory, Subscribe};
 use nerve_api::value::NodeState;
 use nerve_api::{ErrorKind, EventMessage};
-use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
+use nerve_client::{ClientError, EventStream, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
+use nerve_repl::node_command::{entries, execute};
+use nerve_server::config::ServerConfig;
 use nerve_server::paths::ServerPaths;
-use nerve_server::server::ServerConfig;
 use serde_json::{Value, json};
 
-use super::node::entries;
-use super::node::execute;
-use crate::cli::local::DemoArgs;
+use crate::cli::local_commands::DemoArgs;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
@@ -79,8 +78,8 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     if !args.json {
         out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
     }
-    let options = ExecuteOptions { timeout: Some(TIMEOUT), ..ExecuteOptions::default() };
-    let data = match node.execute(prompt, &options).await {
+    let input = ExecuteInput { timeout: Some(TIMEOUT.into()), ..ExecuteInput::from(prompt) };
+    let data = match node.execute(input).await {
         Err(ClientError::Server(error)) if error.error_type == ErrorKind::Blocked => {
             return cancel_dialog(args, node, &error.choices).await;
         }
@@ -88,7 +87,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     };
     if !args.json {
         for section in &data.response.sections {
-            let tool = section.metadata.get("tool").and_then(Value::as_str);
+            let tool = section.metadata.get("tool").map(String::as_str);
             let kind =
                 [Some(section.kind.as_str()), tool].into_iter().flatten().collect::<Vec<_>>().join(" ");
             out::line(format_args!("{}[{kind}]{:#}", out::FAINT, out::FAINT))?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Arg;
 
 use crate::cli::Cli;
-use crate::cli::local::{CompletionsArgs, ManArgs};
+use crate::cli::local_commands::{CompletionsArgs, ManArgs};
 use crate::out;
 
 /// Prints a completion script.

@@ -16,7 +16,7 @@ use nerve_mux::tmux::Tmux;
 use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
 use serde_json::json;
 
-use crate::cli::local::DoctorArgs;
+use crate::cli::local_commands::DoctorArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
@@ -112,7 +112,7 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
         terminals(),
         runtime_directory(paths),
         socket_length(paths),
-        writable("state directory", &paths.state),
+        state_directory(paths),
         writable("history directory", &paths.history),
         plain("profiles", format!("{count} custom profiles in {}", profiles.display())),
         plain("NERVE_HOME", home),
@@ -157,6 +157,17 @@ fn socket_length(paths: &ServerPaths) -> Check {
             |error| error.to_string(),
         ),
     }
+}
+
+/// Checks the state directory as the start of a server does.
+fn state_directory(paths: &ServerPaths) -> Check {
+    let mut check = writable("state directory", &paths.state);
+    if let (true, Err(error)) = (check.ok, paths.check_directories()) {
+        check.ok = false;
+        check.hint = error.hint();
+        check.found = error.to_string();
+    }
+    check
 }
 
 fn writable(name: &str, dir: &Path) -> Check {
@@ -210,17 +221,10 @@ async fn multiplexers() -> [Check; 2] {
     let tmux = Tmux::new(None).version().await;
     let found =
         find("tmux", path.as_deref()).map(|path| format!(" ({})", path.display())).unwrap_or_default();
-    let tmux = Check {
-        name: "tmux".to_string(),
-        ok: tmux.is_ok(),
-        essential: false,
-        hint: Some("for nodes in tmux panes: apt-get install tmux (3.2 or newer)".to_string()),
-        found: match tmux {
-            Ok(version) => format!("tmux {version}{found}"),
-            Err(PaneError::NotInstalled(_)) => "not found".to_string(),
-            Err(error) => format!("{error}{found}"),
-        },
-    };
+    let tmux = tmux_check(tmux, &found);
+    if !cfg!(feature = "wezterm") {
+        return [tmux, without_support("wezterm", &PaneError::NotBuilt("WezTerm"))];
+    }
     let program = std::env::var_os("NERVE_WEZTERM").filter(|program| !program.is_empty());
     let program = program.map(PathBuf::from).or_else(|| find("wezterm", path.as_deref()));
     let version = match &program {
@@ -240,6 +244,29 @@ async fn multiplexers() -> [Check; 2] {
         },
     };
     [tmux, wezterm]
+}
+
+/// Checks tmux by its version. `found`: its path, for the result.
+fn tmux_check(version: Result<String, PaneError>, found: &str) -> Check {
+    if let Err(error @ PaneError::NotBuilt(_)) = &version {
+        return without_support("tmux", error);
+    }
+    Check {
+        name: "tmux".to_string(),
+        ok: version.is_ok(),
+        essential: false,
+        hint: Some("for nodes in tmux panes: apt-get install tmux (3.2 or newer)".to_string()),
+        found: match version {
+            Ok(version) => format!("tmux {version}{found}"),
+            Err(PaneError::NotInstalled(_)) => "not found".to_string(),
+            Err(error) => format!("{error}{found}"),
+        },
+    }
+}
+
+/// Returns the check of a multiplexer that this build does not support. Installing it would not help.
+fn without_support(name: &str, error: &PaneError) -> Check {
+    Check { name: name.to_string(), ok: false, essential: false, found: error.to_string(), hint: None }
 }
 
 fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
@@ -281,5 +308,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(writable("x", &dir.path().join("a/b")).ok);
         assert!(!dir.path().join("a").exists());
+    }
+
+    #[test]
+    fn state_directory_open_to_others_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ServerPaths::under(dir.path());
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(state_directory(&paths).ok);
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let check = state_directory(&paths);
+        assert!(!check.ok && check.essential && check.found.contains("0755"), "{}", check.found);
+    }
+
+    #[test]
+    fn tmux_is_suggested_only_if_the_build_supports_it() {
+        let missing = tmux_check(Err(PaneError::NotInstalled("tmux")), "");
+        assert!(missing.hint.unwrap().contains("apt-get install tmux"));
+        let unsupported = tmux_check(Err(PaneError::NotBuilt("tmux")), " (/usr/bin/tmux)");
+        assert_eq!((unsupported.found.as_str(), unsupported.hint), ("this build has no tmux support", None));
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use nerve_node::executions::trace::Announcement;
 use nerve_node::hooks::filter_hook_input;
 
-use crate::cli::local::HookArgs;
+use crate::cli::local_commands::HookArgs;
 
 /// Maximum hook input to read, in bytes. Answers can be long, and only names are forwarded.
 const INPUT_LIMIT: u64 = 16 << 20;
@@ -19,9 +19,9 @@ pub(crate) fn run(args: &HookArgs) {
     let Ok(message) = read.map_err(drop).and_then(|_| serde_json::from_slice(&input).map_err(drop)) else {
         return;
     };
-    if let (Some(announced), Some(folder)) = (Announcement::of(&message), args.socket.parent()) {
+    if let (Some(announced), Some(folder)) = (Announcement::from_hook_input(&message), args.socket.parent()) {
         // If the command cannot be announced, it runs without recording.
-        return announced.note(folder).unwrap_or_default();
+        return announced.store(folder).unwrap_or_default();
     }
     let Ok(socket) = UnixDatagram::unbound() else { return };
     // A node that has stopped listening needs no message.

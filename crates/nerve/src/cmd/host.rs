@@ -25,8 +25,8 @@ pub(crate) fn run(args: HostArgs) -> Result<()> {
     match args.command {
         HostCommand::Run => launch::serve().context("the host failed"),
         HostCommand::List(args) => list(&args),
-        HostCommand::Stop(args) => super::on_one_core(super::interruptible(stop(args))),
-        HostCommand::Write(args) => super::on_one_core(super::interruptible(write(args))),
+        HostCommand::Stop(args) => super::run_single_threaded(super::interruptible(stop(args))),
+        HostCommand::Write(args) => super::run_single_threaded(super::interruptible(write(args))),
     }
 }
 
@@ -57,7 +57,7 @@ struct HostInfo {
 }
 
 impl HostInfo {
-    fn of(entry: &Entry) -> HostInfo {
+    fn from_entry(entry: &Entry) -> HostInfo {
         let text = |key: &str| entry.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
         HostInfo {
             id: entry.id.clone(),
@@ -74,13 +74,14 @@ impl HostInfo {
             cwd: entry.cwd.clone(),
             recording: entry.recording.clone(),
             snapshot_socket: entry.snapshot_socket(),
-            started_at: iso(entry.started),
+            started_at: format_time(entry.started),
         }
     }
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let hosts: Vec<HostInfo> = entries(&ServerPaths::from_env().hosts()).iter().map(HostInfo::of).collect();
+    let hosts: Vec<HostInfo> =
+        entries(&ServerPaths::from_env().hosts()).iter().map(HostInfo::from_entry).collect();
     if args.json {
         return out::json(&serde_json::json!({ "hosts": hosts }));
     }
@@ -108,7 +109,7 @@ async fn stop(args: StopArgs) -> Result<()> {
     let registry = ServerPaths::from_env().hosts();
     let hosts = match args.all {
         true => entries(&registry),
-        false => args.ids.iter().map(|id| find(id)).collect::<Result<_>>()?,
+        false => args.ids.iter().map(|id| find_host(id)).collect::<Result<_>>()?,
     };
     let stopping = async {
         for host in &hosts {
@@ -153,7 +154,7 @@ async fn stop_host(host: &Entry) -> Result<()> {
 }
 
 async fn write(args: WriteArgs) -> Result<()> {
-    let host = find(&args.id)?;
+    let host = find_host(&args.id)?;
     let bytes = match args.escape {
         true => nerve_vt::keys::unescape(&args.text)?,
         false => args.text.into_bytes(),
@@ -171,12 +172,12 @@ async fn write(args: WriteArgs) -> Result<()> {
     Ok(())
 }
 
-fn iso(at_ns: u64) -> String {
+fn format_time(at_ns: u64) -> String {
     nerve_record::activity::TsMs(at_ns / 1_000_000).iso()
 }
 
 /// Finds a host by its id, or by the id of its session.
-fn find(id: &str) -> Result<Entry> {
+fn find_host(id: &str) -> Result<Entry> {
     let registry = ServerPaths::from_env().hosts();
     if let Some(host) = entry(&registry, id) {
         return Ok(host);

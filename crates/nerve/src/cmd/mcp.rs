@@ -13,12 +13,12 @@ use nerve_mcp::Config;
 use nerve_mcp::http::PATH;
 use nerve_mcp::link::{ConnectError, Link};
 use nerve_record::store::Store;
-use nerve_server::InProcess;
+use nerve_server::InProcessServer;
 use nerve_server::access::tls::TlsFiles;
 use nerve_server::access::token::TokenFile;
+use nerve_server::config::ServerConfig;
 use nerve_server::gate_service::GateService;
 use nerve_server::paths::ServerPaths;
-use nerve_server::server::ServerConfig;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
@@ -132,7 +132,7 @@ impl Source {
     }
 }
 
-fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProcess>)> {
+fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProcessServer>)> {
     let legacy_tools = args.legacy_tools;
     if args.in_process {
         let (client, server) = start_in_process(paths)?;
@@ -152,7 +152,7 @@ fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProce
 
 /// Connects on demand, because the server may be restarted at any time.
 fn link_to_server(server: String) -> Link {
-    Link::by(move || {
+    Link::connecting(move || {
         let server = server.clone();
         async move {
             connect(&server).await.map_err(|error| {
@@ -163,7 +163,7 @@ fn link_to_server(server: String) -> Link {
     })
 }
 
-fn start_in_process(paths: &ServerPaths) -> Result<(NerveClient, InProcess)> {
+fn start_in_process(paths: &ServerPaths) -> Result<(NerveClient, InProcessServer)> {
     let config = engine_config(SERVER, paths, crate::current_exe::path().ok());
     let here = create_standalone(config).context("cannot start a server in this process")?;
     Ok(here.into_parts())

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use nerve_testkit::mock_agent::{self, FLAGS};
 use nerve_testkit::mock_model::{Script, serve};
 
-use crate::cli::local::{MockAgentArgs, MockModelArgs};
+use crate::cli::local_commands::{MockAgentArgs, MockModelArgs};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 

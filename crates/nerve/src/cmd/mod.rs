@@ -7,72 +7,82 @@ mod config;
 mod demo;
 mod docs;
 mod doctor;
+mod engine_error;
 pub(crate) mod exec;
 mod extract;
-mod full_screen;
-pub(crate) mod graph;
+mod graph;
 mod hook;
 mod host;
+mod local_time;
 mod mcp;
 mod mock;
-pub(crate) mod node;
+mod node;
 pub(crate) mod pane;
 mod pattern;
-mod prompt;
 mod proxy;
 mod record;
 pub(crate) mod recording;
-pub(crate) mod result;
+mod repl;
+mod result;
+mod screen_support;
 pub(crate) mod server;
 mod session;
 pub(crate) mod show;
 mod snapshot;
 mod spawn_failure;
-mod stdio_relay;
 mod token;
 
 use std::future::Future;
 
 use anyhow::{Context, Result};
 use nerve_client::ClientError;
+use nerve_repl::node_command::NodeCommand;
+use nerve_server::paths::ServerPaths;
 
 use crate::cli::graph::GraphArgs;
-use crate::cli::node::{NodeArgs, NodeCommand};
+use crate::cli::node::NodeArgs;
 use crate::cli::recording::RecordingsCommand;
 use crate::cli::server::{ServerArgs, ServerCommand};
 use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{Cli, Command};
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{out, repl};
+use crate::out;
 
 /// Hint for a server that disappeared during a request.
 const RECONNECT_HINT: &str = "'nerve server start' recovers its nodes and their running turns; then 'nerve server node wait NODE' and 'read NODE'";
 
 /// Runs the command and returns the exit code.
 pub(crate) fn run(cli: Cli) -> Result<u8> {
+    // An agent's shell must not write into the output of its commands.
+    if !matches!(cli.command, Command::Exec(_)) && ServerPaths::lacks_home(|name| std::env::var_os(name)) {
+        let state = ServerPaths::from_env().state;
+        out::warning(format_args!("HOME is not set: nerve keeps its state in {}", state.display()));
+    }
     match cli.command {
-        Command::Demo(args) => on_all_cores(demo::run(args))?,
-        Command::Ask(args) => on_all_cores(ask::run(args))?,
+        Command::Demo(args) => run_multi_threaded(demo::run(args))?,
+        Command::Ask(args) => run_multi_threaded(ask::run(args))?,
         // The viewer starts its recorder in another process.
-        Command::Record(args) if record::is_viewed(&args) => return on_one_core(record::viewed(&args)),
-        Command::Record(args) => return on_all_cores(record::record(*args)),
-        Command::Attach(args) => return on_one_core(attach::attach(args)),
-        Command::Exec(args) => return on_all_cores(exec::run(args)),
+        Command::Record(args) if record::shows_viewer(&args) => {
+            return run_single_threaded(record::record_in_viewer(&args));
+        }
+        Command::Record(args) => return run_multi_threaded(record::record(*args)),
+        Command::Attach(args) => return run_single_threaded(attach::attach(args)),
+        Command::Exec(args) => return run_multi_threaded(exec::run(args)),
         Command::ShowSandboxExecution(args) => return show::run(&args),
         Command::Server(ServerArgs { command: ServerCommand::Repl(args) }) => {
-            return on_one_core(repl::on_server(args));
+            return run_single_threaded(repl::on_server(args));
         }
-        Command::Server(args) => server(args)?,
+        Command::Server(args) => run_server(args)?,
         Command::Token(args) => token::run(&args)?,
-        Command::Result(args) => on_one_core(interruptible(result::run(args)))?,
-        Command::Repl(args) => return on_all_cores(repl::in_process(args)),
+        Command::Result(args) => run_single_threaded(interruptible(result::run(args)))?,
+        Command::Repl(args) => return run_multi_threaded(repl::in_process(args)),
         Command::Config(args) => config::run(args)?,
-        Command::Pattern(args) => on_one_core(pattern::run(args))?,
+        Command::Pattern(args) => run_single_threaded(pattern::run(args))?,
         Command::Mcp(args) => mcp::run(&args)?,
-        Command::Proxy(args) => on_all_cores(proxy::run(*args))?,
+        Command::Proxy(args) => run_multi_threaded(proxy::run(*args))?,
         Command::Host(args) => host::run(args)?,
         Command::Snapshot(args) => snapshot::run(*args)?,
-        Command::Branch(args) => on_one_core(interruptible(branch::command(*args)))?,
+        Command::Branch(args) => run_single_threaded(interruptible(branch::command(*args)))?,
         Command::Replay(args) => return recording::replay(&args),
         Command::View(args) => return recording::view(&args),
         Command::BranchPoints(args) => recording::branch_points(&args)?,
@@ -80,22 +90,22 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Import(args) => recording::import(&args)?,
         Command::Inspect(args) => return recording::inspect(&args),
         Command::Recordings(args) => recording::recordings(&args)?,
-        Command::Extract(args) => on_one_core(interruptible(extract::run(&args)))?,
+        Command::Extract(args) => run_single_threaded(interruptible(extract::run(&args)))?,
         Command::Parse(args) => {
             out::warning("'nerve parse' is now 'nerve extract'");
-            on_one_core(interruptible(extract::run(&args)))?;
+            run_single_threaded(interruptible(extract::run(&args)))?;
         }
         Command::Tmux(args) => {
             let tmux = pane::Multiplexer::tmux(args.socket.as_deref());
-            on_one_core(interruptible(pane::run(tmux, args)))?;
+            run_single_threaded(interruptible(pane::run(tmux, args)))?;
         }
         Command::Wezterm(args) => {
             let wezterm = pane::Multiplexer::wezterm(args.socket.as_deref());
-            on_one_core(interruptible(pane::run(wezterm, args)))?;
+            run_single_threaded(interruptible(pane::run(wezterm, args)))?;
         }
-        Command::Doctor(args) => on_one_core(interruptible(doctor::run(&args)))?,
+        Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
         Command::MockAgent(args) => return mock::agent(args),
-        Command::MockModel(args) => on_one_core(mock::model(&args))?,
+        Command::MockModel(args) => run_single_threaded(mock::model(&args))?,
         Command::Completions(args) => docs::completions(&args)?,
         Command::Man(args) => docs::man(&args)?,
         Command::Hook(args) => hook::run(&args),
@@ -151,24 +161,26 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
     }
 }
 
-fn server(args: ServerArgs) -> Result<()> {
+fn run_server(args: ServerArgs) -> Result<()> {
     match args.command {
-        ServerCommand::Start(args) if args.foreground => on_all_cores(server::start::in_foreground(&args)),
-        ServerCommand::Start(args) => on_one_core(interruptible(server::start::in_background(&args))),
-        ServerCommand::Stop(args) => on_one_core(interruptible(server::stop::run(&args))),
-        ServerCommand::Status(args) => on_one_core(interruptible(server::status::run(&args))),
-        ServerCommand::List(args) => on_one_core(interruptible(server::status::list(&args))),
-        ServerCommand::Node(args) => node(args, "node"),
-        ServerCommand::Channel(args) => node(args, "channel"),
-        ServerCommand::Session(args) => on_one_core(interruptible(session::run(args))),
-        ServerCommand::Graph(args) => graphs(args, "graph"),
-        ServerCommand::Dag(args) => graphs(args, "dag"),
+        ServerCommand::Start(args) if args.foreground => {
+            run_multi_threaded(server::start::in_foreground(&args))
+        }
+        ServerCommand::Start(args) => run_single_threaded(interruptible(server::start::in_background(&args))),
+        ServerCommand::Stop(args) => run_single_threaded(interruptible(server::stop::run(&args))),
+        ServerCommand::Status(args) => run_single_threaded(interruptible(server::status::run(&args))),
+        ServerCommand::List(args) => run_single_threaded(interruptible(server::status::list(&args))),
+        ServerCommand::Node(args) => run_node(args, "node"),
+        ServerCommand::Channel(args) => run_node(args, "channel"),
+        ServerCommand::Session(args) => run_single_threaded(interruptible(session::run(args))),
+        ServerCommand::Graph(args) => run_graph(args, "graph"),
+        ServerCommand::Dag(args) => run_graph(args, "dag"),
         // Handled by `run`, because it has its own exit code.
         ServerCommand::Repl(_) => Ok(()),
     }
 }
 
-fn node(args: NodeArgs, group: &str) -> Result<()> {
+fn run_node(args: NodeArgs, group: &str) -> Result<()> {
     let (used, today) = match &args.command {
         NodeCommand::Send(_) => (Some("send"), "execute"),
         NodeCommand::Delete(_) => (Some("delete"), "stop"),
@@ -187,7 +199,7 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
         _ => None,
     };
     let server = args.server.server.clone();
-    on_one_core(async move {
+    run_single_threaded(async move {
         interruptible(node::run(args)).await.map_err(|error| {
             match (error.downcast::<Failure>(), detached_hint) {
                 (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
@@ -202,15 +214,15 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
     })
 }
 
-fn graphs(args: GraphArgs, group: &str) -> Result<()> {
+fn run_graph(args: GraphArgs, group: &str) -> Result<()> {
     if group != "graph" {
         let command = args.command.name();
         out::warning(format_args!("'nerve server {group} {command}' is now 'nerve server graph {command}'"));
     }
     // A command that follows a run handles Ctrl+C itself.
     match args.command.follows_run() {
-        true => on_one_core(graph::run(args)),
-        false => on_one_core(interruptible(graph::run(args))),
+        true => run_single_threaded(graph::run(args)),
+        false => run_single_threaded(interruptible(graph::run(args))),
     }
 }
 
@@ -225,12 +237,12 @@ async fn interruptible<T>(command: impl Future<Output = Result<T>>) -> Result<T>
 }
 
 /// Runs a command on one thread, which starts faster and suffices for a client.
-fn on_one_core<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+fn run_single_threaded<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(command)
 }
 
-fn on_all_cores<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+fn run_multi_threaded<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(command)
 }

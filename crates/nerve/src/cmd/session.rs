@@ -17,7 +17,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         SessionCommand::List => {
             let data: SessionList = client.request(&ListSessions {}).await?;
             if json {
-                return out::json(&serde_json::to_value(data)?);
+                return out::json(&data);
             }
             let rows: Vec<Vec<String>> = data.sessions.iter().map(row).collect();
             out::table(&["name", "nodes", "tags", "description"], &rows)
@@ -27,14 +27,14 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
             let params = CreateSession { name, description, tags };
             let session: SessionInfo = client.request(&params).await?;
             if json {
-                return out::json(&serde_json::to_value(session)?);
+                return out::json(&session);
             }
             out::line(format_args!("session '{}' created", session.name))
         }
         SessionCommand::Info(args) => {
             let session: SessionInfo = client.request(&GetSession::new(Some(args.name))).await?;
             if json {
-                return out::json(&serde_json::to_value(session)?);
+                return out::json(&session);
             }
             out::fields(&[
                 ("name", session.name.clone()),
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
 /// Prints the started or stopped nodes. Fails if one could not be.
 fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     if as_json {
-        out::json(&serde_json::to_value(&done)?)?;
+        out::json(&done)?;
     } else {
         for node in &done.nodes {
             out::line(format_args!("node '{node}' {how}"))?;

@@ -15,7 +15,7 @@ use nerve_record::files::FileStore;
 use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 
-use super::{interruptible, on_one_core, server};
+use super::{interruptible, run_single_threaded, server};
 use crate::cli::snapshot::{ListArgs, RestoreArgs, SnapshotArgs, SnapshotCommand, SnapshotSource, TakeArgs};
 use crate::out;
 
@@ -70,7 +70,7 @@ pub(crate) fn take(args: TakeArgs) -> Result<()> {
 
 fn print(taken: &SnapshotTaken, json: bool) -> Result<()> {
     if json {
-        return out::json(&serde_json::to_value(taken)?);
+        return out::json(taken);
     }
     for what in &taken.left_out {
         out::warning(format_args!("not stored: {what}"));
@@ -110,7 +110,7 @@ fn restore(args: RestoreArgs) -> Result<()> {
         }
     };
     if args.json {
-        return out::json(&serde_json::to_value(&restored)?);
+        return out::json(&restored);
     }
     for what in restored.left_out {
         out::warning(format_args!("not restored: {what}"));
@@ -130,18 +130,18 @@ fn list(args: ListArgs) -> Result<()> {
         None => list_snapshots(&query, &ServerPaths::from_env().data_dirs())?,
     };
     if args.json {
-        return out::json(&serde_json::to_value(&snapshots)?);
+        return out::json(&snapshots);
     }
     if snapshots.is_empty() {
-        out::note(format_args!("no snapshots{}", query.of_session()));
+        out::note(format_args!("no snapshots{}", query.session_suffix()));
     }
     let rows: Vec<Vec<String>> = snapshots.into_iter().map(row).collect();
     out::table(&["id", "session", "time", "byte", "files", "label"], &rows)
 }
 
 /// Sends a request to a server. Its paths are those of the server's machine.
-fn send<R: Request>(server: &str, request: R) -> Result<R::Reply> {
-    on_one_core(interruptible(async {
+pub(crate) fn send<R: Request>(server: &str, request: R) -> Result<R::Reply> {
+    run_single_threaded(interruptible(async {
         let client = server::connect(server).await?;
         let reply = client.request(&request).await?;
         client.take_warnings().iter().for_each(out::warning);
@@ -169,7 +169,7 @@ fn row(snapshot: SnapshotInfo) -> Vec<String> {
         snapshot.session,
         snapshot.ts_ns.map_or_else(dash, |ts_ns| TsMs::from(TsNs(ts_ns)).iso()),
         snapshot.anchor_byte.map_or_else(dash, |anchor| anchor.to_string()),
-        snapshot.files.map_or_else(dash, |files| files.provider),
+        snapshot.files.map_or_else(dash, |files| files.provider.to_string()),
         snapshot.label.unwrap_or_default(),
     ]
 }

@@ -26,7 +26,7 @@ impl HttpClient for Transport {
     {
         let limit = self.limit;
         Box::pin(async move {
-            match tokio::time::timeout(limit, nerve_proxy::http_client::send(request, MAX_RESPONSE)).await {
+            match tokio::time::timeout(limit, nerve_llm::http_client::send(request, MAX_RESPONSE)).await {
                 Ok(response) => Ok(response?),
                 Err(_) => Err(format!("no response within {limit:?}").into()),
             }

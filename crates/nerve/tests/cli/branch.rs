@@ -222,14 +222,14 @@ fn session_end_is_a_snapshot_with_files() {
 fn dry_run_prints_steps_and_changes_nothing() {
     let fixture = Fixture::new().with_two_turns();
     let nodes = fixture.nodes();
-    let output = fixture.branch(&["Go on", "--at", "1", "--dry-run"]);
+    let output = fixture.branch(&["Continue", "--at", "1", "--dry-run"]);
     assert_eq!(output.code, 0, "{output:?}");
     for part in
-        ["the first 1 of 2 turns", "--resume", "me-branch on server 'default'", "copy", "Go on", "1 'one'"]
+        ["the first 1 of 2 turns", "--resume", "me-branch on server 'default'", "copy", "Continue", "1 'one'"]
     {
         assert!(output.stdout.contains(part), "{part}: {output:?}");
     }
-    let data = fixture.branch_json(&["Go on", "--at", "1", "--dry-run"]);
+    let data = fixture.branch_json(&["Continue", "--at", "1", "--dry-run"]);
     let talk = &data["conversation"];
     assert_eq!((&talk["kind"], &talk["turns"], &talk["of"]), (&"cut".into(), &1.into(), &2.into()));
     assert!(!Path::new(talk["to"].as_str().unwrap()).exists());
@@ -289,7 +289,7 @@ fn invalid_sources_and_targets_explain_what_to_do() {
         .assert_stderr(2, &["is not empty", "--to"]);
     let inside = fixture.folder().join("inside");
     fixture.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).assert_stderr(2, &["it is inside"]);
-    let meta = Meta::path_of(&fixture.recording);
+    let meta = Meta::sidecar_path(&fixture.recording);
     let whole = text(meta.clone());
     fs::write(&meta, "{").unwrap();
     fixture.branch(&["x", "--at", "1"]).assert_stderr(1, &["does not describe a session"]);
@@ -341,10 +341,7 @@ fn missing_transcript_starts_new_conversation_with_notice() {
     fs::remove_dir_all(&projects).unwrap();
     let done = fixture.branch(&["RECALL", "--at", "1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said:\n"), "{done:?}");
-    assert!(
-        done.stderr.contains("conversation: a new one: the agent has no transcript of conversation"),
-        "{done:?}"
-    );
+    assert!(done.stderr.contains("conversation: a new one"), "{done:?}");
 }
 
 #[test]

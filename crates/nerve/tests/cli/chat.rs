@@ -64,6 +64,6 @@ fn missing_chat_options_are_named() {
     home.nerve(&create(&model, &["--provider", "robot"])).assert_stderr(2, &["robot"]);
     home.nerve(&create(&model, &["--api-key-env", "NERVE_TEST_NO_SUCH"]))
         .assert_stderr(2, &["no API key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);
-    home.ok(&create(&model, &["--api-key-env", "", "--tool", "nobody"]));
-    home.nerve(&["server", "node", "execute", "ask", "hello"]).assert_stderr(3, &["tool 'nobody'"]);
+    home.ok(&create(&model, &["--api-key-env", "", "--tool", "absent"]));
+    home.nerve(&["server", "node", "execute", "ask", "hello"]).assert_stderr(3, &["tool 'absent'"]);
 }

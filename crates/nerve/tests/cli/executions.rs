@@ -69,7 +69,7 @@ impl Session {
     }
 
     fn terminal(&self, id: &str) -> PathBuf {
-        executions::recording_of(&self.recording, id).unwrap()
+        executions::recording_path(&self.recording, id).unwrap()
     }
 
     fn show(&self, id: &str) -> CommandOutput {
@@ -102,10 +102,10 @@ fn exec_outside_session_makes_a_plain_recording() {
     let same = "sh -c 'test -t 1 && stty size <&1; exit 3'";
     assert_eq!(home.nerve(&["show-sandbox-execution", same, "--id", "b-1"]).stderr, "");
     let other = home.nerve(&["show-sandbox-execution", "make test", "--id", "b-1"]);
-    assert!(other.code == 0 && other.stderr.contains("ran something else"), "{other:?}");
+    assert!(other.code == 0 && other.stderr.contains("the command differs"), "{other:?}");
     assert!(home.hosts().is_empty(), "nothing is left behind");
     // Its id is taken.
-    home.nerve(&["exec", "--id", "b-1", "--", "true"]).assert_stderr(1, &["'b-1' already", "leave out --id"]);
+    home.nerve(&["exec", "--id", "b-1", "--", "true"]).assert_stderr(1, &["'b-1' already", "omit --id"]);
     // One that is made up is free.
     assert_eq!(home.ok(&["exec", "-c", "echo $((1 + 1)) | tr 2 3"]), "3\n");
 }
@@ -193,8 +193,8 @@ fn missing_commands_and_signals_exit_as_in_a_shell() {
 fn invalid_ids_and_sessions_are_refused() {
     let session = Session::ended();
     for id in ["../up", "a/b", "", ".", "x y", &"i".repeat(65)] {
-        session.run(&["exec", "--id", id, "--", "true"]).assert_stderr(2, &["no id of an execution"]);
-        session.show(id).assert_stderr(2, &["no id of an execution"]);
+        session.run(&["exec", "--id", id, "--", "true"]).assert_stderr(2, &["invalid execution id"]);
+        session.show(id).assert_stderr(2, &["invalid execution id"]);
     }
     session.run(&["exec", "--session", "nowhere", "--", "true"]).assert_stderr(3, &["nowhere"]);
     session.run(&["exec", "--session", "/no/such.ahr", "--", "true"]).assert_stderr(3, &["/no/such.ahr"]);
@@ -202,9 +202,9 @@ fn invalid_ids_and_sessions_are_refused() {
         .home
         .nerve(&["show-sandbox-execution", "--id", "x", "--session", "nowhere"])
         .assert_stderr(3, &["nowhere"]);
-    session.show("x").assert_stderr(3, &["no execution 'x'", "nothing that was run in it is known"]);
+    session.show("x").assert_stderr(3, &["no execution 'x'", "the session has no executions"]);
     session.run(&["exec", "--id", "known", "--", "true"]);
-    session.show("x").assert_stderr(3, &["the last it ran: known"]);
+    session.show("x").assert_stderr(3, &["latest executions: known"]);
     // A session that is gone from under a program keeps it from nothing.
     let mut command = session.home.command(&["exec", "--", "echo", "runs"]);
     command.env("NERVE_RECORDING", "/no/such.ahr").env("NERVE_SESSION_ID", "gone");
@@ -360,7 +360,7 @@ fn execution_without_terminal_shows_its_tool_result() {
         ..ExecutionLine::default()
     };
     executions::append(&session.recording, line.clone()).unwrap();
-    session.show("toolu_1").assert_stderr(1, &["nothing is known", "toolu_1"]);
+    session.show("toolu_1").assert_stderr(1, &["no known output", "toolu_1"]);
     let end = ExecutionLine { ended_ns: Some(2), output: Some("a\u{1b}[2Jb\n".into()), ..line };
     executions::append(&session.recording, end).unwrap();
     let shown = session.show("toolu_1");
@@ -380,7 +380,7 @@ fn follow_scrolls_output_of_executions_without_terminal() {
     executions::append(&recording, begun.clone()).unwrap();
     let args = ["show-sandbox-execution", "make", "--id", "toolu_1", "--session", file, "--follow"];
     let mut waits = Tty::with_stderr(home.command(&args), SIZE);
-    waits.expect("it has no terminal of its own");
+    waits.expect("the execution has no terminal of its own");
     let lines: String = (1..=90).map(|n| format!("line {n}.\n")).collect();
     executions::append(&recording, ExecutionLine { ended_ns: Some(2), output: Some(lines), ..begun })
         .unwrap();
@@ -526,13 +526,13 @@ fn show_waits_for_tool_result_and_sends_keys_to_agent() {
     let mut along = home.command(&args);
     let along = along.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut left = Tty::with_stderr(home.command(&args), SIZE);
-    left.expect("Ctrl+] leaves");
+    left.expect("Ctrl+] detaches");
     left.send("\x1d");
     assert_eq!(left.wait_for_exit(), Some(130));
     let mut tty = Tty::with_stderr(home.command(&args), SIZE);
-    tty.expect("Ctrl+] leaves");
+    tty.expect("Ctrl+] detaches");
     let mut ended = Tty::with_stderr(home.command(&args), SIZE);
-    ended.expect("Ctrl+] leaves");
+    ended.expect("Ctrl+] detaches");
     ended.signal(Signal::TERM);
     assert_eq!(ended.wait_for_exit(), Some(143));
     tty.send("yes\r");
@@ -574,12 +574,12 @@ fn trace_tools_works_for_claude_and_warns_otherwise() {
     );
     assert_eq!(Recording::of(&recording).text(), "traced\r\n");
     let done = home.nerve(&["record", "--headless", "--trace-tools", "--", "true"]);
-    done.assert_stderr(0, &["no tools are traced", "Claude Code"]);
+    done.assert_stderr(0, &["cannot trace tools", "Claude Code"]);
     let other = home.hermetic.work().join("u.ahr");
     let mut prefixed = home.command(&["record", "--headless", "--trace-tools", "--out-file"]);
     let prefixed = prefixed.args([other.to_str().unwrap(), "--", agent]).env("CLAUDE_CODE_SHELL_PREFIX", "x");
     CommandOutput::new(&prefixed.output().unwrap())
-        .assert_stderr(127, &["no tools are traced", "CLAUDE_CODE_SHELL_PREFIX"]);
+        .assert_stderr(127, &["cannot trace tools", "CLAUDE_CODE_SHELL_PREFIX"]);
     // Off if it is not asked for.
     let other = home.hermetic.work().join("t.ahr");
     let done = home.nerve(&["record", "--headless", "--out-file", other.to_str().unwrap(), "--", agent]);
@@ -610,10 +610,10 @@ fn pruning_a_recording_removes_its_executions() {
     let listed = home.nerve(&["recordings", "list", "--json"]).json();
     let recording =
         PathBuf::from(listed.to_string().split('"').find(|word| word.ends_with("mine.ahr")).unwrap());
-    assert!(executions::path_of(&recording).exists());
+    assert!(executions::list_path(&recording).exists());
     home.ok(&["recordings", "prune", "--max-size", "0"]);
-    assert!(!recording.exists() && !executions::path_of(&recording).exists());
-    assert!(!executions::folder_of(&recording).exists());
+    assert!(!recording.exists() && !executions::list_path(&recording).exists());
+    assert!(!executions::folder_path(&recording).exists());
 }
 
 #[test]
@@ -642,7 +642,7 @@ fn session_viewer_lists_shows_and_answers_executions() {
     tty.expect("\u{2502}Pass:");
     tty.send("yes\r");
     tty.expect("\u{2502}got yes");
-    let own = executions::recording_of(&recording, "ask").unwrap();
+    let own = executions::recording_path(&recording, "ask").unwrap();
     assert!(wait_until(LIMIT, || executions::read(&recording).unwrap().get("ask").unwrap().has_ended()));
     let typed = Recording::of(&own).inputs;
     assert!(

@@ -34,7 +34,7 @@ fn forks_take_given_or_generated_names() {
     assert_eq!(recalled(&home, "me"), "You said: one\n", "the source is as it was");
 
     home.nerve(&["server", "node", "fork", "me", "other"]).assert_stderr(1, &["node 'other' exists already"]);
-    home.nerve(&["server", "node", "fork", "nobody"]).assert_stderr(3, &["no node 'nobody'"]);
+    home.nerve(&["server", "node", "fork", "absent"]).assert_stderr(3, &["no node 'absent'"]);
     home.nerve(&["server", "node", "fork", "me", "x", "--at", "0"]).assert_stderr(2, &["--at"]);
     home.nerve(&["server", "node", "fork", "me", "x", "--at", "9"])
         .assert_stderr(2, &["no turn 9: the conversation has 2"]);

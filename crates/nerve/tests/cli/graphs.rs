@@ -9,9 +9,8 @@ mod resume;
 mod runs;
 
 use std::fs;
-use std::process::{Child, Stdio};
 
-use nerve_testkit::harness::CommandOutput;
+use nerve_testkit::harness::{CommandOutput, KillOnDrop};
 use nerve_testkit::{wait_for, wait_until};
 use serde_json::Value;
 
@@ -40,16 +39,8 @@ fn graph(home: &Home, args: &[&str]) -> CommandOutput {
 }
 
 /// Starts `nerve server graph …`.
-fn begin(home: &Home, args: &[&str]) -> Child {
-    let mut command = home.command(&[&["server", "graph"], args].concat());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-/// Waits for the command and returns its output.
-fn wait_for_exit(mut child: Child) -> CommandOutput {
-    // Its output is a few lines: the pipe takes them.
-    assert!(wait_for(DEADLINE, || child.try_wait().unwrap()).is_some(), "it does not end");
-    CommandOutput::new(&child.wait_with_output().unwrap())
+fn begin(home: &Home, args: &[&str]) -> KillOnDrop {
+    home.start(&[&["server", "graph"], args].concat())
 }
 
 /// Returns a run's status, or null.

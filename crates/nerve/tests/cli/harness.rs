@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub(crate) use nerve_testkit::DEADLINE;
-use nerve_testkit::harness::{CommandOutput, is_alive, signal};
+use nerve_testkit::harness::{CommandOutput, KillOnDrop, is_alive, signal};
 use nerve_testkit::{Hermetic, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -42,6 +42,11 @@ impl Home {
     /// Runs a prepared command to its end.
     pub(crate) fn run(&self, command: Command) -> CommandOutput {
         CommandOutput::new(&assert_cmd::Command::from_std(command).timeout(DEADLINE).output().unwrap())
+    }
+
+    /// Starts a command in the background.
+    pub(crate) fn start(&self, args: &[&str]) -> KillOnDrop {
+        KillOnDrop::spawn(self.command(args))
     }
 
     /// Runs a command with this text on stdin.

@@ -87,7 +87,7 @@ fn misspelt_command_suggests_the_right_one() {
     home.nerve(&[]).assert_stderr(2, &["Usage"]);
     home.nerve(&["server", "node", "create", "a", "--backend", "telepathy"])
         .assert_stderr(2, &["telepathy", "pty", "bash"]);
-    home.nerve(&["server", "node", "create", "a", "--cols", "1"]).assert_stderr(2, &["2..=4096"]);
+    home.nerve(&["server", "node", "create", "a", "--cols", "1"]).assert_stderr(2, &["2..=1000"]);
     home.nerve(&["server", "node", "create", "a", "--env", "NOVALUE"]).assert_stderr(2, &["KEY=VALUE"]);
     home.nerve(&["server", "node", "wait", "a", "--timeout", "0"]).assert_stderr(2, &["more than 0"]);
     home.nerve(&["server", "start", "one", "--name", "two"]).assert_stderr(2, &["cannot be used with"]);

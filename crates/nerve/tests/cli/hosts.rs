@@ -9,10 +9,8 @@ mod scale;
 mod server_crash;
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use nerve_testkit::harness::{CommandOutput, is_alive};
+use nerve_testkit::harness::is_alive;
 use nerve_testkit::{wait_for, wait_until};
 use serde_json::Value;
 
@@ -49,6 +47,11 @@ impl Home {
         self.ok(&["server", "node", "execute", node, text])
     }
 
+    /// Executes a command whose output is longer than an answer can be.
+    fn execute_cut(&self, node: &str, text: &str) {
+        self.nerve(&["server", "node", "execute", node, text]).assert_stderr(8, &["incomplete"]);
+    }
+
     /// Starts a program that prints `line N` until the file `enough` exists, then `end N`.
     fn counter(&self, node: &str) {
         let script = "i=0\nuntil [ -e enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.002; done\necho \"end $i\"\nexec sleep 1000\n";
@@ -76,32 +79,9 @@ impl Home {
         assert!(wait_until(DEADLINE, || self.read(node).contains(text)), "no {text:?}: {}", self.read(node));
     }
 
-    /// Starts a command in the background.
-    fn start(&self, args: &[&str]) -> Background {
-        let mut command: Command = self.command(args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Background(command.spawn().unwrap())
-    }
-
     /// Stops a program and waits until nothing of its host is left.
     fn wait_for_end(&self, host: &Value) {
         let (pid, id) = (pid_in(&host["pid"]), &host["id"]);
         assert!(wait_until(DEADLINE, || !is_alive(pid)), "host {id} does not end");
-    }
-}
-
-/// A background command.
-struct Background(Child);
-
-impl Background {
-    /// Waits for the command and returns its output.
-    fn done(mut self, limit: Duration) -> CommandOutput {
-        let ended = wait_until(limit, || self.0.try_wait().unwrap().is_some());
-        if !ended {
-            self.0.kill().unwrap();
-        }
-        let done = CommandOutput::new(&self.0.wait_with_output().unwrap());
-        assert!(ended, "it does not end within {limit:?}: {done:?}");
-        done
     }
 }

@@ -24,8 +24,8 @@ fn json_flag_makes_errors_json() {
     assert_eq!((done.code, done.stdout.as_str()), (3, ""));
     let error: Value = serde_json::from_str(&done.stderr).unwrap();
     assert_eq!(error["code"], 3);
-    assert_eq!(error["error"], "server 'default' is not running");
-    assert_eq!(error["hint"], "start it with 'nerve server start'");
+    assert!(error["error"].as_str().unwrap().contains("'default'"), "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("'nerve server start'"), "{error}");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn port_taken_meanwhile_is_reported() {
     assert!(faults.contains("its proxy did not restart") && faults.contains("in use"), "{faults}");
     let why = home.ok(&["server", "node", "why", "a"]);
     assert!(why.contains("its proxy did not restart"), "{why}");
-    assert_eq!(home.ok(&["server", "node", "execute", "a", "echo still"]), "still\n", "the node goes on");
+    assert_eq!(home.ok(&["server", "node", "execute", "a", "echo still"]), "still\n", "the node still works");
     // The next server finds it free.
     drop(taken);
     home.kill_server("default");

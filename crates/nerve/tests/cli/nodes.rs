@@ -56,9 +56,9 @@ fn failed_turn_exits_with_1_and_late_turn_with_4() {
 #[test]
 fn missing_node_exits_with_3() {
     let home = Home::with_shell();
-    home.nerve(&["server", "node", "execute", "nobody", "x"]).assert_stderr(3, &["nobody"]);
-    home.nerve(&["server", "node", "info", "nobody"]).assert_stderr(3, &["nobody"]);
-    home.nerve(&["server", "node", "history", "nobody"]).assert_stderr(3, &["nobody"]);
+    home.nerve(&["server", "node", "execute", "absent", "x"]).assert_stderr(3, &["absent"]);
+    home.nerve(&["server", "node", "info", "absent"]).assert_stderr(3, &["absent"]);
+    home.nerve(&["server", "node", "history", "absent"]).assert_stderr(3, &["absent"]);
     home.nerve(&["server", "node", "history", "sh", "--seq", "999"]).assert_stderr(3, &["999"]);
     home.nerve(&["server", "session", "info", "nothing"]).assert_stderr(3, &["nothing"]);
     home.nerve(&["server", "node", "list", "--session", "nothing"]).assert_stderr(3, &["nothing"]);
@@ -107,8 +107,23 @@ fn interrupt_ends_the_running_command() {
     let begun = || home.ok(&["server", "node", "read", "sh"]).lines().any(|line| line == "begun");
     assert!(wait_until(DEADLINE, begun));
     home.ok(&["server", "node", "interrupt", "sh"]);
-    assert_eq!(home.ok(&["server", "node", "wait", "sh"]), "ready\n");
+    assert_eq!(home.info("sh")["state"], "ready", "the interrupt has taken effect");
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo alive"]), "alive\n");
+}
+
+#[test]
+fn interrupted_turn_fails_and_prints_its_partial_answer() {
+    let home = Home::with_shell();
+    let endless = "echo begun; while :; do :; done";
+    let mut command = home.command(&["server", "node", "execute", "sh", endless]);
+    let execute = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = || home.ok(&["server", "node", "read", "sh"]).lines().any(|line| line == "begun");
+    assert!(wait_until(DEADLINE, begun));
+    home.ok(&["server", "node", "interrupt", "sh"]);
+    let output = execute.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("begun"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
 }
 
 #[test]
@@ -135,7 +150,25 @@ fn wait_timeout_exits_with_4() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
     home.nerve(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "0.2"])
-        .assert_stderr(4, &["sh"]);
+        .assert_stderr(4, &["node 'sh' was not busy within 200ms"]);
+}
+
+#[test]
+fn prompt_without_text_is_refused_at_once() {
+    let home = Home::with_shell();
+    for prompt in ["  ", "\n", "\u{3}"] {
+        home.nerve(&["server", "node", "execute", "sh", prompt])
+            .assert_stderr(2, &["the prompt contains only", "--key"]);
+        home.nerve(&["server", "node", "execute", "sh", prompt, "--async"]).assert_stderr(2, &["the prompt"]);
+    }
+}
+
+#[test]
+fn escape_typed_as_characters_is_explained() {
+    let home = Home::with_shell();
+    home.nerve(&["server", "node", "write", "sh", r"\x1b"]).assert_stderr(0, &[r"\x1b", "--escape", "--key"]);
+    let escaped = home.nerve(&["server", "node", "write", "sh", "--escape", r"\x1b"]);
+    assert!(!escaped.stderr.contains("--escape"), "{}", escaped.stderr);
 }
 
 #[test]
@@ -159,7 +192,10 @@ fn old_names_warn_once_on_stderr() {
     let home = Home::with_shell();
     let done = home.nerve(&["server", "channel", "send", "sh", "echo old"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "old\n"));
-    assert_eq!(done.stderr, "warning: 'nerve server channel send' is now 'nerve server node execute'\n");
+    done.assert_stderr(
+        done.code,
+        &["warning:", "'nerve server channel send'", "'nerve server node execute'"],
+    );
     assert_eq!(home.nerve(&["server", "node", "execute", "sh", "echo new"]).stderr, "");
     home.nerve(&["server", "node", "delete", "sh"]).assert_stderr(0, &["'nerve server node stop'"]);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use nerve_record::ahr::Body;
 use nerve_testkit::wait_until;
 use nerve_types::Size;
-use nerve_vt::terminal::line::Underline;
+use nerve_vt::screen::Underline;
 
 use crate::harness::Home;
 use crate::recordings::record;

@@ -88,8 +88,8 @@ fn coach_that_does_not_accept_exits_with_1() {
 fn missing_nodes_are_reported_before_typing() {
     let home = pair("dev", "coach");
     let before = home.read("dev");
-    let done = home.nerve(&["pattern", "dev-coach", "--dev", "dev", "--coach", "nobody", "--task", "x"]);
-    done.assert_stderr(3, &["nobody"]);
+    let done = home.nerve(&["pattern", "dev-coach", "--dev", "dev", "--coach", "absent", "--task", "x"]);
+    done.assert_stderr(3, &["absent"]);
     dev_coach(&home, &["--task", "@no/such/file"]).assert_stderr(1, &["no/such/file"]);
     dev_coach(&home, &["--task", " "]).assert_stderr(2, &["task must not be empty"]);
     dev_coach(&home, &["--task", "x", "--accept", " "]).assert_stderr(2, &["blank"]);

@@ -35,6 +35,14 @@ fn ah(home: &Home, args: &[&str]) -> Command {
 }
 
 #[test]
+fn recording_to_standard_output_is_refused() {
+    let home = Home::new();
+    let refused = home.nerve(&["record", "--headless", "--out-file", "-", "--", "true"]);
+    refused.assert_stderr(2, &["standard output", "./-"]);
+    assert!(!home.hermetic.work().join("-").exists());
+}
+
+#[test]
 fn keys_output_size_and_exit_code_pass_through() {
     let home = Home::new();
     let (path, file) = out_file(&home);
@@ -112,7 +120,8 @@ fn snapshot_follows_all_earlier_output() {
     let items: Vec<Value> = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
     let at = items.iter().position(|item| item["kind"] == "snapshot").unwrap();
     assert_eq!(items[at]["label"], "here");
-    assert_eq!(items[at - 1]["text"], "after", "the line where the cursor was");
+    assert_eq!(items[at - 1]["text"], "20000");
+    assert_eq!(items[at + 1]["text"], "after", "written after the snapshot");
 }
 
 #[test]
@@ -179,7 +188,7 @@ fn snapshot_from_another_terminal_joins_the_session() {
     let socket = host["snapshot_socket"].as_str().unwrap().to_string();
     home.nerve(&["snapshot", "--socket", &format!("{socket}x")])
         .assert_stderr(3, &["no recorder at", "host list"]);
-    home.nerve(&["snapshot", "--session", "nobody"]).assert_stderr(3, &["'nobody'", "nerve host list"]);
+    home.nerve(&["snapshot", "--session", "absent"]).assert_stderr(3, &["'absent'", "nerve host list"]);
     let there = home.hermetic.work().join("there");
     let dir = there.to_str().unwrap();
     let by_socket =
@@ -384,11 +393,19 @@ fn ah_offers_the_first_recorders_commands() {
     assert_eq!(home.run(ah(&home, &["agent", "record", "--out-file", &file, "--", "echo", "hello"])).code, 0);
     let replayed = home.run(ah(&home, &["agent", "replay", "--session", &file, "--fast", "--no-colors"]));
     assert_eq!((replayed.code, replayed.stdout.as_str()), (0, "hello\n"), "{replayed:?}");
+    let report = home.run(ah(&home, &["agent", "replay", &file, "--format", "csv"]));
+    assert!(
+        report.code == 0 && report.stdout.contains("line,") && report.stdout.contains("hello"),
+        "{report:?}"
+    );
+    home.run(ah(&home, &["agent", "replay", &file, "--format", "md", "--fast"]))
+        .assert_stderr(2, &["--fast"]);
+    assert_eq!(home.run(ah(&home, &["agent", "inspect", &file])).code, 0);
     let points = home.run(ah(&home, &["agent", "branch-points", "--session", &file]));
     assert!(points.stdout.contains("hello"), "{points:?}");
     home.run(ah(&home, &["agent", "fs", "snapshot"])).assert_stderr(3, &["NERVE_RECORDER_SOCKET"]);
     home.run(ah(&home, &["agent", "view", "nosuch"])).assert_stderr(3, &["nosuch"]);
-    home.run(ah(&home, &["agent", "branch", &file, "Go on", "--dry-run"]))
+    home.run(ah(&home, &["agent", "branch", &file, "Continue", "--dry-run"]))
         .assert_stderr(2, &["not a known agent"]);
     let usage = home.run(ah(&home, &["agent", "branch", "--help"])).stdout;
     assert!(usage.contains("Usage: ah agent branch [OPTIONS]"), "{usage}");

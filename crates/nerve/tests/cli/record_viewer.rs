@@ -99,7 +99,7 @@ fn detached_program_can_be_reattached() {
     let id = id(&home);
     send_prefixed(&tty, "d");
     assert_eq!(tty.wait_for_exit(), Some(0));
-    tty.expect(&format!("detached; come back with 'nerve attach {id}'"));
+    tty.expect(&format!("detached; reattach with 'nerve attach {id}'"));
     assert_eq!(host(&home)["alive"], true);
     // Output written while detached is shown after reattaching.
     home.ok(&["host", "write", "mine", "--escape", "\\r"]);
@@ -170,7 +170,7 @@ fn killed_recorder_is_reported() {
     tty.expect("up");
     signal(pid_in(&host(&home)["pid"]), Signal::KILL);
     assert_eq!(tty.wait_for_exit(), Some(1));
-    tty.expect("the recorder was ended by SIGKILL");
+    tty.expect("the recorder was killed by SIGKILL");
     assert!(Recording::of(&path).text().contains("up"));
 }
 
@@ -263,17 +263,21 @@ fn prompt_waits_for_typing_user_and_window_sets_size() {
     // One key, and it is taken back.
     tty.send("x");
     tty.expect("$ x");
+    let typed = Instant::now();
     tty.send("\x7f");
     assert!(wait_until(LIMIT, || !tty.text().contains("$ x")), "{}", tty.text());
-    let typed = Instant::now();
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(), "11 59");
     assert!(typed.elapsed() > Duration::from_secs(1), "{:?}", typed.elapsed());
     tty.expect("11 59");
     let resize = || home.nerve(&["server", "node", "resize", "sh", "--cols", "33", "--rows", "7"]);
     resize().assert_stderr(1, &["stays at 59 columns and 11 rows", "--size mine"]);
-    assert_eq!(home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(), "11 59", "somebody looks");
+    assert_eq!(
+        home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(),
+        "11 59",
+        "a viewer is attached"
+    );
     drop(tty);
-    assert!(wait_until(DEADLINE, || resize().code == 0), "nobody does any more");
+    assert!(wait_until(DEADLINE, || resize().code == 0), "no viewer is attached");
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(), "7 33");
 }
 
@@ -321,7 +325,7 @@ fn vanished_terminal_ends_the_recording() {
     if ended.is_none() {
         child.kill().unwrap();
     }
-    assert!(ended.is_some(), "it goes on without a terminal");
+    assert!(ended.is_some(), "it outlives its terminal");
     assert!(Recording::of(&path).complete);
 }
 

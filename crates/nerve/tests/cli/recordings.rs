@@ -207,7 +207,7 @@ fn intact_part_of_damaged_recording_is_used() {
     home.nerve(&["export", &path, "-f", "asciicast2"]).assert_stderr(0, &lost);
     let done = home.nerve(&["inspect", &path]);
     assert!(
-        done.code == 1 && done.stdout.contains("LOST") && done.stdout.contains("1 damaged place"),
+        done.code == 1 && done.stdout.contains("LOST") && done.stdout.contains("1 damaged range"),
         "{done:?}"
     );
     let done = home.nerve(&["inspect", &path, "--json"]);
@@ -223,6 +223,44 @@ fn intact_part_of_damaged_recording_is_used() {
     assert_eq!(repaired["path"], clean.as_str());
     assert_eq!(home.nerve(&["inspect", &clean]).code, 0);
     home.nerve(&["recordings", "repair", &path]).assert_stderr(1, &["exists and is not empty"]);
+}
+
+#[test]
+fn contradictions_are_reported_by_every_command() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("a.ahr");
+    // 219 years later.
+    let far = 219 * 365 * 24 * 60 * 60 * 1000;
+    record(&path, &[(0, SIZE), (10, data(0, "one\r\n")), (far, data(9, "two")), (20, data(12, "!"))]);
+    let path = path.to_str().unwrap();
+    let words = ["warning", "output bytes 5..9 are missing", "times out of range"];
+    for args in [
+        &["replay", path, "--fast"][..],
+        &["replay", path],
+        &["replay", path, "--print-meta"],
+        &["branch-points", path],
+        &["export", path, "-f", "txt"],
+        &["export", path, "-f", "asciicast2"],
+        &["extract", path],
+    ] {
+        home.nerve(args).assert_stderr(0, &words);
+    }
+    let inspected = home.nerve(&["inspect", path, "--json"]);
+    assert_eq!((inspected.code, &inspected.json()["summary"]["duration_ns"]), (1, &20_000_000.into()));
+}
+
+#[test]
+fn recording_that_demands_too_much_work_is_an_error() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("a.ahr");
+    let size = Body::Resize { cols: 1000, rows: 1000 };
+    record(&path, &[(0, size), (10, data(0, &"\x1b#8".repeat(1000)))]);
+    let path = path.to_str().unwrap();
+    for args in
+        [&["replay", path, "--fast"][..], &["replay", path, "--speed", "100"], &["branch-points", path]]
+    {
+        home.nerve(args).assert_stderr(1, &["demand too much work"]);
+    }
 }
 
 #[test]
@@ -334,7 +372,7 @@ fn recordings_are_listed_and_pruned() {
     let bytes = json[0]["bytes"].as_u64().unwrap().to_string();
     let done = home.nerve(&["recordings", "prune", "--max-size", &bytes, "--json"]).json();
     assert_eq!((&done["removed"][0]["id"], &done["removed"][0]["reason"]), (&"old".into(), &"size".into()));
-    assert!(!old.exists() && !Meta::path_of(&old).exists() && new.exists());
+    assert!(!old.exists() && !Meta::sidecar_path(&old).exists() && new.exists());
     // One that is being written stays.
     let writer = fs::File::open(&new).unwrap();
     writer.lock().unwrap();
@@ -343,6 +381,36 @@ fn recordings_are_listed_and_pruned() {
     drop(writer);
     assert!(home.ok(&["recordings", "prune", "--older-than", "1d"]).contains("1 of 1 removed"));
     assert!(!new.exists());
+}
+
+#[test]
+fn recordings_on_a_server_are_listed_and_pruned() {
+    let home = Home::new();
+    home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);
+    let (old, new) = (shelved(&home, "old", 1), shelved(&home, "new", 30));
+    let status = home.nerve(&["server", "status", "--json"]).json();
+    let url = format!("tcp://{}", status["tcp"].as_str().unwrap());
+    let remote = |args: &[&str]| home.nerve(&[&["recordings"], args, &["--server", &url]].concat());
+    let size = fs::metadata(&new).unwrap().len() + fs::metadata(Meta::sidecar_path(&new)).unwrap().len();
+    let size = size.to_string();
+    for args in [
+        &["list"][..],
+        &["list", "--json", "--last", "1"],
+        &["branches", "--json"],
+        &["prune", "--older-than", "1d", "--dry-run"],
+        &["prune", "--max-size", &size, "--branches", "--dry-run", "--json"],
+    ] {
+        let local = home.ok(&[&["recordings"], args].concat());
+        assert_eq!(remote(args).stdout, local, "{args:?}");
+    }
+    remote(&["branches"]).assert_stderr(0, &["no branches on server 'tcp://"]);
+    for args in [&["prune"][..], &["prune", "--dry-run"]] {
+        remote(args).assert_stderr(2, &["--older-than", "--max-size"]);
+    }
+    let writer = fs::File::open(&new).unwrap();
+    writer.lock().unwrap();
+    assert!(old.exists() && remote(&["prune", "--older-than", "1d"]).stdout.contains("1 of 2 removed"));
+    assert!(!old.exists() && new.exists());
 }
 
 #[test]

@@ -80,13 +80,13 @@ fn failed_command_prints_reason_and_silent_one_nothing() {
 #[test]
 fn first_error_ends_script_unless_keep_going() {
     let home = Home::new();
-    let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@nobody hello\n";
+    let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@absent hello\n";
     let commands = file(&home, "commands", text);
     let done = home.nerve(&["repl", &commands]);
     done.assert_stderr(1, &["commands:5: unrecognized subcommand 'nod'", "'node'", "stopped node sh"]);
     assert!(done.stdout.contains("one") && !done.stdout.contains("two"), "{done:?}");
     let done = home.nerve(&["repl", &commands, "--keep-going"]);
-    done.assert_stderr(1, &["commands:5: ", "commands:7: ", "nobody"]);
+    done.assert_stderr(1, &["commands:5: ", "commands:7: ", "absent"]);
     assert!(done.stdout.contains("two"), "{done:?}");
 
     piped(&home, &["repl"], &["send sh \"\"\"", "never closed"])
@@ -107,7 +107,7 @@ fn graph_is_built_checked_run_and_saved() {
             "step add a sh 'echo A-{{ input.task }}'",
             "step add b sh 'echo B-{{ steps.a }}' --after a",
             "step add c sh 'echo C'",
-            "step add x nobody hello",
+            "step add x absent hello",
             "chain b c x",
             "validate",
             "step remove x",
@@ -123,7 +123,7 @@ fn graph_is_built_checked_run_and_saved() {
             "runs",
         ],
     );
-    done.assert_stderr(0, &["no node 'nobody' in the graph or the session"]);
+    done.assert_stderr(0, &["no node 'absent' in the graph or the session"]);
     for words in
         ["3 steps", "flowchart TD", "\nC\n", "\nB-A-one\n", "completed", "graph: hello\nsteps:\n", "3  c"]
     {
@@ -178,6 +178,30 @@ fn answered_gate_resumes_the_run() {
     let bad = piped(&home, &["repl", &gated], &["node create sh -b bash", "run", "gate maybe"]);
     bad.assert_stderr(1, &["maybe"]);
     piped(&home, &["repl"], &["gate yes"]).assert_stderr(1, &["no matching gate"]);
+}
+
+#[test]
+fn server_repl_takes_a_server_name() {
+    let home = Home::new();
+    home.ok(&["server", "start", "work"]);
+    let done = piped(&home, &["server", "repl", "work"], &["node create sh -b bash", "@sh echo hello"]);
+    assert_eq!((done.code, done.stdout.contains("hello\n")), (0, true), "{done:?}");
+    home.nerve(&["server", "repl", "other"]).assert_stderr(3, &["server 'other' is not running"]);
+    // A file of that name is a script.
+    let commands = file(&home, "work", "node list\nbrew coffee\n");
+    let script = home.nerve(&["server", "repl", &commands, "--server", "work"]);
+    script.assert_stderr(1, &["work:2: ", "brew"]);
+    home.ok(&["server", "stop", "work"]);
+}
+
+#[test]
+fn old_dag_commands_work_with_a_warning() {
+    let home = Home::new();
+    let graph = file(&home, "g.yaml", "graph: g\nsteps:\n  - {id: a, node: sh, input: echo one}\n");
+    let load = format!("dag load {graph}");
+    let done = piped(&home, &["repl"], &["node create sh -b bash", &load, "dag run"]);
+    done.assert_stderr(0, &["'dag' is deprecated, use 'graph'"]);
+    assert!(done.stdout.contains("one\n"), "{done:?}");
 }
 
 #[test]
@@ -297,7 +321,7 @@ fn ctrl_c_clears_line_interrupts_turn_and_twice_exits() {
     assert!(wait_until(LIMIT, || has_descendant(tty.child.id(), "sleep")), "{}", tty.text());
     tty.signal(Signal::INT);
     tty.expect("interrupting sh");
-    tty.expect("\ninterrupted");
+    tty.expect("was interrupted");
     // Typed ahead, while the one before is done: nothing is lost.
     let go = home.hermetic.work().join("go");
     tty.send(&format!(
@@ -333,7 +357,7 @@ fn interrupted_script_stops_its_nodes() {
     signal(repl.id(), Signal::INT);
     let pid = repl.id();
     let done = CommandOutput::new(&repl.wait_with_output().unwrap());
-    done.assert_stderr(130, &["interrupting sh", "commands:2: interrupted", "stopped node sh"]);
+    done.assert_stderr(130, &["interrupting sh", "commands:2:", "was interrupted", "stopped node sh"]);
     assert!(!done.stdout.contains("SESSION") && !has_descendant(pid, "sleep"), "{done:?}");
 }
 
@@ -438,7 +462,7 @@ fn keys_work_under_tmux() {
     tmux.expect("@me STALL 600");
     tmux.press(&["C-c"]);
     tmux.expect("interrupting me");
-    tmux.expect("\ninterrupted");
+    tmux.expect("was interrupted");
     tmux.press(&["C-d"]);
     tmux.expect("stopped node me");
     tmux.press(&["echo back in the she''ll", "Enter"]);

@@ -112,7 +112,7 @@ fn conversation_moves_to_another_agent_without_repeats() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "one"]);
-    assert!(!ask("one", "and later").contains("alice"), "it was told again");
+    assert!(!ask("one", "and later").contains("alice"), "the conversation was repeated");
     create("two");
     assert!(ask("two", "what is my name").contains("User: my name is alice"));
     assert_eq!(home.conversation("w", "c").len(), 8);
@@ -129,7 +129,7 @@ fn conversation_moves_to_another_agent_without_repeats() {
     std::fs::write(&file, r#"[{"role":"user","content":"x","timestamp":1},{"role":"me","content":"x"}]"#)
         .unwrap();
     let wrong = home.nerve(&["server", "node", "execute", "two", "so", "--history", path]);
-    wrong.assert_stderr(2, &["history[1]", "unknown role"]);
+    wrong.assert_stderr(2, &["message 1", "unknown role"]);
     std::fs::write(&file, r#"[{"role":"user"}]"#).unwrap();
     let wrong = home.nerve(&["server", "node", "execute", "two", "so", "--history", path]);
     wrong.assert_stderr(2, &["message 0", "content"]);

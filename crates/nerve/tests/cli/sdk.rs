@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use nerve_api::EventType;
 use nerve_api::value::NodeState;
-use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, Tls};
+use nerve_client::{ClientError, EventStream, NerveClient, Reconnect, Tls};
 
 use crate::harness::{DEADLINE, Home};
 
@@ -44,16 +44,15 @@ fn clients_reconnect_to_same_node_after_server_kill() {
         .map(|client| client.reconnect(Reconnect::Within(DEADLINE)));
         let nodes: Vec<_> = clients.iter().map(|client| client.node("sh", None)).collect();
         let mut streams: Vec<_> = clients.iter().map(NerveClient::events).collect();
-        let options = ExecuteOptions::default();
         for node in &nodes {
-            assert_eq!(node.execute("echo before", &options).await.unwrap().response.text, "before");
+            assert_eq!(node.execute("echo before").await.unwrap().response.text, "before");
         }
         // A turn under way: one prompt runs, the others wait for it.
         let pending: Vec<_> = nodes
             .iter()
             .map(|node| {
                 let node = node.clone();
-                tokio::spawn(async move { node.execute("sleep 1000", &ExecuteOptions::default()).await })
+                tokio::spawn(async move { node.execute("sleep 1000").await })
             })
             .collect();
         for node in &nodes {
@@ -73,7 +72,7 @@ fn clients_reconnect_to_same_node_after_server_kill() {
         nodes[0].interrupt().await.unwrap();
         for (number, node) in nodes.iter().enumerate() {
             node.wait(&[NodeState::Ready], Some(DEADLINE)).await.unwrap();
-            let said = node.execute(&format!("echo after {number}"), &options).await.unwrap();
+            let said = node.execute(format!("echo after {number}")).await.unwrap();
             assert_eq!(said.response.text, format!("after {number}"));
         }
         let typed = nodes[0].read(None).await.unwrap();

@@ -156,7 +156,7 @@ fn raised_file_limit_is_not_inherited() {
 fn server_and_nodes_do_not_inherit_client_token() {
     let home = Home::new();
     let secret = "a-token-for-another-server-0123456789";
-    let told = || home.ok(&["server", "node", "execute", "one", "echo \"[$NERVE_TOKEN]\""]);
+    let token_of_node = || home.ok(&["server", "node", "execute", "one", "echo \"[$NERVE_TOKEN]\""]);
     let environment = || {
         String::from_utf8_lossy(&fs::read(format!("/proc/{}/environ", home.pid("default"))).unwrap())
             .into_owned()
@@ -167,7 +167,7 @@ fn server_and_nodes_do_not_inherit_client_token() {
     assert_eq!(home.run(start).code, 0);
     assert!(!environment().contains(secret));
     home.ok(&["server", "node", "create", "one", "--backend", "bash"]);
-    assert_eq!(told(), "[]\n");
+    assert_eq!(token_of_node(), "[]\n");
     home.ok(&["server", "stop"]);
 
     let mut server = home.command(&["server", "start", "--foreground"]);
@@ -177,7 +177,7 @@ fn server_and_nodes_do_not_inherit_client_token() {
     assert_eq!(home.pid("default"), server.id());
     assert!(!environment().contains(secret));
     home.ok(&["server", "node", "create", "one", "--backend", "bash"]);
-    assert_eq!(told(), "[]\n");
+    assert_eq!(token_of_node(), "[]\n");
     home.ok(&["server", "stop"]);
     assert!(wait_for(DEADLINE, || server.try_wait().unwrap()).expect("it did not stop").success());
 }

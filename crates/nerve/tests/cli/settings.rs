@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use nerve_record::ahr::Body;
+use nerve_testkit::wait_until;
 use nerve_types::Size;
 
 use crate::harness::Home;
 use crate::recordings::{data, record};
 use crate::tty::Tty;
-use nerve_record::ahr::Body;
-use nerve_testkit::wait_until;
 
 fn write(home: &Home, settings: &str) -> PathBuf {
     let path = PathBuf::from(home.ok(&["config", "path"]).trim_end());

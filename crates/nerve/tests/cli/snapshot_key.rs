@@ -123,7 +123,7 @@ fn viewer_stays_responsive_and_waits_for_files_on_exit() {
     tty.send(SNAPSHOT_KEY);
     tty.expect("2 snapshots");
     tty.send(DETACH_KEY);
-    tty.expect("the snapshot is still being taken; Ctrl+C gives it up");
+    tty.expect("the snapshot is still being taken; Ctrl+C cancels it");
     blocker.release();
     assert_eq!(tty.wait_for_exit(), Some(0));
     tty.expect("snapshot 2 taken");
@@ -132,7 +132,7 @@ fn viewer_stays_responsive_and_waits_for_files_on_exit() {
     tty.send(SNAPSHOT_KEY);
     tty.expect("3 snapshots");
     tty.send(DETACH_KEY);
-    tty.expect("Ctrl+C gives it up");
+    tty.expect("Ctrl+C cancels it");
     tty.send("\x03");
     assert_eq!(tty.wait_for_exit(), Some(0));
     tty.expect("snapshot 3 was recorded at byte");

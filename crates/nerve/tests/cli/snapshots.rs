@@ -272,7 +272,7 @@ fn snapshots_are_listed_with_metadata() {
     assert_eq!(by_file[1]["files"], json!(null));
     session.snapshot(&["restore", "2", "--to", "x"]).assert_stderr(3, &["no stored files"]);
     session.snapshot(&["list", "--session", "/no/such.ahr"]).assert_stderr(3, &["no recording"]);
-    assert_eq!(session.snapshot_json(&["list", "--session", "nobody"]), json!([]));
+    assert_eq!(session.snapshot_json(&["list", "--session", "absent"]), json!([]));
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn silent_recorder_times_out() {
 fn names_and_sizes_are_checked_before_the_request() {
     let session = Session::with_git();
     let requests = session.listen(confirm);
-    session.snapshot(&["--label", &"x".repeat(70_000)]).assert_stderr(2, &["70000 bytes", "65523"]);
+    session.snapshot(&["--label", &"x".repeat(70_000)]).assert_stderr(2, &["70000 bytes", "at most 256"]);
     let mut command = session.command(&[]);
     command.env("NERVE_SESSION_ID", "../../x");
     assert_ne!(session.run(command).code, 0);
@@ -352,7 +352,7 @@ fn names_and_sizes_are_checked_before_the_request() {
     session.snapshot(&["--limit", "much"]).assert_stderr(2, &["500M"]);
     session.snapshot(&["--no-files", "--dir", "."]).assert_stderr(2, &["cannot be used with"]);
     assert!(requests.recv_timeout(Duration::ZERO).is_err());
-    session.snapshot_json(&["--label", &"x".repeat(65_523), "--no-files"]);
+    session.snapshot_json(&["--label", &"x".repeat(256), "--no-files"]);
 }
 
 #[test]

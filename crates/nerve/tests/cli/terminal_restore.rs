@@ -116,7 +116,7 @@ fn signal_to_full_terminal_leaves_attached_program() {
     unread.wait_until_full();
     assert_eq!(unread.end_with(Signal::TERM), Some(143));
     assert_restored(&unread.read());
-    assert!(recorder.try_wait().unwrap().is_none(), "it goes on");
+    assert!(recorder.try_wait().unwrap().is_none(), "the recorder still runs");
     harness::signal(recorder.id(), Signal::TERM);
     recorder.wait().unwrap();
 }

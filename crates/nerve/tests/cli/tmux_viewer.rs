@@ -209,7 +209,7 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     window.type_text("RECALL");
     window.expect("RECALL");
     window.press(&["Enter"]);
-    window.expect("has it now");
+    window.expect("branched to node");
     assert!(wait_until(DEADLINE, || home.read("claude-branch").contains("You said: one")));
     assert!(!home.read("claude-branch").contains("one | two"));
     window.press(&["Escape"]);

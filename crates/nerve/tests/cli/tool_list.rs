@@ -117,7 +117,7 @@ fn long_tool_output_shows_screen_first_and_all_lines_later() {
     let line = "stty -echo; seq -f '%.0f is one of very many lines that a tool has written' 300000; \
                 echo at the end; read a; echo got $a";
     let mut run = run(&session, "much", line);
-    let own = executions::recording_of(&session.recording, "much").unwrap();
+    let own = executions::recording_path(&session.recording, "much").unwrap();
     let tty = session.viewer();
     tty.expect("1 running: much");
     // Everything is recorded before the viewer opens it.

@@ -215,7 +215,7 @@ fn task_at_session_end_starts_a_branch_node() {
     let mut tty = Tty::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
     tty.expect("branch from");
     tty.send("the second thing\r");
-    tty.expect("(B goes there) has it now");
+    tty.expect("(B shows it)");
     close_entry_if_shown(&tty);
     // `B` opens the branch in the same terminal; detaching leaves it running.
     tty.send("B");
@@ -223,7 +223,7 @@ fn task_at_session_end_starts_a_branch_node() {
     tty.expect("the second thing");
     tty.send("\x1b[93;5ud");
     assert_eq!(tty.wait_for_exit(), Some(0));
-    tty.expect("detached; come back with 'nerve attach ");
+    tty.expect("detached; reattach with 'nerve attach ");
     tty.expect("branched: 'nerve attach ");
     let nodes = home.nerve(&["server", "node", "list", "--json"]).json();
     let id =
@@ -235,7 +235,7 @@ fn task_at_session_end_starts_a_branch_node() {
     let mut tty = Tty::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
     tty.expect("branch from");
     tty.send("the third thing\r");
-    tty.expect("has it now; its conversation is a new one: ");
+    tty.expect("(B shows it); its conversation is a new one: ");
     close_entry_if_shown(&tty);
     tty.send("q");
     assert_eq!(tty.wait_for_exit(), Some(0));
@@ -266,11 +266,11 @@ fn signal_cancels_branch_creation() {
         tty.expect("branching: starting node");
         tty.send(keys);
         if !keys.is_empty() {
-            tty.expect("the branch is still being made");
+            tty.expect("the branch is still being created");
         }
         tty.signal(signal);
         assert_eq!(tty.wait_for_exit(), Some(code));
-        tty.expect("the branch that was being made is given up");
+        tty.expect("creating the branch was cancelled");
     }
 }
 
@@ -300,7 +300,16 @@ fn invalid_files_are_refused_with_reason() {
     std::fs::write(work.join("cut.ahr"), b"AHRC\x01\x00").unwrap();
     let words = [("./text", "is not a recording"), ("empty.ahr", "is empty"), ("cut.ahr", "is unreadable")];
     for (file, words) in words {
-        for args in [&["view", file][..], &["replay", "--viewer", file], &["branch", file, "go on"]] {
+        for args in [
+            &["view", file][..],
+            &["replay", "--viewer", file],
+            &["replay", file],
+            &["replay", "--fast", file],
+            &["replay", "--print-meta", file],
+            &["export", "-f", "txt", file],
+            &["branch-points", file],
+            &["branch", file, "continue"],
+        ] {
             home.nerve(args).assert_stderr(1, &[file.trim_start_matches("./"), words]);
         }
     }

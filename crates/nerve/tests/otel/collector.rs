@@ -3,13 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::post;
-use nerve_testkit::wait_for;
+use nerve_testkit::{DEADLINE, wait_for};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -107,7 +106,7 @@ impl Collector {
     /// Waits for a span of this name.
     pub(crate) fn wait_for_span(&self, name: &str) -> Span {
         let found = || self.spans().into_iter().find(|span| span.name == name);
-        wait_for(Duration::from_secs(60), found).unwrap_or_else(|| {
+        wait_for(DEADLINE, found).unwrap_or_else(|| {
             let names: Vec<String> = self.spans().into_iter().map(|span| span.name).collect();
             panic!("no span {name} came: {names:?}")
         })

@@ -1,5 +1,5 @@
 //! Traces as a collector receives them from a server and from `nerve ask`, and behaviour if the collector fails.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 mod collector;
 #[expect(dead_code, reason = "these tests need little of it")]
@@ -9,10 +9,11 @@ mod harness;
 use std::io::{Read, Write};
 use std::process::Command;
 
-use collector::{Collector, SILENT, attribute_of, parent_of};
-use harness::{DEADLINE, Home};
 use nerve_testkit::harness::{CommandOutput, Listener};
 use nerve_testkit::wait_until;
+
+use collector::{Collector, SILENT, attribute_of, parent_of};
+use harness::{DEADLINE, Home};
 
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const TRACE: [u8; 16] =

@@ -22,7 +22,7 @@ impl Composer {
         let mut bottom = None;
         let mut is_below_marker = false;
         for (at, row) in rows.iter().enumerate().rev() {
-            let mark = RowKind::of(row);
+            let mark = RowKind::classify(row);
             match (mark, bottom) {
                 (RowKind::Rule, Some(bottom)) if is_below_marker => {
                     return Some(Composer { top: at, bottom });
@@ -56,8 +56,11 @@ impl Composer {
     /// spinner. The spinner vanishes while text streams, and a narrow terminal truncates the footer.
     pub(super) fn is_busy(&self, rows: &[&str]) -> bool {
         let footer = &rows[self.bottom + 1..];
-        let nearest = rows[..self.top].iter().rev().map(|row| RowKind::of(row)).find(RowKind::starts_item);
-        footer.iter().any(|row| row.contains("esc to interrupt")) || matches!(nearest, Some(RowKind::Spinner))
+        let nearest =
+            rows[..self.top].iter().rev().map(|row| RowKind::classify(row)).find(RowKind::starts_item);
+        footer.iter().any(|row| row.contains("esc to interrupt"))
+            || matches!(nearest, Some(RowKind::Spinner))
+            || self.permission_row(rows).is_some()
     }
 
     /// Returns true if the footer is drawn and does not signal work: the answer above is complete.
@@ -65,8 +68,18 @@ impl Composer {
         rows[self.bottom + 1..].iter().any(|row| !is_blank(row)) && !self.is_busy(rows)
     }
 
+    /// Returns the row `Waiting for permission…`, drawn until the dialog replaces the composer.
+    fn permission_row(&self, rows: &[&str]) -> Option<usize> {
+        let status = |row: &&str| !is_blank(row) && !is_right_aligned(row);
+        let at = rows[..self.top].iter().rposition(status)?;
+        (rows[at].trim_end() == "  Waiting for permission…").then_some(at)
+    }
+
     /// Returns the first row of the status above the composer (`◐ medium · /effort` in the full-screen renderer).
     pub(super) fn first_status_row(&self, rows: &[&str]) -> usize {
+        if let Some(at) = self.permission_row(rows) {
+            return at;
+        }
         if self.top > 0 && is_right_aligned(rows[self.top - 1]) { self.top - 1 } else { self.top }
     }
 }

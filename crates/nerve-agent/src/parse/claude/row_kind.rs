@@ -1,6 +1,6 @@
 //! Classifies rows of Claude's output by their first columns.
 
-use crate::parse::rows::{after_marker, indent, is_blank, is_duration, is_rule};
+use crate::parse::rows::{after_marker, dedent, indent, is_blank, is_duration, is_rule};
 
 /// Frames of the spinner; the last one remains in the line that ends a turn.
 const SPINNER: [char; 9] = ['·', '✢', '✳', '✶', '✻', '✽', '✺', '∗', '*'];
@@ -22,6 +22,8 @@ pub(super) enum RowKind<'a> {
     Thinking(&'a str),
     /// `❯` or `>`: a prompt.
     Prompt,
+    /// A row of the program itself: a compaction of the conversation, or the request to rate the session.
+    Notice,
     /// The border of the composer or of a dialog.
     Rule,
     /// A continuation of the item above.
@@ -37,12 +39,18 @@ impl RowKind<'_> {
     }
 
     /// Classifies a row.
-    pub(super) fn of(row: &str) -> RowKind<'_> {
+    pub(super) fn classify(row: &str) -> RowKind<'_> {
         if is_blank(row) {
             return RowKind::Blank;
         }
-        if let Some(result) = row.strip_prefix("  ⎿ ") {
+        // Captures of 2.0.x may lack the indentation.
+        if indent(row) <= 2
+            && let Some(result) = after_marker(dedent(row, 2), &['⎿'])
+        {
             return RowKind::Result(result.strip_prefix([' ', '\u{a0}']).unwrap_or(result));
+        }
+        if is_notice(row) {
+            return RowKind::Notice;
         }
         if indent(row) > 0 {
             return RowKind::Indented;
@@ -66,6 +74,21 @@ impl RowKind<'_> {
 /// Returns the text behind a prompt marker at column 0.
 pub(super) fn prompt(row: &str) -> Option<&str> {
     after_marker(row, &['❯', '>'])
+}
+
+/// Returns true for a row that the program itself adds to the conversation: `✻ Conversation compacted (ctrl+o for
+/// history)`, in older versions inside a horizontal line, or the request to rate the session.
+fn is_notice(row: &str) -> bool {
+    const COMPACTED: &str = "Conversation compacted";
+    if after_marker(row, &SPINNER).is_some_and(|rest| rest.starts_with(COMPACTED)) {
+        return true;
+    }
+    let inner = row.trim().trim_matches(['═', '─', '━']);
+    if inner.len() < row.trim().len() {
+        return inner.trim_start().starts_with(COMPACTED);
+    }
+    let text = after_marker(row, &['●', '⏺']).unwrap_or(row).trim_end();
+    matches!(text, "How is Claude doing this session?" | "How is Claude doing this session? (optional)")
 }
 
 /// Returns true for `Worked for 0s · done 8:44 PM`: any verb, a duration, optional details behind a dot.
@@ -121,11 +144,34 @@ mod tests {
 
     #[test]
     fn only_column_zero_matters() {
-        assert_eq!(RowKind::of("● text"), RowKind::Head("text"));
-        assert_eq!(RowKind::of("⏺ text"), RowKind::Head("text"));
-        assert_eq!(RowKind::of("  ● text"), RowKind::Indented);
-        assert_eq!(RowKind::of("  ✻ Worked for 0s"), RowKind::Indented);
-        assert_eq!(RowKind::of("●text"), RowKind::Unknown);
+        assert_eq!(RowKind::classify("● text"), RowKind::Head("text"));
+        assert_eq!(RowKind::classify("⏺ text"), RowKind::Head("text"));
+        assert_eq!(RowKind::classify("  ● text"), RowKind::Indented);
+        assert_eq!(RowKind::classify("  ✻ Worked for 0s"), RowKind::Indented);
+        assert_eq!(RowKind::classify("●text"), RowKind::Unknown);
+    }
+
+    #[test]
+    fn results_may_lack_their_indentation() {
+        for row in ["  ⎿  text", "  ⎿ \u{a0}text", "\u{a0}\u{a0}⎿\u{a0} text", "⎿  text", " ⎿ text"]
+        {
+            assert_eq!(RowKind::classify(row), RowKind::Result("text"), "{row:?}");
+        }
+        assert_eq!(RowKind::classify("     ⎿  text"), RowKind::Indented);
+        assert_eq!(RowKind::classify("⎿text"), RowKind::Unknown);
+    }
+
+    #[test]
+    fn rows_of_the_program_are_notices() {
+        for row in [
+            "✻ Conversation compacted (ctrl+o for history)",
+            "═════════ Conversation compacted · ctrl+o for history ═════════",
+            "● How is Claude doing this session? (optional)",
+        ] {
+            assert_eq!(RowKind::classify(row), RowKind::Notice, "{row}");
+        }
+        assert_eq!(RowKind::classify("────────────────"), RowKind::Rule);
+        assert_eq!(RowKind::classify("● Conversation compacted"), RowKind::Head("Conversation compacted"));
     }
 
     #[test]
@@ -135,17 +181,17 @@ mod tests {
             "✻ Sautéed for 1m 12s",
             "* Brewed for 8s · 1 shell still running",
         ] {
-            assert_eq!(RowKind::of(row), RowKind::End, "{row}");
+            assert_eq!(RowKind::classify(row), RowKind::End, "{row}");
         }
         for row in
             ["✶ Bloviating…", "✻ 500 scripted error · retrying in 3s · attempt 4/10", "* Waiting for it…"]
         {
-            assert_eq!(RowKind::of(row), RowKind::Spinner, "{row}");
+            assert_eq!(RowKind::classify(row), RowKind::Spinner, "{row}");
         }
     }
 
     #[test]
-    fn folded_rows() {
+    fn folded_rows_name_tool_and_detail() {
         let read = fold("Read 1 file · 1 failed (ctrl+o to expand)").expect("a fold");
         assert_eq!(
             (read.label, read.tool, read.detail),

@@ -2,11 +2,16 @@
 
 use super::live_region::Composer;
 use super::row_kind::{RowKind, fold, is_interruption};
-use crate::parse::rows::{dedent, is_blank, join, token_count};
+use crate::parse::rows::{dedent, indent, is_blank, join, token_count};
 use crate::parse::{ParsedTurn, Section, SectionKind, Tokens};
 
 /// Indentation of a result's rows under `  ⎿  `, in columns.
 const RESULT_INDENT: usize = 5;
+
+/// Returns the indentation of the rows under a row with `⎿`.
+fn indent_under(result: &str) -> usize {
+    (indent(result) + 3).min(RESULT_INDENT)
+}
 
 /// Tools recognised without a result below. Other tools are distinguished from text by their result.
 const TOOLS: [&str; 20] = [
@@ -51,6 +56,8 @@ pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) ->
         is_complete: !builder.has_dialog && (builder.has_ended || is_finished),
         sections: builder.sections,
         tokens: builder.tokens,
+        // The scrollback or the transcript has the rest.
+        is_truncated: false,
     }
 }
 
@@ -71,7 +78,7 @@ struct SectionBuilder<'a> {
 impl<'a> SectionBuilder<'a> {
     fn run(&mut self) {
         while let Some(row) = self.rows.get(self.at) {
-            match RowKind::of(row) {
+            match RowKind::classify(row) {
                 RowKind::Blank => self.at += 1,
                 RowKind::Head(rest) => self.head(rest),
                 RowKind::Thinking(rest) => self.thinking(rest),
@@ -82,10 +89,13 @@ impl<'a> SectionBuilder<'a> {
                     self.at += 1;
                 }
                 RowKind::Spinner => self.spinner(),
+                RowKind::Notice => self.skip_notice(),
                 RowKind::Rule => {
                     if !self.skip_stale_composer() {
-                        self.has_dialog =
-                            self.rows.get(self.at + 1).is_some_and(|row| RowKind::of(row) != RowKind::Prompt);
+                        self.has_dialog = self
+                            .rows
+                            .get(self.at + 1)
+                            .is_some_and(|row| RowKind::classify(row) != RowKind::Prompt);
                         return;
                     }
                 }
@@ -123,10 +133,12 @@ impl<'a> SectionBuilder<'a> {
     /// Parses `Name(args…)` and returns the row after it. Text can look the same, so an unknown tool needs its result
     /// directly below.
     fn tool(&self, rest: &'a str) -> Option<(Section, usize)> {
-        let more =
-            self.rows[self.at + 1..].iter().take_while(|row| RowKind::of(row) == RowKind::Indented).count();
+        let more = self.rows[self.at + 1..]
+            .iter()
+            .take_while(|row| RowKind::classify(row) == RowKind::Indented)
+            .count();
         let next = self.at + 1 + more;
-        let has_result = matches!(self.rows.get(next).map(|row| RowKind::of(row)), Some(RowKind::Result(result)) if !is_interruption(result));
+        let has_result = matches!(self.rows.get(next).map(|row| RowKind::classify(row)), Some(RowKind::Result(result)) if !is_interruption(result));
         let mut call = rest.to_string();
         for row in &self.rows[self.at + 1..next] {
             call.push('\n');
@@ -157,15 +169,23 @@ impl<'a> SectionBuilder<'a> {
     fn tool_results(&mut self, mut tool: Section) {
         let mut result = Vec::new();
         let mut interruption = None;
+        let mut under = RESULT_INDENT;
         while let Some(row) = self.rows.get(self.at) {
-            match RowKind::of(row) {
+            match RowKind::classify(row) {
                 RowKind::Result(rest) if is_interruption(rest) && self.is_last(self.at) => {
                     interruption = Some(rest);
                     self.at += 1;
                     break;
                 }
-                RowKind::Result(rest) => result.push(rest),
-                RowKind::Indented if row.starts_with("     ") => result.push(dedent(row, RESULT_INDENT)),
+                RowKind::Result(rest) => {
+                    under = indent_under(row);
+                    result.push(rest);
+                }
+                RowKind::Indented if indent(row) >= under => result.push(dedent(row, under)),
+                // Without any indentation, a result ends at a blank row.
+                RowKind::Unknown if under < RESULT_INDENT && !is_blank(self.rows[self.at - 1]) => {
+                    result.push(row);
+                }
                 RowKind::Blank => result.push(""),
                 _ => break,
             }
@@ -173,7 +193,9 @@ impl<'a> SectionBuilder<'a> {
         }
         let first = result.first().copied().unwrap_or_default();
         let status = match first {
-            "Waiting…" => Some("waiting"),
+            _ if first.starts_with("Waiting…") || first.starts_with("Waiting for permission") => {
+                Some("waiting")
+            }
             _ if first.starts_with("Running…") => Some("running"),
             _ if first.starts_with("Rejected ") || first.starts_with("User rejected") => Some("rejected"),
             _ if first.starts_with("Error:") || first.starts_with("Error ") => Some("error"),
@@ -197,7 +219,7 @@ impl<'a> SectionBuilder<'a> {
         let mut interruption = None;
         self.at += 1;
         while let Some(row) = self.rows.get(self.at) {
-            match RowKind::of(row) {
+            match RowKind::classify(row) {
                 RowKind::Result(rest) if is_interruption(rest) && self.is_last(self.at) => {
                     interruption = Some(rest);
                     self.at += 1;
@@ -226,7 +248,7 @@ impl<'a> SectionBuilder<'a> {
         self.at += 1;
         let mut thought = Vec::new();
         while let Some(row) = self.rows.get(self.at)
-            && matches!(RowKind::of(row), RowKind::Blank | RowKind::Indented)
+            && matches!(RowKind::classify(row), RowKind::Blank | RowKind::Indented)
         {
             thought.push(dedent(row, 2));
             self.at += 1;
@@ -242,12 +264,13 @@ impl<'a> SectionBuilder<'a> {
     fn orphan_result(&mut self, first: &'a str) {
         let is_last = self.is_last(self.at);
         let mut result = vec![first];
+        let under = indent_under(self.rows[self.at]);
         self.at += 1;
         while let Some(row) = self.rows.get(self.at)
-            && matches!(RowKind::of(row), RowKind::Blank | RowKind::Indented)
+            && matches!(RowKind::classify(row), RowKind::Blank | RowKind::Indented)
             && !self.is_fold_here()
         {
-            result.push(dedent(row, RESULT_INDENT));
+            result.push(dedent(row, under));
             self.at += 1;
         }
         let kind = match first {
@@ -264,8 +287,22 @@ impl<'a> SectionBuilder<'a> {
         self.is_spinning = true;
         self.note_tokens(self.rows[self.at]);
         self.at += 1;
-        let below = self.rows[self.at..].iter().map(|row| RowKind::of(row));
+        let below = self.rows[self.at..].iter().map(|row| RowKind::classify(row));
         self.at += below.take_while(|mark| *mark != RowKind::Blank && !mark.starts_item()).count();
+    }
+
+    /// Skips a row of the program itself, the rows directly below it, and the list of files after a compaction.
+    fn skip_notice(&mut self) {
+        loop {
+            let below = self.rows[self.at + 1..].iter().map(|row| RowKind::classify(row));
+            self.at += 1 + below.take_while(|mark| *mark != RowKind::Blank && !mark.starts_item()).count();
+            let blanks = self.rows[self.at..].iter().take_while(|row| is_blank(row)).count();
+            let next = self.rows.get(self.at + blanks).map(|row| RowKind::classify(row));
+            if !matches!(next, Some(RowKind::Result(_))) {
+                return;
+            }
+            self.at += blanks;
+        }
     }
 
     /// Returns true at a paragraph of one row that summarizes a folded call or thought, or (full-screen) a running call
@@ -273,11 +310,12 @@ impl<'a> SectionBuilder<'a> {
     fn is_fold_here(&self) -> bool {
         let before =
             self.at.checked_sub(1).and_then(|before| self.rows.get(before)).is_none_or(|row| is_blank(row));
-        let Some(row) = self.rows[self.at].strip_prefix("  ").filter(|row| before && !row.starts_with(' '))
-        else {
+        let row = self.rows[self.at];
+        if !before || indent(row) != 2 {
             return false;
-        };
-        match self.rows.get(self.at + 1).map(|row| RowKind::of(row)) {
+        }
+        let row = dedent(row, 2);
+        match self.rows.get(self.at + 1).map(|row| RowKind::classify(row)) {
             None | Some(RowKind::Blank) => fold(row).is_some(),
             Some(RowKind::Result(result)) => result.starts_with("$ "),
             _ => false,
@@ -289,11 +327,11 @@ impl<'a> SectionBuilder<'a> {
             return false;
         }
         let label = dedent(self.rows[self.at], 2);
-        if let Some(RowKind::Result(result)) = self.rows.get(self.at + 1).map(|row| RowKind::of(row)) {
+        if let Some(RowKind::Result(result)) = self.rows.get(self.at + 1).map(|row| RowKind::classify(row)) {
             let mut command = vec![result.trim_start_matches("$ ")];
             self.at += 2;
             while let Some(row) = self.rows.get(self.at)
-                && RowKind::of(row) == RowKind::Indented
+                && RowKind::classify(row) == RowKind::Indented
             {
                 command.push(dedent(row, RESULT_INDENT));
                 self.at += 1;
@@ -321,7 +359,7 @@ impl<'a> SectionBuilder<'a> {
     fn skip_stale_composer(&mut self) -> bool {
         let is_start =
             |mark: RowKind<'_>| mark.starts_item() && !matches!(mark, RowKind::Rule | RowKind::Prompt);
-        match self.rows[self.at..].iter().position(|row| is_start(RowKind::of(row))) {
+        match self.rows[self.at..].iter().position(|row| is_start(RowKind::classify(row))) {
             Some(next) => {
                 self.at += next;
                 true
@@ -333,8 +371,11 @@ impl<'a> SectionBuilder<'a> {
     /// Returns true if no row of the answer follows.
     fn is_last(&self, at: usize) -> bool {
         let next =
-            self.rows[at + 1..].iter().map(|row| RowKind::of(row)).find(|mark| *mark != RowKind::Blank);
-        matches!(next, None | Some(RowKind::Prompt | RowKind::Rule | RowKind::End | RowKind::Spinner))
+            self.rows[at + 1..].iter().map(|row| RowKind::classify(row)).find(|mark| *mark != RowKind::Blank);
+        matches!(
+            next,
+            None | Some(RowKind::Prompt | RowKind::Rule | RowKind::End | RowKind::Spinner | RowKind::Notice)
+        )
     }
 
     fn note_tokens(&mut self, row: &str) {

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use super::{SessionFileError, is_after};
 use crate::parse::transcript::{PathRewriter, TranscriptCut};
-use nerve_types::TsNs;
 
 /// Marks the context that Gemini CLI inserts before the first prompt.
 const CONTEXT: &str = "<session_context>";
@@ -38,7 +38,7 @@ pub fn cut_gemini(
             return Err(SessionFileError::Unknown);
         }
         is_head = false;
-        if !is_past_cut && time_of(&line).is_some_and(|ms| is_after(ms, at)) {
+        if !is_past_cut && entry_time(&line).is_some_and(|ms| is_after(ms, at)) {
             is_past_cut = true;
             cut.turns = prompts.count();
         }
@@ -59,7 +59,7 @@ pub fn cut_gemini(
 }
 
 /// Returns when a line was written, in milliseconds since the Unix epoch.
-fn time_of(line: &Value) -> Option<i64> {
+fn entry_time(line: &Value) -> Option<i64> {
     let time = [&line["timestamp"], &line["$set"]["lastUpdated"], &line["startTime"]];
     let time = time.into_iter().find_map(Value::as_str)?;
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)

@@ -4,11 +4,11 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use super::{SessionFileError, is_after};
 use crate::parse::transcript::PathRewriter;
-use nerve_types::TsNs;
 
 /// Characters of an id that encode its kind and time and define the order of ids.
 const TIME: usize = 16;

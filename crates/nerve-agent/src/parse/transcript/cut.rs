@@ -7,10 +7,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use super::{Line, user_text};
-use nerve_types::TsNs;
 
 /// Reason why a transcript cannot be cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +96,7 @@ pub fn cut_at(
     let mut lines = whole.lines;
     let end = lines.iter().position(|(_, line)| is_after_cut(line)).unwrap_or(lines.len());
     lines.truncate(end);
-    let tree = Tree::of(lines);
+    let tree = Tree::from_lines(lines);
     let turns = tree.turns();
     let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
     let mut cut = TranscriptCut { text: String::new(), turns, of };
@@ -243,12 +243,12 @@ impl<'a> Tree<'a> {
                 && line.message.is_some()
         };
         match lines.iter().any(|(_, line)| is_message(line)) {
-            true => Ok(Tree::of(lines)),
+            true => Ok(Tree::from_lines(lines)),
             false => Err(CutError::Unknown),
         }
     }
 
-    fn of(lines: Vec<(&'a str, Line)>) -> Tree<'a> {
+    fn from_lines(lines: Vec<(&'a str, Line)>) -> Tree<'a> {
         let id = |line: &Line| line.uuid.clone().filter(|_| !line.is_sidechain);
         let by_id: HashMap<String, usize> =
             lines.iter().enumerate().filter_map(|(at, (_, line))| Some((id(line)?, at))).collect();

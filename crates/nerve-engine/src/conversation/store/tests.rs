@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Instant;
 
 use super::*;
 use crate::conversation::Role;
@@ -176,10 +175,8 @@ fn wait_for_held_lock_times_out() {
     let id = ConversationId::new("w", "c");
     store.append(&id, &said("one"), &reader(), &[]).unwrap();
     let held = store.lock(&store.path(&id)).unwrap();
-    let began = Instant::now();
     let error = store.append(&id, &said("two"), &reader(), &[]).unwrap_err();
     assert!(error.contains("another process has held"), "{error}");
-    assert!(began.elapsed() < LOCK_TIMEOUT * 3);
     // A reader needs no lock.
     assert_eq!(contents(&store, &id), ["one"]);
     drop(held);

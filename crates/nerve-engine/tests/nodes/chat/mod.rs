@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
-use nerve_node::chat::{ChatNode, ChatSpec, Provider};
+use nerve_node::chat::{ChatNode, ChatSettings, Provider};
 use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeSpec};
 use nerve_node::context::ChunkSink;
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
+use nerve_testkit::harness::node_ref;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, LIMIT, at};
+use crate::harness::{Harness, LIMIT};
 
 /// The API key of all tests. It must appear only in requests.
 pub(crate) const KEY: &str = "sk-test-0123456789-very-secret";
@@ -39,17 +40,17 @@ pub(crate) async fn answers(answers: impl IntoIterator<Item = Answer>) -> MockMo
 }
 
 /// Returns a chat spec for the scripted model.
-pub(crate) fn chat(provider: Provider, model: &MockModel) -> ChatSpec {
-    ChatSpec { base_url: Some(model.url()), ..ChatSpec::new(provider, "test-model") }
+pub(crate) fn chat(provider: Provider, model: &MockModel) -> ChatSettings {
+    ChatSettings { base_url: Some(model.url()), ..ChatSettings::new(provider, "test-model") }
 }
 
-pub(crate) fn spec(harness: &Harness, node: &str, chat: ChatSpec) -> NodeSpec {
+pub(crate) fn spec(harness: &Harness, node: &str, chat: ChatSettings) -> NodeSpec {
     NodeSpec {
         cwd: Some(harness.folder.path().to_path_buf()),
         env: env(),
         response_timeout: LIMIT,
         chat: Some(Box::new(chat)),
-        ..NodeSpec::new(at(node), BackendKind::Chat, CommandLine::Argv(Vec::new()))
+        ..NodeSpec::new(node_ref(node), BackendKind::Chat, CommandLine::Argv(Vec::new()))
     }
 }
 
@@ -67,7 +68,7 @@ impl ChatHarness {
     pub(crate) async fn with(
         provider: Provider,
         script: Script,
-        change: impl FnOnce(&mut ChatSpec),
+        change: impl FnOnce(&mut ChatSettings),
     ) -> ChatHarness {
         let harness = ChatHarness { nodes: Harness::new(), model: model(script).await };
         let mut chat = chat(provider, &harness.model);
@@ -76,7 +77,7 @@ impl ChatHarness {
         harness
     }
 
-    pub(crate) async fn create(&self, chat: ChatSpec) -> Result<NodeInfo, EngineError> {
+    pub(crate) async fn create(&self, chat: ChatSettings) -> Result<NodeInfo, EngineError> {
         self.nodes.engine.create(spec(&self.nodes, "c", chat)).await
     }
 
@@ -87,7 +88,7 @@ impl ChatHarness {
     }
 
     pub(crate) async fn info(&self) -> NodeInfo {
-        self.nodes.engine.node_info(&at("c")).unwrap()
+        self.nodes.engine.node_info(&node_ref("c")).unwrap()
     }
 
     /// Returns the conversation as the node renders it.
@@ -102,14 +103,14 @@ impl ChatHarness {
 }
 
 /// Creates a node without an engine.
-pub(crate) fn standalone_node(chat: ChatSpec) -> ChatNode {
+pub(crate) fn standalone_node(chat: ChatSettings) -> ChatNode {
     let factory = NodeFactory::new(FactoryConfig::default());
     let spec = NodeSpec {
         env: env(),
         history: false,
         response_timeout: LIMIT,
         chat: Some(Box::new(chat)),
-        ..NodeSpec::new(at("c"), BackendKind::Chat, CommandLine::Argv(Vec::new()))
+        ..NodeSpec::new(node_ref("c"), BackendKind::Chat, CommandLine::Argv(Vec::new()))
     };
     factory.create_chat(spec).unwrap()
 }

@@ -6,14 +6,15 @@ use nerve_api::request::ForkNode;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_graph::session::Session;
 use nerve_node::Node;
-use nerve_node::chat::{ChatSpec, Provider};
+use nerve_node::chat::{ChatSettings, Provider};
 use nerve_node::command::{EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
+use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::mock_model::Script;
 
 use super::{ChatHarness, KEY, chat, context, model, spec, standalone_node};
-use crate::harness::{Harness, at};
+use crate::harness::Harness;
 
 #[tokio::test]
 async fn forks_diverge() {
@@ -22,7 +23,7 @@ async fn forks_diverge() {
         let session = Session::new("s");
         let one = standalone_node(chat(provider, &model));
         one.execute(&context(&session, "together").0.turn).await.unwrap();
-        let two = one.fork(&at("two")).unwrap().unwrap();
+        let two = one.fork(&node_ref("two")).unwrap().unwrap();
         assert_eq!((two.id(), two.kind(), two.is_persistent()), ("two", "chat", true));
         one.execute(&context(&session, "left").0.turn).await.unwrap();
         two.execute(&context(&session, "right").0.turn).await.unwrap();
@@ -65,7 +66,7 @@ async fn kept_conversation_resumes_in_the_next_node() {
             .await;
     harness.nodes.ask("c", "remember").await;
     harness.nodes.stop("c").await;
-    let chat = ChatSpec { keep: Some("talk.json".into()), ..chat(Provider::Openai, &harness.model) };
+    let chat = ChatSettings { keep: Some("talk.json".into()), ..chat(Provider::Openai, &harness.model) };
     harness.create(chat.clone()).await.unwrap();
     harness.nodes.ask("c", "continue").await;
     assert!(harness.sent_messages(1).to_string().contains("You said: remember"));
@@ -74,11 +75,10 @@ async fn kept_conversation_resumes_in_the_next_node() {
     let path = harness.nodes.folder.path().join("talk.json");
     std::fs::write(&path, "my notes").unwrap();
     let error = harness.create(chat.clone()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert!(error.message.contains("cannot read a conversation from"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &[&path.display().to_string()]);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes");
     // An unwritable file is reported; the turn still succeeds.
-    let unwritable = ChatSpec { keep: Some("no/folder/talk.json".into()), ..chat };
+    let unwritable = ChatSettings { keep: Some("no/folder/talk.json".into()), ..chat };
     harness.create(unwritable).await.unwrap();
     harness.nodes.ask("c", "hello").await;
     let event = harness.nodes.event(|event| matches!(event, EventKind::Error { .. })).await;
@@ -102,7 +102,8 @@ fn engine(harness: &Harness) -> Engine {
 async fn restarted_server_keeps_spec_but_not_messages() {
     let harness = Harness::new();
     let model = model(Script::default()).await;
-    let spec_with_system = ChatSpec { system: Some("Be brief.".into()), ..chat(Provider::Openai, &model) };
+    let spec_with_system =
+        ChatSettings { system: Some("Be brief.".into()), ..chat(Provider::Openai, &model) };
     let first = engine(&harness);
     first.create(spec(&harness, "c", spec_with_system.clone())).await.unwrap();
     first.run_turn(harness.execute("c", "remember"), Default::default()).await.unwrap();
@@ -113,14 +114,15 @@ async fn restarted_server_keeps_spec_but_not_messages() {
         "{saved}"
     );
 
-    let second = Harness { engine: engine(&harness), ..Harness::new() };
+    let mut second = Harness::new();
+    second.engine = engine(&harness);
     assert_eq!(
         second.wait("c", StateName::Created).await.err().map(|error| error.kind),
         Some(ErrorKind::NotFound)
     );
     // The key is not saved.
-    let error = second.engine.start_node(at("c").into(), Default::default()).await.unwrap_err();
-    assert!(error.message.contains("the variable OPENAI_API_KEY is not set"), "{error}");
+    let error = second.engine.start_node(node_ref("c").into(), Default::default()).await.unwrap_err();
+    assert_error(&error, ErrorKind::InvalidRequest, &["OPENAI_API_KEY"]);
     let recreated = NodeSpec { ..spec(&harness, "c", spec_with_system) };
     second.engine.create(recreated).await.unwrap();
     second.ask("c", "hello").await;
@@ -132,10 +134,10 @@ async fn invalid_specs_are_rejected() {
     let harness = Harness::new();
     let model = model(Script::default()).await;
     let valid = || spec(&harness, "c", chat(Provider::Anthropic, &model));
-    let spec_of = |chat: ChatSpec| spec(&harness, "c", chat);
+    let spec_of = |chat: ChatSettings| spec(&harness, "c", chat);
     let no_key = NodeSpec {
         env: BTreeMap::new(),
-        ..spec_of(ChatSpec {
+        ..spec_of(ChatSettings {
             api_key_env: Some("NERVE_TEST_NO_SUCH_KEY".into()),
             ..chat(Provider::Openai, &model)
         })
@@ -150,7 +152,10 @@ async fn invalid_specs_are_rejected() {
         (invalid_key, "ANTHROPIC_API_KEY is not a valid key"),
         (empty_key, "the variable ANTHROPIC_API_KEY is not set"),
         (
-            spec_of(ChatSpec { base_url: Some("nonsense".into()), ..ChatSpec::new(Provider::Openai, "m") }),
+            spec_of(ChatSettings {
+                base_url: Some("nonsense".into()),
+                ..ChatSettings::new(Provider::Openai, "m")
+            }),
             "chat.base_url",
         ),
         (NodeSpec { cwd: Some("/no/such/folder".into()), ..valid() }, "/no/such/folder"),
@@ -159,7 +164,7 @@ async fn invalid_specs_are_rejected() {
         assert!(error.starts_with("node 'c' was not started: ") && error.contains(expected), "{error}");
     }
     assert!(!harness.folder.path().join("history").exists(), "a rejected node has a history");
-    let local = ChatSpec { api_key_env: Some(String::new()), ..chat(Provider::Openai, &model) };
+    let local = ChatSettings { api_key_env: Some(String::new()), ..chat(Provider::Openai, &model) };
     let keyless = NodeSpec { env: BTreeMap::new(), ..spec_of(local) };
     harness.engine.create(keyless).await.unwrap();
     assert_eq!(harness.ask("c", "hello").await.text, "You said: hello");
@@ -179,7 +184,7 @@ async fn forked_node_is_independent() {
     };
     let forked = fork("d", None).await.unwrap();
     assert_eq!((forked.node_id.as_str(), forked.forked_from.as_str()), ("d", "c"));
-    let info = engine.node_info(&at("d")).unwrap();
+    let info = engine.node_info(&node_ref("d")).unwrap();
     assert_eq!(info.kind, "chat");
     assert!(!info.metadata.contains_key("keep"), "two nodes share one file");
     let event = harness

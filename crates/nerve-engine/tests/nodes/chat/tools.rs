@@ -8,14 +8,14 @@ use nerve_graph::session::Session;
 use nerve_graph::step::Step;
 use nerve_node::Node;
 use nerve_node::budget::Budget;
-use nerve_node::cancellation::CancellationToken;
 use nerve_node::chat::{Provider, ToolChoice};
 use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_testkit::eventually;
-use nerve_testkit::harness::is_alive;
+use nerve_testkit::harness::{assert_error, is_alive, node_ref};
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{ChatHarness, answers, chat, context, in_time, standalone_node};
 
@@ -206,8 +206,7 @@ async fn graph_is_no_tool() {
     let mut spec = chat(Provider::Anthropic, &model);
     spec.tools = vec!["g".into()];
     let error = standalone_node(spec).execute(&context(&session, "q").0.turn).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert_eq!(error.message, "node 'c': tool 'g': a graph node cannot be a tool");
+    assert_error(&error, ErrorKind::InvalidRequest, &["'c'", "'g'"]);
 }
 
 #[tokio::test]
@@ -216,8 +215,7 @@ async fn missing_tool_is_named() {
         ChatHarness::with(Provider::Anthropic, Script::default(), |chat| chat.tools = vec!["sh".into()])
             .await;
     let error = harness.nodes.send("c", "q").await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::NotFound);
-    assert!(error.message.starts_with("node 'c': tool 'sh': no node 'sh'"), "{error}");
+    assert_error(&error, ErrorKind::NotFound, &["'c'", "'sh'"]);
     assert!(harness.model.requests().is_empty());
     // A node created later is found.
     harness.bash("sh").await;
@@ -232,7 +230,7 @@ async fn cancelled_turn_stops_its_tools() {
     let session = Session::new("s");
     let factory = nerve_node::factory::NodeFactory::new(Default::default());
     let mut bash = nerve_node::command::NodeSpec::new(
-        crate::harness::at("sh"),
+        node_ref("sh"),
         nerve_node::command::BackendKind::Bash,
         nerve_node::command::CommandLine::Argv(Vec::new()),
     );
@@ -276,7 +274,7 @@ async fn chat_tokens_and_calls_count_toward_graph_budget() {
         let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
         let run =
             graph(standalone_node(chat(provider, &model))).run(&context.clone().with_budget(budget)).await;
-        assert_eq!(run.error.unwrap().message, "API call limit exceeded: 2/2");
+        assert_error(&run.error.unwrap(), ErrorKind::Budget, &["API call", "2/2"]);
         let per_turn = run.results["a"]["tokens"]["total"].as_u64().unwrap();
         let budget = Budget { max_tokens: Some(per_turn + 1), ..Budget::default() };
         let run = graph(standalone_node(chat(provider, &model))).run(&context.with_budget(budget)).await;

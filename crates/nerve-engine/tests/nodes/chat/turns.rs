@@ -6,12 +6,13 @@ use nerve_graph::session::Session;
 use nerve_node::Node;
 use nerve_node::chat::Provider;
 use nerve_node::command::{EventKind, Response, StateName};
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_testkit::harness::node_ref;
 use nerve_testkit::mock_model::{Answer, Part, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ChatHarness, answers, chat, context, standalone_node};
-use crate::harness::{at, ops};
+use crate::harness::ops;
 
 #[tokio::test]
 async fn each_provider_answers_a_turn() {
@@ -84,7 +85,7 @@ async fn each_turn_sends_the_conversation() {
             ]
         );
         assert_eq!(harness.nodes.buffer("c", Some(2)).await, "user: third\nassistant: You said: third");
-        harness.nodes.engine.clear_buffer(at("c").into(), Default::default()).await.unwrap();
+        harness.nodes.engine.clear_buffer(node_ref("c").into(), Default::default()).await.unwrap();
         assert_eq!(harness.text().await, "");
         harness.nodes.ask("c", "afresh").await;
         assert_eq!(
@@ -201,6 +202,7 @@ async fn truncated_answer_is_incomplete() {
     let response = harness.nodes.ask("c", "q").await;
     assert_eq!((response.text.as_str(), response.is_complete), ("as much as", false));
     assert_eq!(response.attributes["finish_reason"], "length");
+    assert_eq!(response.failure().map(|failure| failure.kind), Some(ErrorKind::Incomplete));
 }
 
 #[tokio::test]

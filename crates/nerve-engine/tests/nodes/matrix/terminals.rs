@@ -119,6 +119,7 @@ async fn interrupt_ends_the_turn() {
     let pid = node.info().metadata["pid"].parse().unwrap();
     eventually("the program runs", async || has_descendant(pid, "sleep")).await;
     node.interrupt().await.unwrap();
+    assert_eq!(node.info().state, StateName::Ready, "the interrupt has taken effect");
     let value = turn.await.unwrap().unwrap();
     assert_eq!(value["attributes"]["interrupted"], "true", "{value:#}");
     assert_eq!((&value["is_complete"], &value["attributes"]["exit_code"]), (&json!(false), &json!(130)));

@@ -3,7 +3,7 @@
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::{ExecuteGraph, GetRun};
 use nerve_api::value::RunStatus;
-use nerve_node::proxy::{ProxyBudget, ProxyKind, ProxySpec};
+use nerve_node::proxy::{Provider, ProxyBudget, ProxySettings};
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ async fn proxy_budget_rejects_requests() {
     let harness = ProxyHarness::new().await;
     let budget = ProxyBudget { max_requests: Some(1), ..ProxyBudget::default() };
     harness
-        .create(harness.spec("a", ProxySpec { budget, ..harness.proxy(ProxyKind::Anthropic) }))
+        .create(harness.spec("a", ProxySettings { budget, ..harness.proxy(Provider::Anthropic) }))
         .await
         .unwrap();
     let script = harness.script();

@@ -4,16 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use nerve_engine::{Engine, EngineConfig};
 use nerve_node::command::{NodeInfo, NodeSpec};
 use nerve_node::error::EngineError;
-use nerve_node::factory::FactoryConfig;
-use nerve_node::proxy::{Proxies, ProxyKind, ProxySpec};
+use nerve_node::proxy::{Provider, ProxySettings};
+use nerve_testkit::harness::{EngineHarness, node_ref};
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::wait_until_async;
 use serde_json::Value;
 
-use crate::harness::{Harness, at};
+use crate::harness::Harness;
 
 /// Sends one request to the model and prints the head and body of the answer.
 const REQUEST_SCRIPT: &str = r#"#!/bin/bash
@@ -45,26 +44,17 @@ impl ProxyHarness {
         fs::write(at("profiles/caller.toml"), caller).unwrap();
         fs::write(at("ask"), REQUEST_SCRIPT).unwrap();
         fs::set_permissions(at("ask"), PermissionsExt::from_mode(0o755)).unwrap();
-        let engine = Engine::new(EngineConfig {
-            nodes: FactoryConfig {
-                server: "test".into(),
-                history_dir: Some(at("history")),
-                profile_dir: Some(at("profiles")),
-                proxies: Proxies { folder: Some(at("proxies")), ..Proxies::default() },
-                ..FactoryConfig::default()
-            },
-            ..EngineConfig::default()
-        });
-        let events = engine.subscribe();
-        ProxyHarness { nodes: Harness { engine, events, folder }, model }
+        let mut config = EngineHarness::config(folder.path());
+        config.nodes.proxies.folder = Some(at("proxies"));
+        ProxyHarness { nodes: Harness::with(config, folder), model }
     }
 
     /// Returns a proxy spec with the scripted model as upstream.
-    pub(crate) fn proxy(&self, kind: ProxyKind) -> ProxySpec {
-        ProxySpec { base_url: Some(self.model.url()), ..ProxySpec::new(kind) }
+    pub(crate) fn proxy(&self, kind: Provider) -> ProxySettings {
+        ProxySettings { base_url: Some(self.model.url()), ..ProxySettings::new(kind) }
     }
 
-    pub(crate) fn spec(&self, node: &str, proxy: ProxySpec) -> NodeSpec {
+    pub(crate) fn spec(&self, node: &str, proxy: ProxySettings) -> NodeSpec {
         let spec = self.nodes.spec(node, &["bash", "--norc", "--noprofile"]);
         NodeSpec { profile: Some("caller".into()), proxy: Some(Box::new(proxy)), ..spec }
     }
@@ -74,7 +64,7 @@ impl ProxyHarness {
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.nodes.engine.node_info(&at(node)).unwrap()
+        self.nodes.engine.node_info(&node_ref(node)).unwrap()
     }
 
     pub(crate) async fn metadata(&self, node: &str, name: &str) -> Option<String> {

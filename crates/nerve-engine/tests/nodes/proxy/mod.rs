@@ -7,7 +7,8 @@ mod rejection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use nerve_node::proxy::{ProxyKind, ProxyPrices, ProxySpec, TurnUsage};
+use nerve_api::reply::ModelUsage;
+use nerve_node::proxy::{Provider, ProxyPrices, ProxySettings};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -19,7 +20,7 @@ async fn requests_are_counted_and_logged_with_their_turn() {
     let harness = ProxyHarness::new().await;
     let prices = Some(ProxyPrices { input: 3.0, output: 15.0 });
     let info = harness
-        .create(harness.spec("a", ProxySpec { prices, ..harness.proxy(ProxyKind::Anthropic) }))
+        .create(harness.spec("a", ProxySettings { prices, ..harness.proxy(Provider::Anthropic) }))
         .await
         .unwrap();
     let url = &info.metadata["proxy_url"];
@@ -39,7 +40,7 @@ async fn requests_are_counted_and_logged_with_their_turn() {
     let cost = (usage.input as f64 * 3.0 + usage.output as f64 * 15.0) / 1e6;
     assert!((usage.cost_usd.unwrap() - cost).abs() < 1e-9, "{usage:?}");
     let without_requests = harness.nodes.ask("a", "echo nothing").await;
-    assert_eq!(without_requests.usage, Some(TurnUsage::default()));
+    assert_eq!(without_requests.usage, Some(ModelUsage::default()));
     let value = answer.into_value();
     assert_eq!(value["usage"]["requests"], 2);
     // Requests outside of turns count only for the node.
@@ -73,13 +74,13 @@ async fn requests_are_counted_and_logged_with_their_turn() {
 #[tokio::test]
 async fn requests_without_token_are_rejected() {
     let harness = ProxyHarness::new().await;
-    let mut spec = harness.spec("a", harness.proxy(ProxyKind::Openai));
+    let mut spec = harness.spec("a", harness.proxy(Provider::Openai));
     spec.history = true;
     harness.create(spec).await.unwrap();
     let script = harness.script();
     let rejected = harness.nodes.ask("a", &format!("{script} hi wrong-token")).await;
     assert!(rejected.text.contains("401") && rejected.text.contains("token"), "{}", rejected.text);
-    assert_eq!(rejected.usage, Some(TurnUsage::default()), "the request was counted");
+    assert_eq!(rejected.usage, Some(ModelUsage::default()), "the request was counted");
     assert!(harness.model.requests().is_empty());
     let answer = harness.nodes.ask("a", &format!("{script} hi")).await;
     assert!(answer.text.contains("You said: hi"), "{}", answer.text);
@@ -114,10 +115,10 @@ async fn api_key_is_hidden_from_the_agent() {
     let harness = ProxyHarness::new().await;
     // The scripted model does not record keys, so the test has its own upstream.
     let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let spec = ProxySpec {
+    let spec = ProxySettings {
         api_key_env: Some("CARGO_MANIFEST_DIR".to_string()),
         base_url: Some(format!("http://{}", upstream.local_addr().unwrap())),
-        ..ProxySpec::new(ProxyKind::Anthropic)
+        ..ProxySettings::new(Provider::Anthropic)
     };
     harness.create(harness.spec("a", spec)).await.unwrap();
     let variable = harness.nodes.ask("a", "echo \"[$CARGO_MANIFEST_DIR]\"").await;

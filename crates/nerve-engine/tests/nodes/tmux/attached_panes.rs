@@ -1,12 +1,15 @@
 //! Existing panes, which nerve drives but never closes.
 
-use nerve_api::request::{ResizeNode, RunCommand};
+use nerve_api::request::{CreateNode, ResizeNode, RunCommand};
+use nerve_api::value::BackendKind;
+use nerve_engine::RequestContext;
 use nerve_node::command::StateName;
 use nerve_node::error::ErrorKind;
+use nerve_testkit::harness::node_ref;
 use nerve_testkit::{wait_until, wait_until_async};
 
 use super::Tmux;
-use crate::harness::{LIMIT, at};
+use crate::harness::LIMIT;
 
 const SHELL: &str = "env PS1='$ ' bash --norc --noprofile";
 
@@ -76,7 +79,7 @@ async fn bracketed_paste_is_used_only_if_enabled() {
         let request =
             RunCommand { node_id: session.into(), command: "one\ntwo".into(), ..RunCommand::default() };
         tmux.nodes.engine.run_command(request, Default::default()).await.unwrap();
-        tmux.nodes.engine.write_bytes(&at(session), b"end\n".to_vec()).await.unwrap();
+        tmux.nodes.engine.write_bytes(&node_ref(session), b"end\n".to_vec()).await.unwrap();
         tmux.nodes.shows(session, "end").await;
         let text = tmux.nodes.buffer(session, None).await;
         assert!(!text.contains(unexpected), "{session}: {text}");
@@ -140,4 +143,26 @@ async fn split_pane_is_resized_independently() {
     let resized = async || tmux.info("sh").await.metadata["rows"] != "8";
     assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
     tmux.stop("sh").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn size_that_the_pane_does_not_take_is_a_warning() {
+    let Some(tmux) = Tmux::new("size_that_the_pane_does_not_take_is_a_warning") else { return };
+    let pane = tmux.new_pane("work", SHELL);
+    for (node, cols, warns) in [("wide", Some(90), true), ("same", Some(100), false), ("any", None, false)] {
+        let request = CreateNode {
+            backend: BackendKind::Tmux,
+            pane_id: Some(pane.clone()),
+            socket: tmux.place().socket,
+            profile: Some("shell".into()),
+            cols,
+            ..CreateNode::new(node)
+        };
+        let context = RequestContext::default();
+        let warnings = context.warnings.clone();
+        tmux.nodes.engine.create_node(request, context).await.unwrap();
+        let warnings = warnings.take();
+        assert_eq!(warnings.iter().any(|warning| warning.contains("100 columns")), warns, "{warnings:?}");
+        tmux.stop(node).await;
+    }
 }

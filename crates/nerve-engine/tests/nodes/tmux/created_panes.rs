@@ -8,11 +8,12 @@ use nerve_api::value::Delivery;
 use nerve_node::command::{Choice, NodeSpec, PanePlace, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
+use nerve_testkit::harness::node_ref;
 use nerve_testkit::{wait_until, wait_until_async};
 use nerve_types::ExitStatus;
 
 use super::{BASH, Tmux, marks, output};
-use crate::harness::{LIMIT, at};
+use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shell_in_new_session_closes_with_its_pane() {
@@ -96,7 +97,7 @@ async fn bytes_are_preserved_both_ways_and_in_recording() {
     let info = tmux.create(spec).await.unwrap();
     tmux.nodes.shows("raw", "ready").await;
     for piece in [&bytes[..1], &bytes[1..200], &bytes[200..5000], &bytes[5000..]] {
-        tmux.nodes.engine.write_bytes(&at("raw"), piece.to_vec()).await.unwrap();
+        tmux.nodes.engine.write_bytes(&node_ref("raw"), piece.to_vec()).await.unwrap();
     }
     assert!(wait_until(LIMIT, || to.exists()), "no input arrived");
     assert!(std::fs::read(&to).unwrap() == bytes, "the input differs");

@@ -14,10 +14,10 @@ use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, PanePlace};
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
-use nerve_testkit::harness::TmuxServer;
+use nerve_testkit::harness::{TmuxServer, node_ref};
 use nerve_testkit::{Hermetic, wait_until};
 
-use crate::harness::{Harness, LIMIT, at, mock_agent};
+use crate::harness::{Harness, LIMIT, mock_agent};
 
 pub(crate) const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
@@ -52,9 +52,7 @@ impl Tmux {
     pub(crate) fn new(test: &str) -> Option<Tmux> {
         let home = Hermetic::new().unwrap();
         let server = TmuxServer::new(test, &home, "tmux.sock")?;
-        let engine = Engine::new(config(home.root()));
-        let events = engine.subscribe();
-        let nodes = Harness { engine, events, folder: tempfile::tempdir().unwrap() };
+        let nodes = Harness::with(config(home.root()), tempfile::tempdir().unwrap());
         Some(Tmux { server, nodes, home })
     }
 
@@ -131,7 +129,7 @@ impl Tmux {
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.nodes.engine.node_info(&at(node)).unwrap()
+        self.nodes.engine.node_info(&node_ref(node)).unwrap()
     }
 
     pub(crate) async fn stop(&self, node: &str) {

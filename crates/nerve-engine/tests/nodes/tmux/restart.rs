@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nerve_node::command::StateName;
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
+use nerve_testkit::harness::assert_error;
 use nerve_testkit::{wait_for, wait_until};
 
 use super::{BASH, Tmux, marks, output};
@@ -98,8 +99,7 @@ async fn second_driver_of_a_pane_is_rejected() {
     let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
     tmux.create(tmux.attached_spec("first", &pane)).await.unwrap();
     let error = tmux.create(tmux.attached_spec("second", &pane)).await.unwrap_err();
-    assert!(error.message.contains(&format!("pane {pane} is driven by node 'first'")), "{}", error.message);
-    assert!(error.message.contains("nerve server 'test'"), "{}", error.message);
+    assert_error(&error, ErrorKind::Process, &[&format!("pane {pane}"), "'first'", "'test'"]);
     assert_eq!(tmux.nodes.ask("first", "echo mine").await.text, "mine");
     tmux.stop("first").await;
     tmux.create(tmux.attached_spec("second", &pane)).await.unwrap();

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
-use nerve_engine::{Engine, EngineConfig};
+use nerve_engine::EngineConfig;
 use nerve_mux::pane::Panes;
 use nerve_mux::wezterm::Wezterm;
 use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
-use nerve_testkit::harness::FakeWezterm;
+use nerve_testkit::harness::{FakeWezterm, node_ref};
 use nerve_testkit::{Hermetic, eventually};
 use nerve_types::Size;
 use serde_json::Value;
@@ -86,11 +86,10 @@ impl WeztermHarness {
 
     fn nodes(folder: tempfile::TempDir) -> Harness {
         let nodes = WeztermHarness::factory_config(folder.path());
-        let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        Harness { events: engine.subscribe(), engine, folder }
+        Harness::with(EngineConfig { nodes, ..EngineConfig::default() }, folder)
     }
 
-    fn factory_config(folder: &Path) -> FactoryConfig {
+    pub(crate) fn factory_config(folder: &Path) -> FactoryConfig {
         let panes = Panes {
             registry: Some(folder.join("panes")),
             claims: folder.join("claims"),
@@ -117,8 +116,8 @@ impl WeztermHarness {
         let folder = tempfile::tempdir().unwrap();
         let mut nodes = WeztermHarness::factory_config(folder.path());
         nodes.panes.claims = self.nodes.folder.path().join("claims");
-        let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        WeztermHarness { nodes: Harness { events: engine.subscribe(), engine, folder }, mux: Mux::start() }
+        let nodes = Harness::with(EngineConfig { nodes, ..EngineConfig::default() }, folder);
+        WeztermHarness { nodes, mux: Mux::start() }
     }
 
     /// Replaces the engine, as a restarted server that keeps its nodes.
@@ -161,7 +160,7 @@ impl WeztermHarness {
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.nodes.engine.node_info(&crate::harness::at(node)).unwrap()
+        self.nodes.engine.node_info(&node_ref(node)).unwrap()
     }
 
     /// Waits for the pane id of a node.

@@ -10,10 +10,11 @@ use nerve_record::index::Position;
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
 use nerve_testkit::eventually;
+use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_types::Size;
 
 use super::mux::WeztermHarness;
-use crate::harness::{LIMIT, at};
+use crate::harness::LIMIT;
 
 #[tokio::test]
 async fn shell_takes_prompts() {
@@ -90,7 +91,7 @@ async fn existing_pane_is_attached_and_never_closed() {
     let mut missing = harness.spec("no", &[]);
     missing.place.pane = Some("77".into());
     let error = harness.create(missing).await.unwrap_err();
-    assert!(error.message.contains("no such pane: 77"), "{error}");
+    assert_error(&error, ErrorKind::NotFound, &["77"]);
 }
 
 #[tokio::test]
@@ -181,9 +182,9 @@ async fn keys_are_passed_unchanged() {
     // From here on cat owns the terminal.
     harness.nodes.shows("sh", "\nit-runs").await;
     let data = b"typed\r".to_vec();
-    harness.nodes.engine.write_bytes(&at("sh"), data).await.unwrap();
+    harness.nodes.engine.write_bytes(&node_ref("sh"), data).await.unwrap();
     harness.nodes.shows("sh", "typed\ntyped").await;
-    harness.nodes.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
+    harness.nodes.engine.send_interrupt(node_ref("sh").into(), Default::default()).await.unwrap();
     harness.nodes.wait("sh", StateName::Ready).await.unwrap();
     harness.nodes.stop("sh").await;
 }

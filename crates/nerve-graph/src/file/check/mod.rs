@@ -30,6 +30,6 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
 }
 
 /// Returns the source map of a nested graph: its own, or the outer one with a prefix.
-fn source_map_of(inner: &GraphFile, outer: &SourceMap, at: Path<'_>) -> SourceMap {
+fn nested_source_map(inner: &GraphFile, outer: &SourceMap, at: Path<'_>) -> SourceMap {
     if inner.source_map.is_known() { inner.source_map.clone() } else { outer.nested(at) }
 }

@@ -26,7 +26,7 @@ struct NameScope<'a> {
 /// A template or an expression in the file.
 struct Text<'a, 'p> {
     source: &'a str,
-    expression: bool,
+    is_expression: bool,
     at: Path<'p>,
     scope: NameScope<'a>,
 }
@@ -34,7 +34,7 @@ struct Text<'a, 'p> {
 pub(super) fn check(file: &GraphFile, order: &StepOrder<'_>, report: &mut Report<'_>) {
     let mut parsed = Vec::new();
     let mut pairs = Vec::new();
-    each_text(file, &mut |text| {
+    visit_texts(file, &mut |text| {
         let references = parse(&text);
         if let (Some(Ok(references)), Some((index, _))) = (&references, text.scope.step) {
             let steps = references.variables.iter().filter(|variable| variable.path[0] == "steps");
@@ -45,61 +45,66 @@ pub(super) fn check(file: &GraphFile, order: &StepOrder<'_>, report: &mut Report
     });
     let names = NameChecker { file, order, unordered: order.unordered_pairs(pairs) };
     let mut parsed = parsed.into_iter();
-    each_text(file, &mut |text| names.text(&text, parsed.next().flatten(), report));
+    visit_texts(file, &mut |text| names.text(&text, parsed.next().flatten(), report));
 }
 
 /// Visits all templates and expressions, always in the same order.
-fn each_text<'a>(file: &'a GraphFile, visit: &mut dyn FnMut(Text<'a, '_>)) {
+fn visit_texts<'a>(file: &'a GraphFile, visit: &mut dyn FnMut(Text<'a, '_>)) {
     let nodes = Path::Root.key("nodes");
     for (name, definition) in &file.nodes {
         if let NodeDefinition::Template(node) = definition {
             let scope = NameScope { step: None, item: false, round: false };
             let (node_at, source) = (nodes.key(name), &node.template);
-            visit(Text { source, expression: false, at: node_at.key("template"), scope });
+            visit(Text { source, is_expression: false, at: node_at.key("template"), scope });
         }
     }
     let steps = Path::Root.key("steps");
     for (index, step) in file.steps.iter().enumerate() {
-        each_text_of(index as u32, step, steps.index(index), visit);
+        visit_step_texts(index as u32, step, steps.index(index), visit);
     }
 }
 
-fn each_text_of<'a>(index: u32, step: &'a StepDefinition, at: Path<'_>, visit: &mut dyn FnMut(Text<'a, '_>)) {
+fn visit_step_texts<'a>(
+    index: u32,
+    step: &'a StepDefinition,
+    at: Path<'_>,
+    visit: &mut dyn FnMut(Text<'a, '_>),
+) {
     let before = NameScope { step: Some((index, step)), item: false, round: false };
     let scope = NameScope { item: step.foreach.is_some(), round: step.until.is_some(), ..before };
     if let Some(source) = &step.when {
-        visit(Text { source, expression: true, at: at.key("when"), scope: before });
+        visit(Text { source, is_expression: true, at: at.key("when"), scope: before });
     }
     if let Some(source) = &step.foreach {
-        visit(Text { source, expression: true, at: at.key("foreach"), scope: before });
+        visit(Text { source, is_expression: true, at: at.key("foreach"), scope: before });
     }
     if let Some(until) = &step.until {
         let at = at.key("until");
-        visit(Text { source: &until.condition, expression: true, at: at.key("condition"), scope });
+        visit(Text { source: &until.condition, is_expression: true, at: at.key("condition"), scope });
     }
     if let Some(gate) = &step.gate {
         let at = at.key("gate");
-        visit(Text { source: &gate.question, expression: false, at: at.key("question"), scope });
+        visit(Text { source: &gate.question, is_expression: false, at: at.key("question"), scope });
     }
-    each_text_in(&step.input, at.key("input"), scope, visit);
+    visit_value_texts(&step.input, at.key("input"), scope, visit);
 }
 
-fn each_text_in<'a>(
+fn visit_value_texts<'a>(
     value: &'a Value,
     at: Path<'_>,
     scope: NameScope<'a>,
     visit: &mut dyn FnMut(Text<'a, '_>),
 ) {
     match value {
-        Value::String(source) => visit(Text { source, expression: false, at, scope }),
+        Value::String(source) => visit(Text { source, is_expression: false, at, scope }),
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(index, item)| each_text_in(item, at.index(index), scope, visit));
+                .for_each(|(index, item)| visit_value_texts(item, at.index(index), scope, visit));
         }
         Value::Object(entries) => {
-            entries.iter().for_each(|(name, item)| each_text_in(item, at.key(name), scope, visit));
+            entries.iter().for_each(|(name, item)| visit_value_texts(item, at.key(name), scope, visit));
         }
         _ => {}
     }
@@ -107,11 +112,11 @@ fn each_text_in<'a>(
 
 /// Returns the names used in a text, or `None` if it has none.
 fn parse(text: &Text<'_, '_>) -> Option<Result<References, TemplateError>> {
-    if text.expression {
+    if text.is_expression {
         let wrong = text.source.trim().is_empty() || braced(text.source).is_some();
-        (!wrong).then(|| references::in_expression(text.source))
+        (!wrong).then(|| references::parse_expression(text.source))
     } else {
-        is_template(text.source).then(|| references::in_template(text.source))
+        is_template(text.source).then(|| references::parse_template(text.source))
     }
 }
 
@@ -136,7 +141,7 @@ impl NameChecker<'_> {
     ) {
         let (source, at) = (text.source, text.at);
         let references = match references {
-            None if !text.expression => return,
+            None if !text.is_expression => return,
             None => {
                 return match braced(source) {
                     Some(inner) => {

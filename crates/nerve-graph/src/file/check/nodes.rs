@@ -1,13 +1,13 @@
 //! Checks the nodes of a graph.
 
-use nerve_types::name;
+use nerve_types::{Size, name};
 
 use super::super::source_map::{Path, Report};
 use super::super::suggestion::nearest;
 use super::super::types::{
     ChatDefinition, CommandDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition,
 };
-use super::{limits, source_map_of};
+use super::{limits, nested_source_map};
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     let nodes = Path::Root.key("nodes");
@@ -42,9 +42,12 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     limits::seconds(node.ready_timeout, at.key("ready_timeout"), report);
     limits::seconds(node.response_timeout, at.key("response_timeout"), report);
     env(node.env.keys(), at, report);
-    for (field, size) in [("cols", node.cols), ("rows", node.rows)] {
+    for (field, size, max) in [("cols", node.cols, Size::MAX.cols), ("rows", node.rows, Size::MAX.rows)] {
         if size == Some(0) {
             report.error(at.key(field), format!("{field} must be at least 1"));
+        }
+        if size.is_some_and(|size| size > max) {
+            report.error(at.key(field), format!("{field} must be at most {max}"));
         }
     }
     let command = at.key("command");
@@ -111,7 +114,7 @@ fn chat(node: &ChatDefinition, file: &GraphFile, at: Path<'_>, report: &mut Repo
         known &= tool(name, file, at.key("tools").index(index), report);
     }
     // Unknown tools would cause further, misleading messages.
-    let Some(error) = node.spec().check().err().filter(|_| known) else { return };
+    let Some(error) = nerve_node::chat::check(&node.spec()).err().filter(|_| known) else { return };
     let message = error.message.replace("chat.", "");
     let field = match error.message.strip_prefix("chat.") {
         Some(rest) => rest.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or_default(),
@@ -163,7 +166,7 @@ fn nested(node: &NestedDefinition, at: Path<'_>, report: &mut Report<'_>) {
             );
         }
         (None, Some(graph)) => {
-            let source_map = source_map_of(graph, report.source_map, at.key("graph"));
+            let source_map = nested_source_map(graph, report.source_map, at.key("graph"));
             let mut inner = Report::new(&source_map);
             super::check(graph, &mut inner);
             report.problems.append(inner.problems);

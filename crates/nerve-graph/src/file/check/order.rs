@@ -131,7 +131,7 @@ pub(super) fn check_shared_terminals(file: &GraphFile, order: &StepOrder<'_>, re
             let mut used = BTreeSet::new();
             terminals(file, node, &mut used);
             used.retain(|name| {
-                name.contains('/') || file.nodes.get(name).is_some_and(NodeDefinition::persistent)
+                name.contains('/') || file.nodes.get(name).is_some_and(NodeDefinition::is_persistent)
             });
             used
         });
@@ -183,13 +183,13 @@ fn terminals(file: &GraphFile, node: &str, into: &mut BTreeSet<String>) {
             for name in used {
                 match inner.nodes.get(&name) {
                     _ if name.contains('/') => into.insert(format!("{node}/{name}")),
-                    Some(own) => own.persistent() && into.insert(format!("{node}/{name}")),
+                    Some(own) => own.is_persistent() && into.insert(format!("{node}/{name}")),
                     None => into.insert(name),
                 };
             }
         }
         Some(definition) => {
-            if definition.persistent() {
+            if definition.is_persistent() {
                 into.insert(node.to_string());
             }
         }

@@ -3,30 +3,116 @@
 use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use minijinja::value::{Rest, ValueOrKwargs};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Expression, Output, State, UndefinedBehavior, Value,
+    escape_formatter, filters,
+};
 
-/// Maximum number of instructions per rendering, a few seconds' worth.
-const FUEL: u64 = 20_000_000;
+use super::{limits, program};
 
-/// The engine of all expressions.
+/// Maximum number of instructions per evaluation, less than a second's worth.
+const FUEL: u64 = 5_000_000;
+
+/// The engine of all expressions. Templates are added to clones of it.
 pub(super) static EXPRESSIONS: LazyLock<Environment<'static>> = LazyLock::new(new);
 
+/// The operators without checks.
+static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
+static PRODUCT: LazyLock<Option<Expression<'static, 'static>>> =
+    LazyLock::new(|| PLAIN.compile_expression("left * right").ok());
+
 /// Creates an engine without templates.
-pub(super) fn new() -> Environment<'static> {
+fn new() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_fuel(Some(FUEL));
     environment.set_debug(true);
     environment.set_syntax(syntax());
-    environment.add_filter("sh", shell);
-    environment.add_filter("json", json);
-    // The built-in filter is for HTML: it writes `<` as \u003c.
-    environment.add_filter("tojson", json);
-    environment.add_filter("fromjson", from_json);
+    environment.set_formatter(write_value);
+    add_checks(&mut environment);
+    for (name, filter) in native_filters() {
+        environment.add_filter(name, move |state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>| {
+            let arguments = arguments.into_values();
+            limits::Budget::of(state).check_time()?;
+            limits::check_arguments(name, &arguments)?;
+            let result = filter.call(state, &arguments)?;
+            limits::check_result(state, name, result)
+        });
+    }
     // Prints all variables, which are untrusted output of other programs.
     environment.remove_global("debug");
     environment
+}
+
+/// Returns all filters, without their checks.
+fn native_filters() -> Vec<(&'static str, Value)> {
+    macro_rules! builtin {
+        ($($name:ident)*) => { vec![$((stringify!($name), Value::from_function(filters::$name))),*] };
+    }
+    let mut all = builtin! {
+        safe escape lower upper title capitalize replace length dictsort items reverse trim join split lines default
+        round abs int float attr first last min max sort list string bool batch slice sum indent select reject
+        selectattr rejectattr map groupby unique chain zip pprint format
+    };
+    all.extend([
+        ("e", Value::from_function(filters::escape)),
+        ("count", Value::from_function(filters::length)),
+        ("d", Value::from_function(filters::default)),
+        ("sh", Value::from_function(shell)),
+        ("json", Value::from_function(json)),
+        // The built-in filter is for HTML: it writes `<` as \u003c.
+        ("tojson", Value::from_function(json)),
+        ("fromjson", Value::from_function(from_json)),
+    ]);
+    all
+}
+
+/// Adds the internal filters that compiled programs use.
+fn add_checks(environment: &mut Environment<'static>) {
+    environment.add_filter(program::CHECK_CREATED, |state: &mut State<'_, '_>, value: ValueOrKwargs| {
+        limits::check_created(state, value.into_value())
+    });
+    environment.add_filter(program::CHECK_TIME, |state: &mut State<'_, '_>, value: ValueOrKwargs| {
+        limits::Budget::of(state).check_time().map(|()| value.into_value())
+    });
+    environment.add_filter(program::CHECK_PLAIN, |value: ValueOrKwargs| {
+        limits::reject_namespace(&value).map(|()| value.into_value())
+    });
+    environment.add_filter(program::MULTIPLY, |state: &mut State<'_, '_>, left: Value, right: Value| {
+        let product = multiply(left, right)?;
+        limits::check_created(state, product)
+    });
+}
+
+fn multiply(left: Value, right: Value) -> Result<Value, Error> {
+    limits::check_product(&left, &right)?;
+    let product = PRODUCT.as_ref().ok_or_else(|| Error::from(ErrorKind::InvalidOperation))?;
+    // The error gets the position of the operator in the template.
+    product.eval(Value::from_pairs([("left", left), ("right", right)])).map_err(|error| {
+        Error::new(error.kind(), error.detail().unwrap_or("the values cannot be multiplied").to_string())
+    })
+}
+
+/// Writes a value to the output, which may be captured by the template.
+fn write_value(output: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let escapes = !matches!(state.auto_escape(), AutoEscape::None);
+    let budget = limits::Budget::of(state);
+    let written = match value.as_str() {
+        Some(text) => {
+            // HTML escapes have up to six bytes.
+            budget.charge(if escapes { text.len().saturating_mul(6) } else { text.len() })?;
+            if escapes { Ok(()) } else { output.write_str(text) }
+        }
+        None => {
+            let text = budget.display(value)?;
+            if escapes { budget.charge(text.len().saturating_mul(5)) } else { Ok(()) }?;
+            if escapes { Ok(()) } else { output.write_str(&text) }
+        }
+    };
+    written.map_err(|_| Error::from(ErrorKind::WriteFailure))?;
+    if escapes { escape_formatter(output, state, value) } else { Ok(()) }
 }
 
 /// Returns the syntax: the default, with trailing newlines kept.

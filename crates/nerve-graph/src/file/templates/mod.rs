@@ -1,12 +1,15 @@
 //! Templates and expressions of graph files (minijinja): compiled once, rendered for each step.
 
 mod engine;
+mod limits;
+mod program;
 pub(super) mod references;
 mod values;
 
 use std::sync::{Arc, OnceLock};
 
 use minijinja::Environment;
+use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::{Map, Value};
 
 use self::references::{References, TemplateError};
@@ -14,10 +17,6 @@ use self::values::{Need, part};
 use super::fields::join_or;
 use super::suggestion::nearest;
 use crate::step::Scope;
-use nerve_node::error::{EngineError, ErrorKind};
-
-/// Maximum size of a rendered text, in bytes.
-const MAX_RENDERED: usize = 64 << 20;
 
 /// Collects the templates of one graph, which share one engine. [`Templates::finish`] compiles them.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ impl Templates {
     pub(super) fn add(&mut self, value: &Value) -> Result<Template, TemplateError> {
         let mut variables = Vec::new();
         let shape = self.shape(value, &mut variables)?;
-        Ok(Template { shape, needs: Need::of(&variables), engine: Arc::clone(&self.engine) })
+        Ok(Template { shape, needs: Need::from_paths(paths(&variables)), engine: Arc::clone(&self.engine) })
     }
 
     fn shape(
@@ -41,7 +40,7 @@ impl Templates {
     ) -> Result<Shape, TemplateError> {
         Ok(match value {
             Value::String(source) if is_template(source) => {
-                variables.extend(references::in_template(source)?.variables);
+                variables.extend(references::parse_template(source)?.variables);
                 self.sources.push(source.clone());
                 Shape::Text(self.sources.len() - 1)
             }
@@ -71,7 +70,7 @@ impl Templates {
         if self.sources.is_empty() {
             return Ok(());
         }
-        let mut engine = engine::new();
+        let mut engine = engine::EXPRESSIONS.clone();
         for (place, source) in self.sources.into_iter().enumerate() {
             let length = source.len();
             engine
@@ -155,17 +154,14 @@ impl Template {
     fn render_text(&self, number: usize, context: &minijinja::Value) -> Result<String, minijinja::Error> {
         let unfinished = || minijinja::Error::new(minijinja::ErrorKind::TemplateNotFound, "not compiled");
         let engine = self.engine.get().ok_or_else(unfinished)?;
-        let mut text = BoundedBuffer(Vec::new());
-        engine.get_template(&number.to_string())?.render_captured_to(context.clone(), &mut text)?;
-        String::from_utf8(text.0)
-            .map_err(|error| minijinja::Error::new(minijinja::ErrorKind::WriteFailure, error.to_string()))
+        program::render(engine, &number.to_string(), context.clone())
     }
 }
 
 /// A condition, or an expression that yields a list.
 #[derive(Debug)]
 pub(super) struct Expression {
-    compiled: minijinja::Expression<'static, 'static>,
+    source: String,
     needs: Need,
     /// Path of an expression that only names a value, which needs no engine.
     plain: Option<Vec<String>>,
@@ -173,14 +169,11 @@ pub(super) struct Expression {
 
 impl Expression {
     pub(super) fn compile(source: &str) -> Result<Expression, TemplateError> {
-        let mut references = references::in_expression(source)?;
-        let compiled = engine::EXPRESSIONS
-            .compile_expression_owned(source.to_string())
-            .map_err(|error| TemplateError { message: error.to_string(), span: 0..source.len() })?;
-        let needs = Need::of(&references.variables);
+        let mut references = references::parse_expression(source)?;
+        let needs = Need::from_paths(paths(&references.variables));
         let plain =
             if references.plain { references.variables.pop().map(|variable| variable.path) } else { None };
-        Ok(Expression { compiled, needs, plain })
+        Ok(Expression { source: source.to_string(), needs, plain })
     }
 
     /// Returns true if the condition holds.
@@ -221,7 +214,8 @@ impl Expression {
     }
 
     fn evaluate(&self, scope: &Scope<'_>) -> Result<minijinja::Value, EngineError> {
-        let value = self.compiled.eval(context(&self.needs, scope)).map_err(|error| render_error(&error))?;
+        let value = program::evaluate(&engine::EXPRESSIONS, &self.source, context(&self.needs, scope))
+            .map_err(|error| render_error(&error))?;
         if value.is_undefined() {
             return Err(EngineError::new(ErrorKind::InvalidRequest, "the expression has no value"));
         }
@@ -321,7 +315,9 @@ fn look_up<'a>(path: &[String], scope: &Scope<'a>) -> Option<&'a Value> {
 
 fn render_error(error: &minijinja::Error) -> EngineError {
     let message = match (error.kind(), error.detail()) {
-        (minijinja::ErrorKind::OutOfFuel, _) => "the template takes too long".to_string(),
+        (minijinja::ErrorKind::OutOfFuel, detail) => {
+            format!("{}{}", detail.unwrap_or("the template takes too long"), position(error))
+        }
         (minijinja::ErrorKind::UndefinedError, Some(detail)) => {
             detail.replace(" is undefined", " has no value")
         }
@@ -336,19 +332,19 @@ fn render_error(error: &minijinja::Error) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message)
 }
 
-/// A buffer with a size limit.
-struct BoundedBuffer(Vec<u8>);
-
-impl std::io::Write for &mut BoundedBuffer {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_RENDERED {
-            return Err(std::io::Error::other(format!("the rendered text exceeds {MAX_RENDERED} bytes")));
+/// Returns the position of an error in the text of the template.
+fn position(error: &minijinja::Error) -> String {
+    let start = error.range().map(|range| range.start);
+    match start.and_then(|start| error.template_source()?.get(..start)) {
+        Some(before) => {
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+            format!(" (line {line}, column {column} of the template)")
         }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
+        None => error.line().map(|line| format!(" (line {line} of the template)")).unwrap_or_default(),
     }
+}
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+fn paths(variables: &[references::Variable]) -> impl Iterator<Item = &[String]> {
+    variables.iter().map(|variable| variable.path.as_slice())
 }

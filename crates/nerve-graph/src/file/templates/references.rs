@@ -3,13 +3,16 @@
 use std::ops::Range;
 
 use minijinja::machinery::ast::{self, Expr, Spanned, Stmt};
-use minijinja::machinery::{Token, parse, parse_expr, tokenize};
+use minijinja::machinery::{Span, Token, parse, parse_expr, tokenize};
 
-use super::engine;
+use super::{engine, limits};
 
 /// Maximum number of operators, fields, filters and brackets in one expression. The engine recurses for each of them, and could
 /// overflow the stack.
 const MAX_OPERATORS: usize = 500;
+
+/// Maximum memory of the constant values that the compiler computes for one template.
+const MAX_CONSTANTS: usize = 1 << 20;
 
 /// The names that a template refers to.
 #[derive(Debug, Default)]
@@ -56,26 +59,26 @@ pub(crate) struct TemplateError {
 }
 
 /// Returns the references of a template.
-pub(in crate::file) fn in_template(source: &str) -> Result<References, TemplateError> {
+pub(in crate::file) fn parse_template(source: &str) -> Result<References, TemplateError> {
     check_length(source, false)?;
     match parse(source, "template", engine::syntax()) {
         Ok(statement) => {
             let mut visitor = Visitor::new(source);
             visitor.statement(&statement);
-            Ok(visitor.references)
+            visitor.finish()
         }
         Err(error) => Err(template_error(&error, source)),
     }
 }
 
 /// Returns the references of an expression.
-pub(in crate::file) fn in_expression(source: &str) -> Result<References, TemplateError> {
+pub(in crate::file) fn parse_expression(source: &str) -> Result<References, TemplateError> {
     check_length(source, true)?;
     match parse_expr(source) {
         Ok(expression) => {
             let mut visitor = Visitor::new(source);
             visitor.expression(&expression);
-            let mut references = visitor.references;
+            let mut references = visitor.finish()?;
             references.plain = references.variables.len() == 1 && constant_path(&expression).is_some();
             Ok(references)
         }
@@ -124,11 +127,44 @@ struct Visitor<'s> {
     references: References,
     /// Names defined by the template, by block.
     set: Vec<Vec<&'s str>>,
+    /// Memory of the constants that the compiler computes.
+    constants: usize,
+    problem: Option<TemplateError>,
 }
 
 impl<'s> Visitor<'s> {
     fn new(source: &'s str) -> Visitor<'s> {
-        Visitor { source, references: References::default(), set: vec![Vec::new()] }
+        let set = vec![Vec::new()];
+        Visitor { source, references: References::default(), set, constants: 0, problem: None }
+    }
+
+    fn finish(self) -> Result<References, TemplateError> {
+        self.problem.map_or(Ok(self.references), Err)
+    }
+
+    fn reject(&mut self, message: impl Into<String>, span: Span) {
+        let span = span.start_offset as usize..span.end_offset as usize;
+        self.problem.get_or_insert(TemplateError { message: message.into(), span });
+    }
+
+    /// Rejects an operation whose constant result is large: the compiler computes it.
+    fn check_constant(&mut self, operation: &Spanned<ast::BinOp<'s>>) {
+        if self.problem.is_some() {
+            return;
+        }
+        let (Some(left), Some(right)) = (operation.left.as_const(), operation.right.as_const()) else {
+            return;
+        };
+        let size = match operation.op {
+            ast::BinOpKind::Mul => limits::product_size(&left, &right),
+            ast::BinOpKind::Add | ast::BinOpKind::Concat => limits::Size::of(&left)
+                .and_then(|left| Ok(left.bytes().saturating_add(limits::Size::of(&right)?.bytes()))),
+            _ => return,
+        };
+        self.constants = self.constants.saturating_add(size.unwrap_or(usize::MAX));
+        if self.constants > MAX_CONSTANTS {
+            self.reject(format!("constant expressions exceed {MAX_CONSTANTS} bytes"), operation.span());
+        }
     }
 
     fn is_set(&self, name: &str) -> bool {
@@ -230,6 +266,7 @@ impl<'s> Visitor<'s> {
             Expr::BinOp(operation) => {
                 self.expression(&operation.left);
                 self.expression(&operation.right);
+                self.check_constant(operation);
             }
             Expr::Compare(compare) => {
                 self.expression(&compare.expr);
@@ -282,10 +319,10 @@ impl<'s> Visitor<'s> {
     fn arguments(&mut self, arguments: &[ast::CallArg<'s>]) {
         for argument in arguments {
             match argument {
-                ast::CallArg::Pos(value)
-                | ast::CallArg::Kwarg(_, value)
-                | ast::CallArg::PosSplat(value)
-                | ast::CallArg::KwargSplat(value) => self.expression(value),
+                ast::CallArg::Pos(value) | ast::CallArg::Kwarg(_, value) => self.expression(value),
+                ast::CallArg::PosSplat(value) | ast::CallArg::KwargSplat(value) => {
+                    self.reject("arguments cannot be unpacked from a list or mapping", value.span());
+                }
             }
         }
     }

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use minijinja::Value as Rendered;
+use minijinja::Value as TemplateValue;
 use minijinja::value::{Enumerator, Object};
 use serde_json::Value;
-
-use super::references::Variable;
 
 /// The parts of a value that are needed.
 #[derive(Debug, Clone, Default)]
@@ -23,10 +21,10 @@ pub(super) enum Need {
 }
 
 impl Need {
-    /// Returns what the variables need, by name.
-    pub(super) fn of<'a>(variables: impl IntoIterator<Item = &'a Variable>) -> Need {
+    /// Returns what the variables with these paths need, by name.
+    pub(super) fn from_paths<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Need {
         let mut need = Need::Fields(BTreeMap::new());
-        variables.into_iter().for_each(|variable| need.add(&variable.path));
+        paths.into_iter().for_each(|path| need.add(path));
         need
     }
 
@@ -45,9 +43,9 @@ impl Need {
 }
 
 /// Converts the needed part of a value.
-pub(super) fn part(value: &Value, need: &Need) -> Rendered {
+pub(super) fn part(value: &Value, need: &Need) -> TemplateValue {
     match (value, need) {
-        (Value::Object(entries), Need::Fields(fields)) => Rendered::from_pairs(
+        (Value::Object(entries), Need::Fields(fields)) => TemplateValue::from_pairs(
             fields.iter().filter_map(|(name, need)| Some((name.as_str(), part(entries.get(name)?, need)))),
         ),
         _ => whole(value),
@@ -55,25 +53,25 @@ pub(super) fn part(value: &Value, need: &Need) -> Rendered {
 }
 
 /// Converts a whole value.
-pub(super) fn whole(value: &Value) -> Rendered {
+pub(super) fn whole(value: &Value) -> TemplateValue {
     match value {
-        Value::Null => Rendered::from(()),
-        Value::Bool(truth) => Rendered::from(*truth),
+        Value::Null => TemplateValue::from(()),
+        Value::Bool(truth) => TemplateValue::from(*truth),
         Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => Rendered::from(number),
-            (None, Some(number)) => Rendered::from(number),
-            (None, None) => Rendered::from(number.as_f64().unwrap_or(f64::NAN)),
+            (Some(number), _) => TemplateValue::from(number),
+            (None, Some(number)) => TemplateValue::from(number),
+            (None, None) => TemplateValue::from(number.as_f64().unwrap_or(f64::NAN)),
         },
-        Value::String(text) => Rendered::from(text.as_str()),
+        Value::String(text) => TemplateValue::from(text.as_str()),
         Value::Array(items) => items.iter().map(whole).collect(),
         Value::Object(entries) => {
             let fields = entries.iter().map(|(name, value)| (name.as_str(), whole(value)));
             match response_text(value) {
-                Some(text) => Rendered::from_object(Response {
+                Some(text) => TemplateValue::from_object(Response {
                     text: text.into(),
                     fields: fields.map(|(name, value)| (Arc::from(name), value)).collect(),
                 }),
-                None => Rendered::from_pairs(fields),
+                None => TemplateValue::from_pairs(fields),
             }
         }
     }
@@ -87,9 +85,15 @@ pub(super) fn response_text(value: &Value) -> Option<&str> {
 }
 
 /// A response: a mapping that prints as its text.
-struct Response {
+pub(super) struct Response {
     text: Arc<str>,
-    fields: BTreeMap<Arc<str>, Rendered>,
+    fields: BTreeMap<Arc<str>, TemplateValue>,
+}
+
+impl Response {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl fmt::Debug for Response {
@@ -99,16 +103,16 @@ impl fmt::Debug for Response {
 }
 
 impl Object for Response {
-    fn get_value(self: &Arc<Self>, key: &Rendered) -> Option<Rendered> {
+    fn get_value(self: &Arc<Self>, key: &TemplateValue) -> Option<TemplateValue> {
         self.get_value_by_str(key.as_str()?)
     }
 
-    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Rendered> {
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<TemplateValue> {
         self.fields.get(key).cloned()
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.fields.keys().map(|name| Rendered::from(Arc::clone(name))).collect())
+        Enumerator::Values(self.fields.keys().map(|name| TemplateValue::from(Arc::clone(name))).collect())
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -80,8 +80,8 @@ impl Document {
                     sessions.insert(session.id.clone(), session);
                 }
                 Err(why) => {
-                    let name =
-                        id_of(value).map_or_else(|| format!("number {}", index + 1), |id| format!("{id:?}"));
+                    let name = session_id(value)
+                        .map_or_else(|| format!("number {}", index + 1), |id| format!("{id:?}"));
                     problems.push(format!("session {name} cannot be read and is kept unchanged: {why}"));
                 }
             }
@@ -95,7 +95,7 @@ impl Document {
             // SessionStore::add rejects sessions whose paths are not UTF-8.
             return;
         };
-        match self.sessions.iter().position(|known| id_of(known) == Some(&session.id)) {
+        match self.sessions.iter().position(|known| session_id(known) == Some(&session.id)) {
             Some(index) => {
                 let mut known = self.sessions.remove(index);
                 if let Value::Object(known) = &mut known {
@@ -108,13 +108,13 @@ impl Document {
         }
     }
 
-    pub(super) fn with(mut self, session: &SessionMetadata) -> Document {
+    pub(super) fn with_session(mut self, session: &SessionMetadata) -> Document {
         self.put(session);
         self
     }
 
     pub(super) fn remove(&mut self, id: &str) {
-        self.sessions.retain(|known| id_of(known) != Some(id));
+        self.sessions.retain(|known| session_id(known) != Some(id));
     }
 
     /// Serialises the file, indented for people.
@@ -148,6 +148,6 @@ fn by_id(sessions: Map<String, Value>) -> Vec<Value> {
     sessions.into_iter().map(with_id).collect()
 }
 
-fn id_of(session: &Value) -> Option<&str> {
+fn session_id(session: &Value) -> Option<&str> {
     session.get("id")?.as_str()
 }

@@ -6,9 +6,10 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nerve_types::files;
+
 use super::document::Document;
 use super::{LoadReport, SessionStoreError};
-use nerve_types::files;
 
 /// Maximum wait for the lock. Writers hold it for milliseconds, so one that takes longer is stuck.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,7 +17,7 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The contents of a path.
-pub(super) enum Stored {
+pub(super) enum FileContents {
     Document(Document),
     Missing,
     /// The file is damaged; the reason.
@@ -40,9 +41,9 @@ impl Lock {
 }
 
 /// Reads the file. Needs no lock, because the file is only replaced as a whole.
-pub(super) fn read(path: &Path) -> Result<Stored, SessionStoreError> {
+pub(super) fn read(path: &Path) -> Result<FileContents, SessionStoreError> {
     let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Stored::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileContents::Missing),
         file => file.map_err(io_error("read", path))?,
     };
     let mut bytes = Vec::new();
@@ -50,7 +51,7 @@ pub(super) fn read(path: &Path) -> Result<Stored, SessionStoreError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(SessionStoreError::TooLong { path: path.into() });
     }
-    Ok(Document::parse(&bytes).map_or_else(Stored::Damaged, Stored::Document))
+    Ok(Document::parse(&bytes).map_or_else(FileContents::Damaged, FileContents::Document))
 }
 
 /// Reads the file. Returns an empty document if it does not exist, and `None` if it was damaged and has been set aside.
@@ -60,9 +61,9 @@ pub(super) fn read_or_set_aside(
     report: &mut LoadReport,
 ) -> Result<Option<Document>, SessionStoreError> {
     let why = match read(path)? {
-        Stored::Document(document) => return Ok(Some(document)),
-        Stored::Missing => return Ok(Some(Document::default())),
-        Stored::Damaged(why) => why,
+        FileContents::Document(document) => return Ok(Some(document)),
+        FileContents::Missing => return Ok(Some(Document::default())),
+        FileContents::Damaged(why) => why,
     };
     let free = (1..=u32::MAX).map(|number| sibling(path, &format!(".damaged-{number}"))).find(|aside| {
         fs::symlink_metadata(aside).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_api::request::{ChatSettings, CommandLine, ProxySettings};
 use nerve_types::TsNs;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use nerve_node::chat::ChatSpec;
-use nerve_node::command::{CommandLine, PanePlace};
+use nerve_node::command::PanePlace;
 use nerve_node::conversation_id::ConversationId;
-use nerve_node::proxy::ProxySpec;
 
 /// The stored metadata of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,51 +35,86 @@ pub struct SessionMetadata {
     pub graphs: Vec<GraphRecord>,
 }
 
-/// The definition of a node. `None` means that a value was not specified.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// The definition of a node, also in the sessions file. `None` means that a value was not specified.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeRecord {
     /// The id.
     pub name: String,
     /// `pty`, `bash` …
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// The program to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
     /// The working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
     /// Variables set on top of the server's environment.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Names of variables that were set too, but whose values are not stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_omitted: Vec<String>,
     /// Columns of the terminal.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cols: Option<u16>,
     /// Rows of the terminal.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u16>,
     /// The profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// The parser.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parser: Option<String>,
     /// Enables the audit log.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<bool>,
     /// Enables recording of the terminal.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<bool>,
     /// Timeout of the start.
+    #[serde(with = "seconds", skip_serializing_if = "Option::is_none")]
     pub ready_timeout: Option<Duration>,
     /// Timeout of a turn.
+    #[serde(with = "seconds", skip_serializing_if = "Option::is_none")]
     pub response_timeout: Option<Duration>,
     /// The location of its pane.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<PanePlace>,
     /// Id of the agent's own conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<String>,
     /// The settings of a chat node.
-    pub chat: Option<Box<ChatSpec>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat: Option<Box<ChatSettings>>,
     /// The conversation in which its prompts are stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationId>,
     /// The settings of its proxy.
-    pub proxy: Option<Box<ProxySpec>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Box<ProxySettings>>,
+}
+
+/// Durations as seconds, as on the wire.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(limit: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        limit.map(|limit| limit.as_secs_f64()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        let seconds = Option::<f64>::deserialize(from)?;
+        seconds.map(Duration::try_from_secs_f64).transpose().map_err(de::Error::custom)
+    }
 }
 
 /// A graph of a session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GraphRecord {
     /// The name in the session.
     pub name: String,
@@ -89,7 +124,7 @@ pub struct GraphRecord {
 
 /// Returns true if a variable's name suggests a secret value. A few words count anywhere in the name, in any case: a value left
 /// out by mistake can be given again, but a key that was stored cannot be taken back.
-pub fn is_secret(name: &str) -> bool {
+pub(crate) fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "AUTH", "CREDENTIAL"];
     let name = name.to_uppercase();
     WORDS.iter().any(|word| name.contains(word))
@@ -97,7 +132,7 @@ pub fn is_secret(name: &str) -> bool {
 
 impl SessionMetadata {
     /// Returns the metadata without values that may be secret.
-    pub fn without_secrets(mut self) -> SessionMetadata {
+    pub(crate) fn without_secrets(mut self) -> SessionMetadata {
         for node in &mut self.nodes {
             node.omit_secrets();
         }

@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use metadata::{GraphRecord, NodeRecord, SessionMetadata, is_secret};
+pub(crate) use metadata::is_secret;
+pub use metadata::{GraphRecord, NodeRecord, SessionMetadata};
 
 use document::Document;
-use file::{Lock, Stored};
+use file::{FileContents, Lock};
 
 use nerve_node::error::{EngineError, ErrorKind};
 
@@ -97,9 +98,9 @@ impl SessionStore {
     pub fn load(path: &Path) -> Result<(SessionStore, LoadReport), SessionStoreError> {
         let mut report = LoadReport::default();
         let document = match file::read(path)? {
-            Stored::Document(document) => document,
-            Stored::Missing => Document::default(),
-            Stored::Damaged(_) => {
+            FileContents::Document(document) => document,
+            FileContents::Missing => Document::default(),
+            FileContents::Damaged(_) => {
                 let lock = Lock::take(path, file::LOCK_TIMEOUT)?;
                 file::read_or_set_aside(path, &lock, &mut report)?.unwrap_or_default()
             }
@@ -146,13 +147,14 @@ impl SessionStore {
     }
 
     /// Adds a session or replaces the one with its id. Values of variables with secret-looking names are removed, here and in the
-    /// file (see [`is_secret`]).
+    /// file (see `is_secret`).
     ///
     /// # Errors
     /// [`SessionStoreError::Unkept`]: the session has no id, or could not be read back.
     pub fn add(&mut self, session: SessionMetadata) -> Result<(), SessionStoreError> {
         let session = session.without_secrets();
-        let checked = session.check().and_then(|()| Document::default().with(&session).check_round_trip());
+        let checked =
+            session.check().and_then(|()| Document::default().with_session(&session).check_round_trip());
         checked.map_err(|why| SessionStoreError::Unkept { id: session.id.clone(), why })?;
         self.changes.insert(session.id.clone(), Some(session.clone()));
         self.sessions.insert(session.id.clone(), session);

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nerve_node::chat::ChatSettings;
+use nerve_node::command::{CommandLine, PanePlace};
+use nerve_node::conversation_id::ConversationId;
+use nerve_node::proxy::{Provider, ProxySettings};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -14,10 +18,6 @@ use tempfile::TempDir;
 use super::{
     GraphRecord, LoadReport, NodeRecord, SessionMetadata, SessionStore, SessionStoreError, is_secret,
 };
-use nerve_node::chat::ChatSpec;
-use nerve_node::command::{CommandLine, PanePlace};
-use nerve_node::conversation_id::ConversationId;
-use nerve_node::proxy::{ProxyKind, ProxySpec};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -58,8 +58,8 @@ fn full_node() -> NodeRecord {
         place: Some(PanePlace { pane: Some("%3".into()), session: Some("work".into()), socket: None }),
         agent_session: Some("5c3a".into()),
         conversation: Some(ConversationId::new("w", "a chat")),
-        chat: Some(Box::new(ChatSpec::new(Default::default(), "m"))),
-        proxy: Some(Box::new(ProxySpec::new(ProxyKind::Openai))),
+        chat: Some(Box::new(ChatSettings::new(Default::default(), "m"))),
+        proxy: Some(Box::new(ProxySettings::new(Provider::Openai))),
     }
 }
 

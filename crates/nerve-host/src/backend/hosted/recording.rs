@@ -62,7 +62,7 @@ fn send_recording(
         let block = match reader.next() {
             Ok(Some(Part::Block(block))) => block,
             Ok(Some(Part::Lost(lost))) => {
-                if lost.output_missing() {
+                if lost.is_output_missing() {
                     items.blocking_send(fault(lost.to_string()))?;
                 }
                 continue;

@@ -1,8 +1,9 @@
 //! Computes the bytes that bring a terminal from one captured screen to the next.
 //!
-//! The bytes are modelled and recorded for a pane whose own output is not accessible: first a keyframe, then repaints. Rows
-//! that scrolled away are detected from the rows above the screen and pushed into the scrollback by scrolling, so that line
-//! numbers mean the same as for real output. For programs without a full-screen interface, a full row counts as wrapped,
+//! The bytes are modelled and recorded for a pane whose own output is not accessible: first a keyframe, then
+//! repaints. Rows that scrolled away are detected from the rows above the screen. They are pushed into the scrollback
+//! by scrolling, so that line numbers mean the same as for real output. For programs without a full-screen interface,
+//! a full row counts as wrapped,
 //! because nothing else distinguishes a long line from several.
 
 use std::fmt::Write;

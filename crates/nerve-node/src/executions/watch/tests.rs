@@ -2,12 +2,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use nerve_host::registry::start_ticks;
 use nerve_record::executions::{ExecutionLine, append};
 use serde_json::json;
 
 use super::super::states::{ExecutionUpdate, State};
 use super::*;
-use nerve_host::registry::start_ticks;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -104,7 +104,7 @@ async fn unwatchable_list_is_an_error_once() {
 async fn replaced_list_does_not_watch_a_host_twice() {
     let fixture = Fixture::new();
     let host = fixture.host("aaa", None);
-    let mut hosts = Hosts::of(fixture.registry.clone());
+    let mut hosts = Hosts::new(fixture.registry.clone());
     assert!(hosts.watch("aaa") && hosts.watch("aaa"));
     assert_eq!(hosts.ends.len(), 1);
     fixture.list(line("1", Some("aaa")));
@@ -112,7 +112,7 @@ async fn replaced_list_does_not_watch_a_host_twice() {
     let running = [("1".to_string(), State::Running)];
     assert_eq!(updates(&mut watch).await, running);
     // Replace the file.
-    let list = nerve_record::executions::path_of(&fixture.recording);
+    let list = nerve_record::executions::list_path(&fixture.recording);
     let copy = list.with_extension("copy");
     std::fs::copy(&list, &copy).unwrap();
     std::fs::rename(&copy, &list).unwrap();

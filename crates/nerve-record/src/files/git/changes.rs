@@ -29,8 +29,8 @@ pub(super) fn changes(
     let tree = match branch {
         Some(_) => Git::new(to),
         None => {
-            let call = provider.git.to("find the repository").args(["rev-parse", "--absolute-git-dir"]);
-            Git::new(to).as_work_tree_of(&call.path()?)
+            let call = provider.git.command("find the repository").args(["rev-parse", "--absolute-git-dir"]);
+            Git::new(to).with_work_tree(&call.path()?)
         }
     };
     let mut is_clean = false;
@@ -38,7 +38,7 @@ pub(super) fn changes(
         if let Some(found) = work_tree_changes(&tree, to)? {
             return Ok(Some(found));
         }
-        let status = tree.to("look for changes").args(["status", "--porcelain"]);
+        let status = tree.command("look for changes").args(["status", "--porcelain"]);
         is_clean = status.args(["--untracked-files=all", "--ignore-submodules=none"]).line()?.is_empty();
         if is_clean && ignored_files(&tree, &BTreeSet::new())?.is_none() {
             return Ok(None);
@@ -46,13 +46,14 @@ pub(super) fn changes(
     }
     // Nothing was committed, so the files must be as they were restored.
     let not_found = || FilesError::NotFound { key: key.clone(), place: provider.top.clone() };
-    let commit = provider.commit_of(key)?.ok_or_else(not_found)?;
+    let commit = provider.find_commit(key)?.ok_or_else(not_found)?;
     let session = provider.store.lock_session(key.session())?;
     let git = tree.with_index(&session.scratch().join("index"));
     let plain = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
-    git.to("read the snapshot").args(plain).args(["read-tree", &commit]).line()?;
-    git.to("read the files").args(plain).args(["add", "--all", "--sparse"]).line()?;
-    let call = git.to("compare the files").args(["diff-index", "--cached", "--name-only", "-z", &commit]);
+    git.command("read the snapshot").args(plain).args(["read-tree", &commit]).line()?;
+    git.command("read the files").args(plain).args(["add", "--all", "--sparse"]).line()?;
+    let call =
+        git.command("compare the files").args(["diff-index", "--cached", "--name-only", "-z", &commit]);
     let changed: BTreeSet<PathBuf> = names(&call.bytes()?).collect();
     if let Some(first) = changed.first().filter(|_| !is_clean) {
         let first = first.display();
@@ -62,8 +63,13 @@ pub(super) fn changes(
         }));
     }
     // Files in the index despite being ignored came from the snapshot.
-    let call =
-        git.to("list ignored files").args(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"]);
+    let call = git.command("list ignored files").args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--ignored",
+        "--exclude-standard",
+    ]);
     let restored = names(&call.bytes()?).filter(|name| !changed.contains(name)).collect();
     ignored_files(if branch.is_some() { &tree } else { &git }, &restored)
 }
@@ -74,25 +80,25 @@ fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError>
         return Err(FilesError::NoWorkTree { path: to.to_path_buf() });
     }
     // Commits of a detached HEAD would be unreachable.
-    let lost = git.to("count commits").args(["rev-list", "--count", "HEAD", "--not"]);
+    let lost = git.command("count commits").args(["rev-list", "--count", "HEAD", "--not"]);
     let lost = lost.args(["--branches", "--tags", "--remotes"]).line()?;
     if lost != "0" {
         return Ok(Some(format!("{lost} commits are on no branch")));
     }
     // The repositories of submodules are removed with the work tree, even of deinitialized ones.
-    let modules = git.to("look for submodules").args(["rev-parse", "--path-format=absolute"]);
+    let modules = git.command("look for submodules").args(["rev-parse", "--path-format=absolute"]);
     let modules = modules.args(["--git-path", "modules"]).path()?;
     if modules.symlink_metadata().is_ok() {
         return Ok(Some("contains submodule repositories".to_string()));
     }
     // A restored work tree has nothing staged.
     let staged =
-        git.to("look for staged files").args(["diff-index", "--cached", "--name-only", "-z", "HEAD"]);
+        git.command("look for staged files").args(["diff-index", "--cached", "--name-only", "-z", "HEAD"]);
     if let Some(name) = names(&staged.bytes()?).next() {
         return Ok(Some(format!("{} is staged, but not committed", name.display())));
     }
     let mut hidden = None;
-    git.to("list the files").args(["ls-files", "-v", "-z"]).each_name(|entry| {
+    git.command("list the files").args(["ls-files", "-v", "-z"]).each_name(|entry| {
         let entry = entry.to_string_lossy();
         if hidden.is_none() && entry.starts_with(|tag: char| tag.is_ascii_lowercase() || tag == 'S') {
             hidden = Some(entry.get(2..).unwrap_or_default().to_string());
@@ -104,7 +110,7 @@ fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError>
 /// Describes the ignored files except for `restored`.
 fn ignored_files(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, FilesError> {
     let (mut named, mut more) = (Vec::new(), 0_usize);
-    let call = git.to("list ignored files").args(["ls-files", "-z", "--others", "--ignored"]);
+    let call = git.command("list ignored files").args(["ls-files", "-z", "--others", "--ignored"]);
     call.args(["--exclude-standard"]).each_name(|name| {
         if restored.contains(name) {
         } else if named.len() < MAX_NAMED {

@@ -41,11 +41,11 @@ pub struct GitProvider {
 }
 
 /// Returns the key of a reference made by this provider.
-pub(super) fn key_of(reference: &str) -> Option<SnapshotKey> {
+pub(super) fn parse_reference(reference: &str) -> Option<SnapshotKey> {
     reference.strip_prefix(REFS)?.parse().ok()
 }
 
-fn reference_of(key: &SnapshotKey) -> String {
+fn reference_name(key: &SnapshotKey) -> String {
     format!("{REFS}{key}")
 }
 
@@ -56,17 +56,17 @@ impl GitProvider {
     /// # Errors
     /// Git refuses to use the repository, for example because of its owner.
     pub fn find(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
-        let Some(found) = GitProvider::at(dir, store, limit)? else { return Ok(None) };
+        let Some(found) = GitProvider::open(dir, store, limit)? else { return Ok(None) };
         let is_top = dir.canonicalize().is_ok_and(|dir| dir == found.top);
         let ignored = || {
-            let call = Git::new(dir).to("see what is ignored");
-            call.args(["check-ignore", "--quiet", "."]).line_if_any().map(|line| line.is_some())
+            let call = Git::new(dir).command("see what is ignored");
+            call.args(["check-ignore", "--quiet", "."]).optional_line().map(|line| line.is_some())
         };
         Ok(if is_top || !ignored()? { Some(found) } else { None })
     }
 
     /// Like [`GitProvider::find`], but accepts an ignored directory.
-    pub(super) fn at(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
+    pub(super) fn open(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
         let Some(top) = Git::new(dir).work_tree()? else { return Ok(None) };
         Ok(Some(GitProvider { git: Git::new(&top), top, store: store.clone(), limit }))
     }
@@ -77,17 +77,17 @@ impl GitProvider {
     }
 
     /// Returns the commit of a snapshot.
-    fn commit_of(&self, key: &SnapshotKey) -> Result<Option<String>, FilesError> {
-        let reference = format!("{}^{{commit}}", reference_of(key));
+    fn find_commit(&self, key: &SnapshotKey) -> Result<Option<String>, FilesError> {
+        let reference = format!("{}^{{commit}}", reference_name(key));
         self.git
-            .to("look for the snapshot")
+            .command("look for the snapshot")
             .args(["rev-parse", "--quiet", "--verify", &reference])
-            .line_if_any()
+            .optional_line()
     }
 
     /// Copies the user's index to `index`, so that git rereads only files that changed since.
     fn seed(&self, index: &Path) -> Result<(), FilesError> {
-        let call = self.git.to("find the index");
+        let call = self.git.command("find the index");
         let path = call.args(["rev-parse", "--path-format=absolute", "--git-path", "index"]).path()?;
         let users = match File::open(&path) {
             Ok(users) => users,
@@ -109,8 +109,9 @@ impl GitProvider {
     /// before.
     fn check_size(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<(), FilesError> {
         let mut bytes: u64 = 0;
-        let call = git.to("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
-        call.until(request).args(self.without_store()).each_name(|name| {
+        let call =
+            git.command("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
+        call.cancel_with(request).args(self.without_store()).each_name(|name| {
             let meta = self.top.join(name).symlink_metadata();
             bytes =
                 bytes.saturating_add(meta.ok().filter(|meta| meta.is_file()).map_or(0, |meta| meta.len()));
@@ -124,13 +125,13 @@ impl GitProvider {
     /// Adds all readable files to the index of `git` and returns messages about the others.
     fn add(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<Vec<String>, FilesError> {
         // Includes files marked assume-unchanged. Exit code 1 means that something changed.
-        let look = git.to("look at the files").args(["update-index", "-q", "--really-refresh"]);
-        look.until(request).line_if_any()?;
+        let look = git.command("look at the files").args(["update-index", "-q", "--really-refresh"]);
+        look.cancel_with(request).optional_line()?;
         self.check_size(git, request)?;
         // Line ends are stored as they are in the file. On restore the user's `core.autocrlf` applies, and changes only
         // what it changed before.
-        let call = git.to("read the files").args(["-c", "core.autocrlf=false"]);
-        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(request);
+        let call = git.command("read the files").args(["-c", "core.autocrlf=false"]);
+        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).cancel_with(request);
         let mut left_out = SkippedFiles::default();
         for complaint in call.args(self.without_store()).complaints()? {
             left_out.push(|| complaint);
@@ -153,7 +154,7 @@ impl GitProvider {
 
     /// Checks the free space: git treats a full disk as files that cannot be written and continues without them.
     fn check_room(&self, commit: &str, to: &Path) -> Result<(), FilesError> {
-        let list = self.git.to("list the files").args(["ls-tree", "-r", "-l", "-z", commit]).bytes()?;
+        let list = self.git.command("list the files").args(["ls-tree", "-r", "-l", "-z", commit]).bytes()?;
         let size = |entry: &[u8]| -> u64 {
             let about = entry.split(|byte| *byte == b'\t').next().unwrap_or_default();
             String::from_utf8_lossy(about)
@@ -173,7 +174,7 @@ impl GitProvider {
 
     /// Creates the branch. Only one of several concurrent callers succeeds.
     fn make_branch(&self, branch: &str, commit: &str) -> Result<(), FilesError> {
-        let make = self.git.to("make a branch").args(["branch", "--no-track", branch, commit]);
+        let make = self.git.command("make a branch").args(["branch", "--no-track", branch, commit]);
         make.line().map(drop).map_err(|error| match self.has_branch(branch) {
             Ok(true) => FilesError::BranchExists { branch: branch.to_string() },
             _ => error,
@@ -181,7 +182,7 @@ impl GitProvider {
     }
 
     fn add_work_tree(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
-        let add = self.git.to("make a work tree").args(["worktree", "add", "--no-checkout"]);
+        let add = self.git.command("make a work tree").args(["worktree", "add", "--no-checkout"]);
         add.args([to.as_os_str(), branch.as_ref()]).line().map(drop)
     }
 
@@ -189,12 +190,12 @@ impl GitProvider {
     fn fill(to: &Path, commit: &str, parent: &str) -> Result<Vec<String>, FilesError> {
         let tree = Git::new(to);
         let sparse = ["-c", "core.sparseCheckout=false"];
-        tree.to("read the snapshot").args(sparse).args(["read-tree", commit]).line()?;
-        let call = tree.to("write the files").args(["checkout-index", "--all", "--force"]);
+        tree.command("read the snapshot").args(sparse).args(["read-tree", commit]).line()?;
+        let call = tree.command("write the files").args(["checkout-index", "--all", "--force"]);
         let mut left_out = call.complaints()?;
         left_out.extend(tree.inner_repositories()?);
         // What was uncommitted at the snapshot is uncommitted now.
-        tree.to("read the last commit").args(sparse).args(["read-tree", parent]).line()?;
+        tree.command("read the last commit").args(sparse).args(["read-tree", parent]).line()?;
         Ok(left_out)
     }
 
@@ -204,9 +205,9 @@ impl GitProvider {
         key: &SnapshotKey,
         request: &SnapshotRequest<'_>,
     ) -> Result<String, FilesError> {
-        let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
+        let mut call = self.git.command("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
         let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
-        if let Some(parent) = self.git.to("find the last commit").args(head).line_if_any()? {
+        if let Some(parent) = self.git.command("find the last commit").args(head).optional_line()? {
             call = call.args(["-p", &parent]);
         }
         let date = format!("@{} +0000", request.at.0 / 1_000_000_000);
@@ -219,22 +220,24 @@ impl GitProvider {
             request.label.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
         let title = if title.trim().is_empty() { format!("Snapshot {}", key.id()) } else { title };
         let message = format!("{title}\n\nNerve-Session: {}\nNerve-Snapshot: {}\n", key.session(), key.id());
-        call.args([tree]).line_from(message.as_bytes())
+        call.args([tree]).line_with_input(message.as_bytes())
     }
 
     /// Counts the commits of a branch that are on no other.
     fn own_commits(&self, branch: &str) -> Result<u64, FilesError> {
         let exclude = format!("--exclude={branch}");
-        let call = self.git.to("count commits").args(["rev-list", "--count", branch, "--not", &exclude]);
+        let call = self.git.command("count commits").args(["rev-list", "--count", branch, "--not", &exclude]);
         let call = call.args(["--branches", "--tags", "--remotes"]);
         // HEAD is unborn before the first commit.
-        let head = self.git.to("find the last commit").args(["rev-parse", "--quiet", "--verify", "HEAD"]);
-        let head = head.line_if_any()?.map(|_| "HEAD");
+        let head =
+            self.git.command("find the last commit").args(["rev-parse", "--quiet", "--verify", "HEAD"]);
+        let head = head.optional_line()?.map(|_| "HEAD");
         Ok(call.args(head).line()?.parse().unwrap_or(u64::MAX))
     }
 
     fn is_checked_out_elsewhere(&self, branch: &str, to: &Path) -> Result<bool, FilesError> {
-        let list = self.git.to("list the work trees").args(["worktree", "list", "--porcelain"]).line()?;
+        let list =
+            self.git.command("list the work trees").args(["worktree", "list", "--porcelain"]).line()?;
         let on = format!("branch refs/heads/{branch}");
         let here = format!("worktree {}", to.display());
         let is_other =
@@ -246,7 +249,7 @@ impl GitProvider {
 impl Provider for GitProvider {
     fn take(&self, key: &SnapshotKey, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
         let session = self.store.lock_session(key.session())?;
-        if self.commit_of(key)?.is_some() {
+        if self.find_commit(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
         }
         let index = session.scratch().join("index");
@@ -254,25 +257,28 @@ impl Provider for GitProvider {
         let git = self.git.with_index(&index);
         let left_out = self.add(&git, request)?;
         // A partial clone lacks some objects.
-        let write = git.to("write the tree").args(["write-tree", "--missing-ok"]);
-        let tree = write.until(request).line()?;
+        let write = git.command("write the tree").args(["write-tree", "--missing-ok"]);
+        let tree = write.cancel_with(request).line()?;
         request.check()?;
         let commit = self.commit(&tree, key, request)?;
         // The empty last argument requires that the reference does not exist.
-        let reference = reference_of(key);
-        self.git.to("keep the commit").args(["update-ref", &reference, &commit, ""]).line()?;
+        let reference = reference_name(key);
+        self.git.command("keep the commit").args(["update-ref", &reference, &commit, ""]).line()?;
         Ok(FileSnapshot { files: self.reference(key), left_out })
     }
 
     fn restore(&self, key: &SnapshotKey, to: &Path) -> Result<Vec<String>, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
-        let commit = self.commit_of(key)?.ok_or_else(not_found)?;
+        let commit = self.find_commit(key)?.ok_or_else(not_found)?;
         let to = empty_directory(to)?;
         let session = self.store.lock_session(key.session())?;
-        let git_dir = self.git.to("find the repository").args(["rev-parse", "--absolute-git-dir"]).path()?;
-        let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&session.scratch().join("index"));
-        git.to("read the snapshot").args(["-c", "core.sparseCheckout=false", "read-tree", &commit]).line()?;
-        git.to("write the files").args(["checkout-index", "--all"]).complaints()
+        let git_dir =
+            self.git.command("find the repository").args(["rev-parse", "--absolute-git-dir"]).path()?;
+        let git = Git::new(&to).with_work_tree(&git_dir).with_index(&session.scratch().join("index"));
+        git.command("read the snapshot")
+            .args(["-c", "core.sparseCheckout=false", "read-tree", &commit])
+            .line()?;
+        git.command("write the files").args(["checkout-index", "--all"]).complaints()
     }
 
     fn restore_work_tree(
@@ -281,9 +287,9 @@ impl Provider for GitProvider {
         dir: &RestoreDir<'_>,
     ) -> Result<RestoreResult, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
-        let commit = self.commit_of(key)?.ok_or_else(not_found)?;
+        let commit = self.find_commit(key)?.ok_or_else(not_found)?;
         let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
-        let Some(parent) = self.git.to("find the last commit").args(parent).line_if_any()? else {
+        let Some(parent) = self.git.command("find the last commit").args(parent).optional_line()? else {
             // Without any commit there is nothing to branch from.
             let left_out = dir.fill(|| self.restore(key, dir.to))?;
             return Ok(RestoreResult { left_out, branch: None });
@@ -299,11 +305,11 @@ impl Provider for GitProvider {
         // The first error is the one to report. The branch is removed last, because it reserves the directory's name.
         let undo = |is_ours: bool| {
             if is_ours {
-                let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
+                let remove = self.git.command("remove the work tree").args(["worktree", "remove", "--force"]);
                 let _ = remove.args([&to]).line();
             }
             dir.clean_up(&claim);
-            let _ = self.git.to("remove the branch").args(["branch", "-D", dir.branch]).line();
+            let _ = self.git.command("remove the branch").args(["branch", "-D", dir.branch]).line();
         };
         // If the directory existed before, its files may now belong to a faster process.
         self.add_work_tree(&to, dir.branch).inspect_err(|_| undo(claim.is_new))?;
@@ -315,9 +321,9 @@ impl Provider for GitProvider {
         if !self.has_branch(branch)? {
             return std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to));
         }
-        let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
+        let remove = self.git.command("remove the work tree").args(["worktree", "remove", "--force"]);
         remove.args([to]).line()?;
-        self.git.to("remove the branch").args(["branch", "-D", branch]).line().map(drop)
+        self.git.command("remove the branch").args(["branch", "-D", branch]).line().map(drop)
     }
 
     fn changes(
@@ -338,33 +344,34 @@ impl Provider for GitProvider {
         let is_there = self.has_branch(branch)?;
         let own = if is_there { self.own_commits(branch)? } else { 0 };
         let in_use = is_there && self.is_checked_out_elsewhere(branch, to)?;
-        let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
+        let remove = self.git.command("remove the work tree").args(["worktree", "remove", "--force"]);
         match remove.args([to]).line() {
             Err(error) if to.symlink_metadata().is_ok() => return Err(error),
             _ => {}
         }
         if is_there && own == 0 && !in_use {
             // The folder no longer exists; a leftover branch has no commits of its own.
-            let _ = self.git.to("remove the branch").args(["branch", "-D", branch]).line();
+            let _ = self.git.command("remove the branch").args(["branch", "-D", branch]).line();
         }
         Ok(own)
     }
 
     fn has_branch(&self, branch: &str) -> Result<bool, FilesError> {
         let reference = format!("refs/heads/{branch}");
-        let call = self.git.to("look for the branch").args(["rev-parse", "--quiet", "--verify", &reference]);
-        Ok(call.line_if_any()?.is_some())
+        let call =
+            self.git.command("look for the branch").args(["rev-parse", "--quiet", "--verify", &reference]);
+        Ok(call.optional_line()?.is_some())
     }
 
     fn keys(&self) -> Result<Vec<SnapshotKey>, FilesError> {
-        let call = self.git.to("list the snapshots").args(["for-each-ref", "--format=%(refname)", REFS]);
+        let call = self.git.command("list the snapshots").args(["for-each-ref", "--format=%(refname)", REFS]);
         let list = call.line()?;
-        let mut keys: Vec<SnapshotKey> = list.lines().filter_map(key_of).collect();
+        let mut keys: Vec<SnapshotKey> = list.lines().filter_map(parse_reference).collect();
         keys.sort();
         Ok(keys)
     }
 
     fn reference(&self, key: &SnapshotKey) -> FilesRef {
-        FilesRef { provider: NAME.into(), source: self.top.clone(), reference: reference_of(key) }
+        FilesRef { provider: NAME.into(), source: self.top.clone(), reference: reference_name(key) }
     }
 }

@@ -73,12 +73,12 @@ impl Git {
     }
 
     /// Uses the directory as a work tree of this repository.
-    pub(super) fn as_work_tree_of(&self, git_dir: &Path) -> Git {
+    pub(super) fn with_work_tree(&self, git_dir: &Path) -> Git {
         Git { git_dir: Some(git_dir.to_path_buf()), ..self.clone() }
     }
 
     /// Prepares an invocation. `action` completes "git cannot …".
-    pub(super) fn to<'a>(&self, action: &'static str) -> GitCommand<'a> {
+    pub(super) fn command<'a>(&self, action: &'static str) -> GitCommand<'a> {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
             let name_text = name.to_string_lossy();
@@ -103,7 +103,7 @@ impl Git {
     /// Returns messages about nested repositories, of which the index has only a commit id.
     pub(super) fn inner_repositories(&self) -> Result<Vec<String>, FilesError> {
         let mut found = SkippedFiles::default();
-        let list = self.to("list the files").args(["ls-files", "--stage", "-z"]).bytes()?;
+        let list = self.command("list the files").args(["ls-files", "--stage", "-z"]).bytes()?;
         for entry in list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 ")) {
             let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
             found.push(|| {
@@ -116,7 +116,7 @@ impl Git {
 
     /// Returns the root of the surrounding work tree; `None` outside of one and without git.
     pub(super) fn work_tree(&self) -> Result<Option<PathBuf>, FilesError> {
-        let mut call = self.to("look for a work tree").args(["rev-parse", "--is-inside-work-tree"]);
+        let mut call = self.command("look for a work tree").args(["rev-parse", "--is-inside-work-tree"]);
         let output = match call.command.output() {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => return Ok(None),
             output => output.map_err(|error| call.failed(&error.to_string()))?,
@@ -128,7 +128,7 @@ impl Git {
         if output.stdout != b"true\n" {
             return Ok(None);
         }
-        self.to("find the work tree").args(["rev-parse", "--show-toplevel"]).path().map(Some)
+        self.command("find the work tree").args(["rev-parse", "--show-toplevel"]).path().map(Some)
     }
 }
 
@@ -139,7 +139,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Kills the process when the request is cancelled.
-    pub(super) fn until<'b>(self, request: &SnapshotRequest<'b>) -> GitCommand<'b> {
+    pub(super) fn cancel_with<'b>(self, request: &SnapshotRequest<'b>) -> GitCommand<'b> {
         GitCommand { stop: request.stop, action: self.action, command: self.command }
     }
 
@@ -167,7 +167,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Returns the output line; `None` for exit code 1.
-    pub(super) fn line_if_any(self) -> Result<Option<String>, FilesError> {
+    pub(super) fn optional_line(self) -> Result<Option<String>, FilesError> {
         let (call, output) = self.output(b"")?;
         match output.status.code() {
             Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim_end().to_string())),
@@ -177,7 +177,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Returns the output line of a successful run with `input` on standard input.
-    pub(super) fn line_from(self, input: &[u8]) -> Result<String, FilesError> {
+    pub(super) fn line_with_input(self, input: &[u8]) -> Result<String, FilesError> {
         let (call, output) = self.output(input)?;
         if !output.status.success() {
             return Err(call.failed(&stderr_text(&output)));

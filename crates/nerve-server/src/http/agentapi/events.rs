@@ -1,6 +1,5 @@
 //! The event stream of agentapi: all messages and the status, then changes.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,12 +8,13 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use nerve_api::EventType;
+use serde::Serialize;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::Agent;
-use crate::events::{Filter, Queue};
+use super::{Agent, AgentStatus};
+use crate::events::{Filter, OutgoingEvent, Queue};
 use crate::http::budget::Share;
 use crate::http::problem::Problem;
 
@@ -23,7 +23,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Streams until the client leaves, the node is gone or the server shuts down.
 pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
-    let node = agent.node.get("node_id").and_then(Value::as_str).map(str::to_string);
+    let node = Some(agent.node.clone());
     // Subscribe before the first poll, so that nothing after it is missed.
     let queue = agent.shared.state.hub.subscribe(Filter { node, ..Filter::default() }, None);
     let closing = agent.shared.state.closing.clone();
@@ -34,7 +34,7 @@ pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
         pending: VecDeque::new(),
         share: Share::default(),
         last_sent: 0,
-        status: Value::Null,
+        status: None,
         ended: false,
     };
     reader.poll(true).await?;
@@ -56,7 +56,7 @@ struct Reader {
     share: Share,
     /// Id of the last message that was sent.
     last_sent: u64,
-    status: Value,
+    status: Option<AgentStatus>,
     ended: bool,
 }
 
@@ -87,8 +87,8 @@ impl Reader {
         }
     }
 
-    /// Sends what has changed. The history is a growing file and output causes many events, so it is read
-    /// only when a turn may have ended, and only its end.
+    /// Sends what has changed. The history is a growing file, and output causes many events. So only its end is read,
+    /// and only when a turn may have ended.
     async fn poll(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
         if ended_turn {
@@ -100,9 +100,9 @@ impl Reader {
                 self.pending.push_back(event("message_update", &update));
             }
         }
-        if status != self.status {
+        if self.status.as_ref() != Some(&status) {
             self.pending.push_back(event("status_change", &status));
-            self.status = status;
+            self.status = Some(status);
         }
         self.share.shrink(self.pending.iter().map(Bytes::len).sum());
         Ok(())
@@ -111,16 +111,15 @@ impl Reader {
 
 /// Returns true if the history may contain new messages after this event: one that follows the end of a turn,
 /// or a notice about dropped events.
-fn may_end_a_turn((_, line): &(u64, Vec<u8>)) -> bool {
-    /// Parses only the type: events can be long.
-    #[derive(Deserialize)]
-    struct Kind<'a> {
-        event_type: Cow<'a, str>,
-    }
-    serde_json::from_slice::<Kind<'_>>(line).is_ok_and(|event| {
-        ["NODE_READY", "RESULT_READY", "OUTPUT_PARSED", "NODE_STOPPED", "EVENTS_DROPPED"]
-            .contains(&event.event_type.as_ref())
-    })
+fn may_end_a_turn(event: &Arc<OutgoingEvent>) -> bool {
+    matches!(
+        event.event.kind.event_type(),
+        EventType::NodeReady
+            | EventType::ResultReady
+            | EventType::OutputParsed
+            | EventType::NodeStopped
+            | EventType::EventsDropped
+    )
 }
 
 fn event(name: &str, data: &impl Serialize) -> Bytes {

@@ -6,12 +6,17 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
-use nerve_api::{ErrorKind, RequestName, ResultMessage};
-use serde::Deserialize;
+use nerve_api::reply::{ExecuteReply, NodeDetails, TurnAccepted};
+use nerve_api::request::{ExecuteInput, GetHistory, GetNode, GetResult, WriteData};
+use nerve_api::value::NodeState;
+use nerve_api::{DEFAULT_SESSION, ErrorKind, EventKind};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use self::message::Message;
+pub(crate) use self::message::{
+    AgentActivity, AgentStatus, AgentTransport, MessageAccepted, MessageKind, MessageList, MessageRequest,
+};
 use super::budget::Share;
 use super::operation::{Builtin, Operation};
 use super::problem::Problem;
@@ -39,12 +44,12 @@ pub(crate) async fn serve(
     match which {
         Builtin::AgentMessages => {
             let (messages, share) = agent.messages().await?;
-            let bytes = json!({ "messages": messages }).to_string().into_bytes();
+            let bytes = json!(MessageList { messages }).to_string().into_bytes();
             Ok(json_body(held(bytes, share)))
         }
         Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
         Builtin::AgentEvents => events::stream(agent).await,
-        _ => Ok(json_body(agent.status().await?.to_string())),
+        _ => Ok(json_body(json!(agent.status().await?).to_string())),
     }
 }
 
@@ -52,53 +57,61 @@ pub(crate) async fn serve(
 #[derive(Debug, Clone)]
 struct Agent {
     shared: Shared,
-    /// The node's id, and its session if given.
-    node: Map<String, Value>,
-}
-
-/// The body of a message request.
-#[derive(Deserialize)]
-struct MessageRequest {
-    content: String,
-    #[serde(rename = "type")]
-    kind: String,
+    node: String,
+    session: Option<String>,
 }
 
 impl Agent {
     fn new(shared: Shared, operation: &Operation, path: &RawPathParams, uri: &Uri) -> Result<Agent, Problem> {
-        let mut node = query::read(operation.query(), &raw_query(uri)?)?;
-        node.extend(path.iter().map(|(name, text)| (name.to_string(), Value::from(text))));
-        Ok(Agent { shared, node })
+        let session = match query::read(operation.query(), &raw_query(uri)?)?.remove("session_id") {
+            Some(Value::String(session)) => Some(session),
+            _ => None,
+        };
+        let node = path.iter().next().map(|(_, node)| node.to_string()).unwrap_or_default();
+        Ok(Agent { shared, node, session })
     }
 
-    /// Runs a command about the node.
-    async fn ask(&self, name: RequestName, more: Value) -> Result<Value, Problem> {
-        self.ask_with_memory(name, more).await.map(|(data, _)| data)
+    /// Runs a request about the node.
+    async fn request<R: nerve_api::Request>(&self, request: R) -> Result<R::Reply, Problem> {
+        self.request_with_memory(request).await.map(|(reply, _)| reply)
     }
 
-    /// Like [`Agent::ask`] for large replies, with the memory reserved for the reply.
-    async fn ask_with_memory(&self, name: RequestName, more: Value) -> Result<(Value, Share), Problem> {
-        let mut params = self.node.clone();
-        if let Value::Object(more) = more {
-            params.extend(more);
+    /// Like [`Agent::request`] for large replies, with the memory reserved for the reply.
+    async fn request_with_memory<R: nerve_api::Request>(
+        &self,
+        request: R,
+    ) -> Result<(R::Reply, Share), Problem> {
+        let internal = |error: serde_json::Error| Problem::internal(error.to_string());
+        let params: Map<String, Value> = serde_json::from_value(json!(request)).map_err(internal)?;
+        let (result, share) = execute(R::NAME, params.into(), &self.shared, Share::default()).await?;
+        if !result.success {
+            return Err(Problem::of(result));
         }
-        let (result, share) = execute(name, params, &self.shared, Share::default()).await?;
-        if result.success { Ok((result.data, share)) } else { Err(Problem::of(result)) }
+        Ok((serde_json::from_value(result.data).map_err(internal)?, share))
     }
 
-    /// Returns the status. `stable`: the agent waits for input, possibly in a dialog.
-    async fn status(&self) -> Result<Value, Problem> {
-        let node = self.ask(RequestName::GetNode, Value::Null).await?;
-        let works = ["busy", "starting", "created", "stopping"].iter().any(|state| node["state"] == *state);
-        let kind = node["metadata"].get("profile").unwrap_or(&node["type"]);
-        let status = if works { "running" } else { "stable" };
-        Ok(json!({ "agent_type": kind, "status": status, "transport": "pty" }))
+    async fn info(&self) -> Result<NodeDetails, Problem> {
+        self.request(GetNode::new(&*self.node, self.session.clone())).await
+    }
+
+    /// Returns the status.
+    async fn status(&self) -> Result<AgentStatus, Problem> {
+        let node = self.info().await?;
+        let works = matches!(
+            node.state,
+            NodeState::Busy | NodeState::Starting | NodeState::Created | NodeState::Stopping
+        );
+        Ok(AgentStatus {
+            agent_type: node.metadata.get("profile").cloned().unwrap_or(node.kind),
+            status: if works { AgentActivity::Running } else { AgentActivity::Stable },
+            transport: AgentTransport::Pty,
+        })
     }
 
     /// Returns the messages of both sides from the node's history.
     async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
         // Fails if the node does not exist; one without a history just has no messages.
-        self.ask(RequestName::GetNode, Value::Null).await?;
+        self.info().await?;
         let (entries, share) = self.entries(MAX_TURNS).await?;
         Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
@@ -121,12 +134,15 @@ impl Agent {
 
     /// Returns the last inputs of the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
-        let params = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_with_memory(RequestName::GetHistory, params).await?;
-        match history["entries"].take() {
-            Value::Array(entries) => Ok((entries, share)),
-            _ => Ok((Vec::new(), share)),
-        }
+        let request = GetHistory {
+            node_id: self.node.clone(),
+            session_id: self.session.clone(),
+            inputs_only: true,
+            last: Some(last),
+            ..GetHistory::default()
+        };
+        let (history, share) = self.request_with_memory(request).await?;
+        Ok((history.entries, share))
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
@@ -134,43 +150,49 @@ impl Agent {
             Problem::invalid(format!("body: {}", query::short(&error.to_string())))
                 .hint("{\"content\":\"…\",\"type\":\"user\"}")
         })?;
-        match message.kind.as_str() {
-            "user" => self.prompt(&message.content).await?,
-            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": message.content })).await?),
-            other => {
-                let detail = format!("type: expected \"user\" or \"raw\", got {:?}", query::short(other));
-                return Err(Problem::invalid(detail));
+        match message.kind {
+            MessageKind::User => self.prompt(message.content).await?,
+            MessageKind::Raw => {
+                let (node_id, session_id) = (self.node.clone(), self.session.clone());
+                self.request(WriteData { node_id, session_id, data: message.content }).await?;
             }
         }
-        Ok(json_body(json!({ "ok": true }).to_string()))
+        Ok(json_body(json!(MessageAccepted { ok: true }).to_string()))
     }
 
     /// Sends a prompt and waits until the agent has started to work on it.
-    async fn prompt(&self, text: &str) -> Result<(), Problem> {
-        let state = self.ask(RequestName::GetNode, Value::Null).await?["state"].take();
-        if state != "ready" {
-            let detail = format!("the agent is {}, not ready", state.as_str().unwrap_or("unknown"));
+    async fn prompt(&self, text: String) -> Result<(), Problem> {
+        let state = self.info().await?.state;
+        if state != NodeState::Ready {
+            let detail = format!("the agent is {state}, not ready");
             return Err(Problem::new(StatusCode::CONFLICT, ErrorKind::Busy, detail)
                 .hint("wait until its status is stable; answer a dialog with a message of type raw"));
         }
-        let node = self.node.get("node_id").and_then(Value::as_str).map(str::to_string);
-        let session = self.node.get("session_id").and_then(Value::as_str);
-        let session = Some(session.unwrap_or(nerve_graph::session::DEFAULT).to_string());
-        let events = self.shared.state.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
-        let begun =
-            self.ask(RequestName::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
-        let result = begun.await?["result_id"].take();
+        let session = Some(self.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
+        let filter = Filter { node: Some(self.node.clone()), session, ..Filter::default() };
+        let events = self.shared.state.hub.subscribe(filter, None);
+        let request = ExecuteInput {
+            session_id: self.session.clone(),
+            is_async: true,
+            fail_if_busy: true,
+            ..ExecuteInput::new(&*self.node, text)
+        };
+        let ExecuteReply::Accepted(TurnAccepted { result_id, .. }) = self.request(request).await? else {
+            return Ok(());
+        };
         let deadline = Instant::now() + START_TIMEOUT;
         let late = |_| {
             Problem::new(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Timeout, "the agent did not start in time")
         };
         loop {
-            for (_, line) in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
-                let event: Value = serde_json::from_slice(&line).unwrap_or_default();
-                match event["event_type"].as_str() {
-                    Some("NODE_BUSY") => return Ok(()),
-                    Some("RESULT_READY") if event["data"]["result_id"] == result => {
-                        return self.ended(&result).await;
+            for event in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
+                match &event.event.kind {
+                    // A dialog proves that the prompt arrived, too.
+                    EventKind::NodeBusy { .. }
+                    | EventKind::NodeBlocked { .. }
+                    | EventKind::NodeSuspended { .. } => return Ok(()),
+                    EventKind::ResultReady { result_id: ready, .. } if *ready == result_id => {
+                        return self.ended(result_id).await;
                     }
                     _ => {}
                 }
@@ -179,15 +201,9 @@ impl Agent {
     }
 
     /// Handles a prompt that ended before it was seen to start: it was answered or not delivered.
-    async fn ended(&self, result: &Value) -> Result<(), Problem> {
-        let ended = execute(
-            RequestName::GetResult,
-            Map::from_iter([("result_id".to_string(), result.clone())]),
-            &self.shared,
-            Share::default(),
-        );
-        let (ResultMessage { data, .. }, _share) = ended.await?;
-        match data.get("response").is_none_or(Value::is_null).then(|| data["error"].as_str()).flatten() {
+    async fn ended(&self, result_id: String) -> Result<(), Problem> {
+        let ended = self.request(GetResult { result_id, ..GetResult::default() }).await?;
+        match ended.error.filter(|_| ended.response.is_none()) {
             Some(error) => Err(Problem::new(StatusCode::CONFLICT, ErrorKind::Delivery, error)),
             None => Ok(()),
         }
@@ -201,6 +217,8 @@ mod tests {
     use http_body_util::BodyExt;
     use hyper::service::Service;
     use hyper_util::service::TowerToHyperService;
+    use nerve_api::request::CreateNode;
+    use nerve_api::value::BackendKind;
 
     use super::*;
     use crate::http::{OPERATIONS, route};
@@ -208,10 +226,10 @@ mod tests {
     #[tokio::test]
     async fn messages_hold_memory_until_sent() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = Shared::of_test(folder.path());
-        let agent = Agent { shared: shared.clone(), node: Map::from_iter([("node_id".into(), json!("sh"))]) };
-        agent.ask(RequestName::CreateNode, json!({ "backend": "bash" })).await.unwrap();
-        agent.ask(RequestName::ExecuteInput, json!({ "text": "seq 1000" })).await.unwrap();
+        let shared = Shared::for_test(folder.path());
+        let agent = Agent { shared: shared.clone(), node: "sh".into(), session: None };
+        agent.request(CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") }).await.unwrap();
+        agent.request(ExecuteInput::new("sh", "seq 1000")).await.unwrap();
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));

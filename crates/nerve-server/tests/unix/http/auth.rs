@@ -1,7 +1,8 @@
 //! Authentication and checks of Host and Origin over HTTP.
 
-use super::client::HttpServer;
 use serde_json::{Value, json};
+
+use super::client::HttpServer;
 
 fn request(path: &str, headers: &[(&str, &str)]) -> String {
     let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use nerve_server::server::ServerConfig;
+use nerve_server::config::ServerConfig;
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

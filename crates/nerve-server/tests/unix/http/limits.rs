@@ -102,6 +102,7 @@ async fn invalid_heads_end_only_their_connection() {
 #[tokio::test]
 async fn incomplete_request_times_out() {
     let server = HttpServer::start();
+    let started = Instant::now();
     let mut incomplete = Vec::new();
     for bytes in ["", "GET /nodes HT", "GET /nodes HTTP/1.1\r\nHost: local"] {
         let mut stream = server.connect().await;
@@ -120,7 +121,6 @@ async fn incomplete_request_times_out() {
     let request = format!("{}\r\n", server.head("GET", "/nodes"));
     authenticated.write_all(request.as_bytes()).await.unwrap();
     assert_eq!(HttpResponse::read(&mut authenticated).await.status, 200);
-    let started = Instant::now();
     for mut stream in incomplete {
         let mut rest = Vec::new();
         let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;

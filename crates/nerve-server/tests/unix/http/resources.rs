@@ -1,11 +1,12 @@
 //! Commands as HTTP resources.
 
-use super::client::HttpServer;
 use nerve_testkit::eventually;
 use serde_json::{Value, json};
 
+use super::client::HttpServer;
+
 #[tokio::test]
-async fn node_life_cycle() {
+async fn node_is_created_used_and_removed() {
     let server = HttpServer::start();
     let created = server.request("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
     assert_eq!((created.status, created.header("location")), (201, Some("/nodes/sh")), "{created:?}");
@@ -158,6 +159,55 @@ async fn async_execution_becomes_a_result() {
         server.request_ok("GET", "/recordings", Value::Null).await,
         json!({ "recordings": [], "next": null })
     );
+    let prune = json!({ "max_size": 0, "dry_run": true });
+    let pruned = server.request_ok("POST", "/recordings/prune", prune).await;
+    assert_eq!((&pruned["total"], &pruned["dry_run"]), (&json!(0), &json!(true)), "{pruned}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn path_and_body_are_read_as_one_request() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let execute = async |body: &str| {
+        let head = server.head("POST", "/nodes/sh/execute?session=default");
+        server.raw(format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())).await
+    };
+    // The body may repeat a value of the URL. Of a repeated name the last value counts, and null is absent.
+    let turn = execute(
+        r#"{"node_id":"sh","session_id":"default","text":"echo 1","text":"echo last","webhook":null}"#,
+    )
+    .await
+    .json();
+    assert_eq!(turn["response"]["text"], "last", "{turn}");
+    let old = execute(r#"{"channel_id":"other","input":"echo old"}"#).await.json();
+    assert_eq!(old["response"]["text"], "old", "{old}");
+    let warnings = ["channel_id is deprecated, use node_id", "input is deprecated, use text"];
+    assert_eq!(old["warnings"], json!(warnings), "{old}");
+    let deep = format!(r#"{{"text":"x","unknown":{}{}}}"#, "[".repeat(127), "]".repeat(127));
+    for (body, detail) in [
+        (r#"{"node_id":"b","text":"x"}"#, "node_id: the values in body and URL differ"),
+        ("{\n \"text\":\n [1]}", "params.text: invalid type: list, expected a string"),
+        (r#"{"text":null}"#, "params.text is missing: EXECUTE_INPUT needs it"),
+        (
+            r#"{"text":"x","conversation":{"history":[{"role":"user","content":1}]}}"#,
+            "params.conversation: history[0]: invalid type: integer `1`, expected a string",
+        ),
+        (r#"{"text":"x","webhook":{"url":[]}}"#, "params.webhook: invalid type: list, expected a string"),
+        (
+            r#"[{"text":"x"}]"#,
+            "body: expected a JSON object: invalid type: sequence, expected a map at line 1 column 0",
+        ),
+        (r#"{"text":"x"} {}"#, "body: expected a JSON object: trailing characters at line 1 column 14"),
+        (
+            r#"{"text":"x","unknown":1e999}"#,
+            "body: expected a JSON object: number out of range at line 1 column 27",
+        ),
+        (&deep, "body: nested deeper than 127 levels"),
+    ] {
+        let problem = execute(body).await.problem(400, "invalid_request_error");
+        assert_eq!(problem.trim_end(), detail, "{body}");
+    }
     server.stop().await;
 }
 
@@ -233,7 +283,7 @@ async fn exactly_the_documented_operations_exist() {
             let response = server.request(&method, &concrete_path, Value::Null).await;
             let body = String::from_utf8_lossy(&response.body).into_owned();
             assert!(
-                response.status != 405 && !body.contains("there is no /"),
+                response.status != 405 && !body.contains("no path /"),
                 "{method} {concrete_path}: {response:?}"
             );
             assert_ne!(response.status, 500, "{method} {concrete_path}: {body}");

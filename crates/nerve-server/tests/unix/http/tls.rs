@@ -133,7 +133,7 @@ async fn curl_negotiates_http2_and_rejects_unknown_ca() {
 }
 
 #[tokio::test]
-async fn websocket_over_tls() {
+async fn websocket_works_over_tls() {
     let authority = authority();
     let server = start_server(&authority);
     let stream = connect(&server, &authority, &[b"http/1.1"]).await.unwrap();

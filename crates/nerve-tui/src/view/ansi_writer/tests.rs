@@ -122,26 +122,41 @@ fn writes_hyperlinks_around_cells() {
             .collect()
     };
     let own = |uri: &str| format!("\x1b]8;;{uri}\x1b\\a\x1b]8;;\x1b\\ ");
-    let made = ids(&[own("x:1"), own("x:2"), own("x:1")].concat());
+    let made = ids(&[own("http:1"), own("http:2"), own("http:1")].concat());
     assert!(made.len() == 3 && made[0] == made[2] && made[0] != made[1], "{made:?}");
-    let odd = ids("\x1b]8;id=a b;x:1\x1b\\a");
+    let odd = ids("\x1b]8;id=a b;http:1\x1b\\a");
     assert!(odd[0].starts_with("nerve-") && odd[0] != made[0], "{odd:?}");
 }
 
 #[test]
 fn link_targets_are_encoded_and_bounded() {
     assert_eq!(target("file:///tmp/ä b").as_deref(), Some("file:///tmp/%C3%A4 b"));
-    assert_eq!(target("x\x1b\\y\x07").as_deref(), Some("x%1B\\y%07"));
-    assert_eq!((target(""), target(&"ä".repeat(400))), (None, None));
-    let long = format!("\x1b]8;;x:{}\x1b\\text\x1b]8;;\x1b\\", "ä".repeat(400));
+    assert_eq!(target("file:x\x1b\\y\x07").as_deref(), Some("file:x%1B\\y%07"));
+    assert_eq!((target(""), target(&format!("http:{}", "ä".repeat(400)))), (None, None));
+    let long = format!("\x1b]8;;http:{}\x1b\\text\x1b]8;;\x1b\\", "ä".repeat(400));
     let row = &shown(&frame(long.as_bytes(), true))[0];
     assert_eq!((row.text.as_str(), row.decorations.len()), ("text", 0));
 }
 
 #[test]
+fn only_links_of_known_schemes_are_written() {
+    for uri in ["http://a", "HTTPS://a", "mailto:a@b", "file:///a"] {
+        assert_eq!(target(uri).as_deref(), Some(uri));
+    }
+    for uri in
+        ["javascript:alert(1)", "ssh://a", "x-man-page://a", "vscode://a", "httpx:a", "no-scheme", ":a"]
+    {
+        assert_eq!(target(uri), None, "{uri}");
+        let program = format!("\x1b]8;;{uri}\x1b\\text\x1b]8;;\x1b\\");
+        let written = String::from_utf8(frame(program.as_bytes(), true)).unwrap();
+        assert!(written.contains("text") && !written.contains(uri), "{written:?}");
+    }
+}
+
+#[test]
 fn drawing_over_a_link_removes_it() {
     let mut terminal = TerminalState::new(SIZE);
-    let line = "\x1b]8;;x:1\x1b\\\x1b[4:3mxxxxxxxxxxxxxxxxxxxxxxxx\r\n";
+    let line = "\x1b]8;;http:1\x1b\\\x1b[4:3mxxxxxxxxxxxxxxxxxxxxxxxx\r\n";
     terminal.process_data(TsNs(0), line.repeat(3).as_bytes());
     let area = Rect::new(0, 0, SIZE.cols + 1, SIZE.rows + 1);
     let (mut buffer, mut decorations) = (Buffer::empty(area), Decorations::default());
@@ -241,7 +256,7 @@ proptest! {
         let drawn = shown(&frames(&[&first, &second], true));
         let forms = |row: &Row| -> Vec<_> {
             let line = |cell: nerve_vt::terminal::Cell<'_>| {
-                let uri = cell.decoration.and_then(|d| row.link(d)).map(|link| target(&link.uri).unwrap_or_default());
+                let uri = cell.decoration.and_then(|d| row.link(d)).and_then(|link| target(&link.uri));
                 let form = cell.decoration.filter(|_| cell.style.underline).map(|d| (d.underline, d.underline_color));
                 (cell.col, cell.text.to_string(), form.filter(|form| *form != (Underline::Single, TermColor::Default)), uri)
             };

@@ -1,9 +1,10 @@
 //! The content of the help sheet: keys by context, and the terminal's capabilities.
 
 use crate::view::bindings::Bindings;
-use crate::view::keys::{Code, Context, Key, OPERATIONS, OperationInfo};
+use crate::view::effect::Source;
+use crate::view::keys::{Code, Context, Key};
+use crate::view::operations::{OPERATIONS, OperationInfo};
 use crate::view::status_info::Capabilities;
-use crate::view::viewer::Source;
 
 /// A row of the help sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn live_section_rows() {
+    fn live_sections_name_bound_and_unbound_keys() {
         let rows = section(Source::Live, true, "Running program");
         assert_eq!(rows, LIVE_ROWS);
         let rows = section(Source::Live, false, "Running program");

@@ -8,11 +8,11 @@ use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
 use crate::view::bindings::Bindings;
+use crate::view::effect::Source;
 use crate::view::help::content::{Line, sheet};
-use crate::view::keys::{Context, Key, Operation};
-use crate::view::status::truncate::cut;
+use crate::view::keys::Operation;
 use crate::view::status_info::Capabilities;
-use crate::view::viewer::{Source, Viewer};
+use crate::view::truncate::cut;
 
 /// Maximum number of columns.
 const COLUMNS: u16 = 3;
@@ -68,7 +68,7 @@ impl HelpSheet {
     }
 
     /// Scrolls in a window of `rows` rows. Any operation that does not scroll closes the sheet.
-    fn scroll(&mut self, operation: Option<Operation>, rows: u16) {
+    pub(crate) fn scroll(&mut self, operation: Option<Operation>, rows: u16) {
         let last = self.max_row;
         let Some(row) = self.row.map(|row| row.min(last)) else { return };
         self.row = match operation {
@@ -80,14 +80,6 @@ impl HelpSheet {
             Some(Operation::End) => Some(last),
             _ => None,
         };
-    }
-}
-
-impl Viewer {
-    /// Handles a key while the help sheet is open.
-    pub(crate) fn handle_help_key(&mut self, key: Key) {
-        let operation = self.bindings.operation(Context::Scroll, key);
-        self.help.scroll(operation, self.pager.viewport.height());
     }
 }
 

@@ -157,4 +157,10 @@ impl Viewer {
     pub(crate) fn front_document<'a>(&self, frame: &FrameContext<'a>) -> Option<&'a Document<'a>> {
         if self.shown_tool().is_some() { frame.tool } else { Some(frame.document) }
     }
+
+    /// Handles a key while the help sheet is open.
+    pub(crate) fn handle_help_key(&mut self, key: Key) {
+        let operation = self.bindings.operation(Context::Scroll, key);
+        self.help.scroll(operation, self.pager.viewport.height());
+    }
 }

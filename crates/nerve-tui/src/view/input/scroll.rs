@@ -81,7 +81,7 @@ impl Viewer {
             return self.quit();
         }
         self.front_pager_mut().number = None;
-        self.pager.toggle_highlight(false);
+        self.pager.remove_highlight();
         self.leave_snapshot();
         self.arm_leave(PendingKey::LeaveOrAlt);
         None

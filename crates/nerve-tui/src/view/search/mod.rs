@@ -1,8 +1,9 @@
-//! Text search: patterns, the incremental scan for the next match, and the search of a window.
+//! Text search: patterns, the incremental scan for the next match, and the state of a search.
 
+pub(crate) mod line_filter;
 mod pattern;
 mod scanner;
 pub(crate) mod session;
 
 pub use self::pattern::{Pattern, PatternOptions};
-pub use self::scanner::{Direction, MatchCounter, ScanStep, Scanner};
+pub use self::scanner::{Direction, LINES_PER_STEP, MatchCounter, ScanStep, Scanner};

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use super::pattern::Pattern;
 
+/// Lines scanned per step.
+pub const LINES_PER_STEP: u64 = 20_000;
+
 /// Search direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {

@@ -2,9 +2,10 @@
 
 use crate::view::document::Document;
 use crate::view::keys::Key;
+use crate::view::match_navigation::{MAX_REPEAT, not_found_message};
 use crate::view::pager::Pager;
 use crate::view::search::Direction;
-use crate::view::search::session::{MAX_REPEAT, not_found_message};
+use crate::view::search::session::Repeat;
 use crate::view::search_prompt::{PromptKind, PromptOutcome, SearchPrompt};
 
 impl Pager {
@@ -78,7 +79,7 @@ impl Pager {
             // As in `less`, an empty pattern repeats the last search in this direction.
             let Some(search) = prompt.last else { return direction == Direction::Up };
             self.search = Some(search.with_direction(direction));
-            self.repeat_search(false, prompt.times, document);
+            self.repeat_search(Repeat::SameDirection, prompt.times, document);
         } else if let Some(search) = self.search.as_ref().filter(|search| search.is_not_found()) {
             self.message = Some(not_found_message(&search.pattern));
         }

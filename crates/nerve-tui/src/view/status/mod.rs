@@ -1,8 +1,6 @@
 //! The status line: mode and message on the left, position and state on the right. Parts of low priority are
 //! omitted first.
 
-pub(crate) mod truncate;
-
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
@@ -13,11 +11,11 @@ use crate::view::message;
 use crate::view::pager::{Pager, line_range};
 use crate::view::regions::FrameContext;
 use crate::view::search::Direction;
-use crate::view::status::truncate::{MAX_RANK, Part, cut, fit};
 use crate::view::status_info::StatusInfo;
 use crate::view::subject::Branches;
 use crate::view::timeline::clock;
 use crate::view::tools::Tools;
+use crate::view::truncate::{MAX_RANK, Part, cut, fit};
 use crate::view::viewer::{Mode, PromptKind, PromptView, Source, Viewer};
 use crate::view::viewport::Row;
 
@@ -134,24 +132,9 @@ fn after_prefix(viewer: &Viewer, all: bool) -> String {
     ];
     let named = named.iter().filter(|(.., is_there)| *is_there);
     let texts = named.filter_map(|(operation, words, _)| {
-        Some(format!("{} {words}", key(viewer, Context::Prefix, *operation)?))
+        Some(format!("{} {words}", viewer.shortest_key(Context::Prefix, *operation)?))
     });
     texts.collect::<Vec<_>>().join("  ")
-}
-
-/// Returns the shortest key name of an operation.
-fn key(viewer: &Viewer, context: Context, operation: Operation) -> Option<String> {
-    let names = viewer.bindings().keys_in(context, operation).into_iter();
-    names.min_by_key(|name| (name.width(), name.chars().any(char::is_uppercase)))
-}
-
-/// Returns the keys of an operation in the viewer's context, including the prefix if necessary.
-pub(crate) fn keys_to(viewer: &Viewer, operation: Operation) -> Option<String> {
-    let context = viewer.context();
-    key(viewer, context, operation).or_else(|| {
-        let prefix = key(viewer, context, Operation::Prefix)?;
-        Some(format!("{prefix} {}", key(viewer, Context::Prefix, operation)?))
-    })
 }
 
 /// Returns the hint that leads to the help sheet.
@@ -159,7 +142,7 @@ fn hint(viewer: &Viewer) -> Option<String> {
     match viewer.mode() {
         Mode::Help(_) => Some("any other key leaves".to_string()),
         Mode::Prompt(_) | Mode::Confirm => None,
-        _ => keys_to(viewer, Operation::Help).map(|keys| format!("{keys} help")),
+        _ => viewer.keys_to(Operation::Help).map(|keys| format!("{keys} help")),
     }
 }
 

@@ -281,7 +281,7 @@ impl Viewer {
             Target::End => (document.end_snapshot().map(|snapshot| snapshot.id), end),
         };
         self.entry.is_sent = true;
-        self.show_message("on its way …");
+        self.show_message("sending the task …");
         Some(Effect::Branch(Submission { snapshot, line, text }))
     }
 

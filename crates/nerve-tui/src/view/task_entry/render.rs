@@ -5,9 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::view::cells::put;
-use crate::view::draw::border;
-use crate::view::status::truncate::cut;
+use crate::view::cells::{border, put};
+use crate::view::truncate::cut;
 
 /// Returns the text area within a box: the whole box if it is too small for a border.
 pub(crate) fn text(width: u16, height: u16) -> Rect {

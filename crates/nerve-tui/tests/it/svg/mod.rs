@@ -6,13 +6,13 @@ mod underlines;
 
 use std::fmt::Write;
 
-use nerve_vt::terminal::line::Underline;
+use nerve_tui::view::decorations::Decorations;
+use nerve_vt::screen::Underline;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
 
 use self::colors::{BACKGROUND, FOREGROUND, Rgb};
-use nerve_tui::view::decorations::Decorations;
 
 /// Cell width in pixels: 0.6 of the font size, as in most monospaced fonts.
 const WIDTH: f64 = 8.4;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use nerve_vt::terminal::line::Underline;
+use nerve_vt::screen::Underline;
 
 use super::colors::Rgb;
 use super::{BASE, WIDTH, number};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_host::registry::{Entry, canonical_path};
-use nerve_tui::live::tool_list_path;
+use nerve_tui::live_viewer::tool_list_path;
 use nerve_tui::session::{Request, ViewerSession};
 use nerve_tui::view::viewer::Viewer;
 
@@ -16,7 +16,7 @@ use crate::cmd::show::tools::{self, ToolFeed, ToolFeedEvent};
 /// The tools, branches and snapshots of one session.
 pub(crate) struct Background {
     /// The session whose tools are listed.
-    listed: Option<PathBuf>,
+    tools_session: Option<PathBuf>,
     tool_feed: Option<ToolFeed>,
     branch_job: BranchJob,
     snapshot_job: SnapshotJob,
@@ -43,11 +43,11 @@ pub(crate) enum BackgroundEvent {
     Snapshot(SnapshotResult),
 }
 
-/// The way in which the user leaves a viewer.
-pub(crate) enum Departure<Reason> {
-    /// For this reason.
+/// How the user leaves a viewer.
+pub(crate) enum ViewerExit<Reason> {
+    /// The viewer was closed for this reason.
     Left(Reason),
-    /// To another program.
+    /// The user switches to another program.
     SwitchTo(AttachTarget),
 }
 
@@ -62,12 +62,12 @@ impl Background {
         Background::new(entry.session_file(), tool_list_path(entry).ok())
     }
 
-    /// `file` is the session to branch from, `listed` the one whose tools are listed.
-    fn new(file: Option<&Path>, listed: Option<&Path>) -> Background {
-        let listed = listed.map(canonical_path);
+    /// `file` is the session to branch from, `tools_session` the one whose tools are listed.
+    fn new(file: Option<&Path>, tools_session: Option<&Path>) -> Background {
+        let tools_session = tools_session.map(canonical_path);
         Background {
-            tool_feed: listed.as_deref().map(ToolFeed::of),
-            listed,
+            tool_feed: tools_session.as_deref().map(ToolFeed::new),
+            tools_session,
             branch_job: BranchJob::new(file),
             snapshot_job: SnapshotJob::default(),
         }
@@ -115,17 +115,17 @@ impl Background {
         }
     }
 
-    /// Performs a viewer's request; `host` is the shown program's. Returns how the user leaves.
+    /// Performs a viewer's request. `host` is the host of the shown program. Returns a value if the user leaves.
     pub(crate) fn perform<Reason>(
         &mut self,
         request: Request<Reason>,
         session: &mut ViewerSession,
         host: Option<&Entry>,
-    ) -> Option<Departure<Reason>> {
+    ) -> Option<ViewerExit<Reason>> {
         match request {
-            Request::Leave(reason) => return Some(Departure::Left(reason)),
+            Request::Leave(reason) => return Some(ViewerExit::Left(reason)),
             Request::SwitchToBranch => match self.branch_job.latest() {
-                Ok(target) => return Some(Departure::SwitchTo(target)),
+                Ok(target) => return Some(ViewerExit::SwitchTo(target)),
                 Err(why) => session.viewer_mut().show_message(why),
             },
             Request::Branch(submission) => {
@@ -138,13 +138,16 @@ impl Background {
             // It would be lost with the session.
             Request::KeepOrigin => self.branch_job.keep_origin(),
             Request::TakeSnapshot => {
-                let begun = host.map(|host| self.snapshot_job.begin(host));
-                let message =
-                    begun.map(|begun| begun.map_or_else(|why| why, |()| "taking a snapshot …".into()));
-                message.iter().for_each(|message: &String| session.viewer_mut().show_message(message));
+                if let Some(host) = host {
+                    let message = match self.snapshot_job.begin(host) {
+                        Ok(()) => "taking a snapshot …".to_string(),
+                        Err(why) => why,
+                    };
+                    session.viewer_mut().show_message(&message);
+                }
             }
             Request::ShowTool(id) => {
-                if let Some(recording) = self.listed.clone() {
+                if let Some(recording) = self.tools_session.clone() {
                     let wanted = id.clone();
                     let open = move || tools::open(&recording, &wanted).map_err(|error| format!("{error:#}"));
                     session.show_tool(id, tokio::task::spawn_blocking(open));

@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use anyhow::Result;
 use nerve_engine::branches::{
-    At, BranchOptions, Instruction, Origin, Wait, create_branch, missing_note, plan_branch,
+    BranchOptions, BranchPoint, Instruction, Origin, Wait, create_branch, missing_note, plan_branch,
 };
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::NOTHING_KEPT;
+use nerve_tui::live_viewer::NOTHING_KEPT;
 use nerve_tui::view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -33,8 +33,8 @@ pub(crate) enum BranchEvent {
 /// A branch that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedBranch {
-    /// Result message.
-    message: String,
+    /// Differences from the snapshot, to be appended to the message.
+    notes: String,
     /// The new node.
     target: AttachTarget,
     /// Content of the conversation, if it differs from that at the snapshot.
@@ -44,12 +44,14 @@ pub(crate) struct CreatedBranch {
 impl CreatedBranch {
     /// Returns the message, with the keys or the command that lead to the branch.
     pub(crate) fn message(&self, keys: Option<&str>) -> String {
-        // The way is first because the rest may be truncated.
-        let way = match keys {
-            Some(keys) => format!("{keys} goes there"),
-            None => format!("'{}' shows it", self.target.command()),
-        };
-        format!("node '{}' ({way}) {}", self.target.target, self.message)
+        // The keys come first because the rest may be truncated.
+        let command = format!("'{}'", self.target.command());
+        format!(
+            "branched to node '{}' ({} shows it){}",
+            self.target.target,
+            keys.unwrap_or(&command),
+            self.notes
+        )
     }
 }
 
@@ -61,7 +63,7 @@ pub(crate) struct BranchJob {
     /// Origin of an unrecorded session, saved while it was running.
     saved_origin: Option<Origin>,
     running: Option<RunningJob>,
-    made: Vec<CreatedBranch>,
+    created: Vec<CreatedBranch>,
 }
 
 struct RunningJob {
@@ -72,7 +74,7 @@ struct RunningJob {
 }
 
 impl BranchJob {
-    /// Creates the jobs of the session with this recording, or file that stands for it.
+    /// Creates the job for a session. `file` is its recording, or the file that stands for it.
     pub(crate) fn new(file: Option<&Path>) -> BranchJob {
         BranchJob { file: file.map(Path::to_path_buf), ..BranchJob::default() }
     }
@@ -91,18 +93,18 @@ impl BranchJob {
     pub(crate) fn begin(&mut self, submission: Submission) -> Result<(), String> {
         let Some(file) = self.file.clone() else { return Err(NOTHING_KEPT.into()) };
         if self.running.is_some() {
-            return Err("another branch is being made: wait for it".into());
+            return Err("another branch is being created: wait for it".into());
         }
         let (progress, events) = mpsc::unbounded_channel();
         let saved_origin = self.saved_origin.clone();
         let task = tokio::spawn(async move {
-            let doing = progress.clone();
+            let steps = progress.clone();
             let event = match create((file, saved_origin), submission, &mut |words| {
-                drop(doing.send(BranchEvent::Progress(words.into())))
+                drop(steps.send(BranchEvent::Progress(words.into())))
             })
             .await
             {
-                Ok(made) => made,
+                Ok(created) => created,
                 Err(error) => BranchEvent::Failed(one_line(Failure::from_error(&error))),
             };
             // The receiver is gone if the viewer was killed.
@@ -123,8 +125,8 @@ impl BranchJob {
     fn record(&mut self, event: BranchEvent) -> BranchEvent {
         match &event {
             BranchEvent::Progress(_) => {}
-            BranchEvent::Created(made) => {
-                self.made.push(made.clone());
+            BranchEvent::Created(created) => {
+                self.created.push(created.clone());
                 self.running = None;
             }
             BranchEvent::Failed(_) => self.running = None,
@@ -132,16 +134,16 @@ impl BranchJob {
         event
     }
 
-    /// Returns the node of the branch made last, or why there is none.
+    /// Returns the node of the last branch, or why there is none.
     pub(crate) fn latest(&self) -> Result<AttachTarget, &'static str> {
-        match (self.made.last(), &self.running) {
-            (Some(made), _) => Ok(made.target.clone()),
-            (None, Some(_)) => Err("the branch is still being made: wait for it"),
+        match (self.created.last(), &self.running) {
+            (Some(created), _) => Ok(created.target.clone()),
+            (None, Some(_)) => Err("the branch is still being created: wait for it"),
             (None, None) => Err("no branch yet: submit a task at a snapshot to create one"),
         }
     }
 
-    /// Waits after the viewer for the running job until this process is signalled, and prints the results.
+    /// Waits for the running job after the viewer has closed, and prints the results. A signal cancels the job.
     pub(crate) async fn finish(mut self) {
         let mut is_reported = false;
         while let Some(RunningJob { events, task, stop }) = &mut self.running {
@@ -151,26 +153,26 @@ impl BranchJob {
                     task.abort();
                     self.running = None;
                     out::warning(
-                        "the branch that was being made is given up; if its node was started already, 'nerve server node list' has it",
+                        "creating the branch was cancelled; if its node had started, 'nerve server node list' shows it",
                     );
                     break;
                 }
                 event = next(events) => if let BranchEvent::Failed(why) = self.record(event) {
-                    out::warning(format_args!("there is no branch: {why}"));
+                    out::warning(format_args!("cannot create the branch: {why}"));
                 },
                 () = async {}, if !is_reported => {
                     is_reported = true;
-                    out::note("the branch is still being made; Ctrl+C gives it up");
+                    out::note("the branch is still being created; Ctrl+C cancels it");
                 }
             }
         }
-        for CreatedBranch { target, conversation, .. } in &self.made {
-            let conversation_note = conversation
-                .as_ref()
-                .map(|conversation_note| format!("; its conversation is {conversation_note}"));
-            let conversation_note = conversation_note.unwrap_or_default();
+        for CreatedBranch { target, conversation, .. } in &self.created {
+            let conversation = conversation.as_ref().map(|text| format!("; its conversation is {text}"));
             let (command, node) = (target.command(), &target.target);
-            out::note(format_args!("branched: '{command}' shows node '{node}'{conversation_note}"));
+            out::note(format_args!(
+                "branched: '{command}' shows node '{node}'{}",
+                conversation.unwrap_or_default()
+            ));
         }
     }
 }
@@ -185,7 +187,7 @@ async fn create(
     submission: Submission,
     progress: &mut (dyn FnMut(&str) + Send),
 ) -> Result<BranchEvent> {
-    let at = submission.snapshot.map_or(At::End, At::Snapshot);
+    let at = submission.snapshot.map_or(BranchPoint::End, BranchPoint::Snapshot);
     let server = std::env::var("NERVE_SERVER").unwrap_or_default();
     if server::is_remote(&server) {
         let message =
@@ -205,22 +207,21 @@ async fn create(
         ..Instruction::new(&submission.text, Wait::Delivered)?
     };
     let server = LocalServer::connect_or_start(&plan.server, progress).await?;
-    let made = create_branch(&server, plan, &instruction, progress).await?;
-    let conversation = made.plan.conversation_difference();
-    let missing_note =
-        missing_note(&made.inherited.missing).map(|missing_note| format!("; it is {missing_note}"));
-    let (server, session) = (made.plan.server.clone(), made.plan.session.clone());
-    let target = AttachTarget { target: made.node, server, session };
-    let missing = match made.left_out.len() {
-        0 => String::new(),
-        count => format!(" ({count} files are missing: {})", made.left_out[0]),
-    };
-    let conversation_note =
-        conversation.as_ref().map(|conversation_note| format!("; its conversation is {conversation_note}"));
-    let (missing_note, conversation_note) =
-        (missing_note.unwrap_or_default(), conversation_note.unwrap_or_default());
-    let message = format!("has it now{missing}{missing_note}{conversation_note}");
-    Ok(BranchEvent::Created(CreatedBranch { message, target, conversation }))
+    let created = create_branch(&server, plan, &instruction, progress).await?;
+    let conversation = created.plan.conversation_difference();
+    let mut notes = String::new();
+    if let Some(first) = created.left_out.first() {
+        notes.push_str(&format!(" ({} files are missing: {first})", created.left_out.len()));
+    }
+    if let Some(missing) = missing_note(&created.inherited.missing) {
+        notes.push_str(&format!("; it runs {missing}"));
+    }
+    if let Some(conversation) = &conversation {
+        notes.push_str(&format!("; its conversation is {conversation}"));
+    }
+    let (server, session) = (created.plan.server, created.plan.session);
+    let target = AttachTarget { target: created.node, server, session };
+    Ok(BranchEvent::Created(CreatedBranch { notes, target, conversation }))
 }
 
 /// Joins message and hint in one line.

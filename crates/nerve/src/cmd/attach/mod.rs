@@ -2,27 +2,28 @@
 
 pub(crate) mod background;
 mod branch_job;
+pub(crate) mod mirror;
 mod resolve;
 mod snapshot_job;
 pub(crate) mod switch_target;
 pub(crate) mod target;
 
 use anyhow::Result;
-use nerve_host::registry::Entry;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::{ExitReason, SizeRule, TerminalMirror, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, TerminalMirror, ViewerOptions};
 use nerve_tui::session::UserTerminal;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;
-use nerve_types::{ExitStatus, Size};
+use nerve_types::ExitStatus;
 
+use self::mirror::open_mirror;
 use self::switch_target::SwitchTarget;
 use self::target::AttachTarget;
 use crate::cli::attach::AttachArgs;
-use crate::cmd::full_screen;
+use crate::cmd::screen_support;
 use crate::exit::{DONE, FAILED, signal_name};
 use crate::out;
-use crate::settings::Settings;
+use crate::settings;
 
 /// The result of a viewer.
 pub(crate) struct ViewerOutcome {
@@ -45,33 +46,18 @@ pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Resul
     switch_target::show(mirror, options, UserTerminal::take()?).await
 }
 
-/// Opens the terminal of the host with this entry, in a window with room for `size`. Must be called on a runtime.
-///
-/// # Errors
-/// No profile matches the program.
-pub(crate) fn open_mirror(
-    entry: Entry,
-    paths: &ServerPaths,
-    rule: SizeRule,
-    size: Option<Size>,
-) -> Result<TerminalMirror> {
-    let (profiles, errors) = nerve_node::profiles::load(Some(&paths.profiles()));
-    let mirror = TerminalMirror::open(entry, &paths.hosts(), &profiles, rule, size)?;
-    Ok(mirror.with_faults(errors.iter().map(ToString::to_string)))
-}
-
 /// Runs `nerve attach` and returns the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
-    let settings = Settings::for_viewer();
+    let settings = settings::for_viewer();
     let AttachArgs { target, server, session, .. } = &args;
     let attach_target =
         AttachTarget { target: target.clone(), server: server.clone(), session: session.clone() };
     let entry = resolve::find_host(&attach_target).await?;
-    full_screen::needed(
-        "a window in front of a program that runs",
-        "'nerve server node read NODE' prints what a node shows; 'nerve replay --fast' what was recorded",
+    screen_support::require(
+        "the viewer",
+        "'nerve server node read NODE' prints the text of a node; 'nerve replay --fast' prints a recording",
     )?;
-    let gutter = settings.gutter(args.gutter);
+    let gutter = settings::gutter(&settings, args.gutter);
     let window = terminal::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, gutter);
     let name = match args.target.as_str() {
@@ -100,13 +86,13 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     if let Some(exit_message) = exit_message(outcome.exit_reason, &attach_target.command()) {
         out::note(exit_message);
     }
-    Ok(code(outcome.exit_reason))
+    Ok(exit_code(outcome.exit_reason))
 }
 
 /// Returns the message for leaving a program; `command` attaches to it again.
 pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> {
     Some(match reason {
-        ExitReason::Detached => format!("detached; come back with '{command}'"),
+        ExitReason::Detached => format!("detached; reattach with '{command}'"),
         ExitReason::Ended(exit) => {
             let how = match exit {
                 ExitStatus::Code(code) => format!("exit code {code}"),
@@ -119,8 +105,8 @@ pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> 
     })
 }
 
-/// Returns the exit code.
-pub(crate) fn code(reason: ExitReason) -> u8 {
+/// Returns the exit code of `nerve attach`.
+pub(crate) fn exit_code(reason: ExitReason) -> u8 {
     match reason {
         ExitReason::Ended(ExitStatus::Unknown) | ExitReason::Closed(None) => FAILED,
         ExitReason::Detached | ExitReason::Ended(_) => DONE,

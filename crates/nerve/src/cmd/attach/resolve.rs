@@ -25,10 +25,9 @@ const MAX_NAMED: usize = 5;
 pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     if is_remote(&args.server) {
         let AttachTarget { target, server, .. } = args;
-        let message =
-            format!("'{server}' is reached over the network: 'nerve attach' shows terminals of this machine");
+        let message = format!("cannot attach on {server}: 'nerve attach' works only on the server's machine");
         let hint = format!(
-            "run 'nerve attach {target}' on the server's own machine, with 'ssh -t'; 'nerve server node read {target} --server {server}' prints what it shows"
+            "run 'nerve attach {target}' there, for example with 'ssh -t'; or print the text: nerve server node read {target} --server {server}"
         );
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
@@ -38,34 +37,34 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     if !nodes.is_empty() {
         let running: Vec<&Entry> = nodes.iter().copied().filter(alive).collect();
         // Of several sessions, the default session wins.
-        let own = running.iter().copied().find(|entry| text(entry, "session").is_none());
+        let own = running.iter().copied().find(|entry| label_text(entry, "session").is_none());
         return match (own, running.as_slice()) {
             (Some(entry), _) => Ok(entry.clone()),
             (None, [entry]) => Ok((*entry).clone()),
-            (None, []) => Err(ended(nodes[0]).into()),
-            (None, several) => Err(ambiguous(args, several).into()),
+            (None, []) => Err(ended_failure(nodes[0]).into()),
+            (None, several) => Err(ambiguous_failure(args, several).into()),
         };
     }
     if args.session.is_none()
-        && let Some(entry) = by_id(&all, args)?
+        && let Some(entry) = find_by_id(&all, args)?
     {
         return Ok(entry);
     }
-    Err(without_host(args).await)
+    Err(explain_missing_host(args).await)
 }
 
 fn is_node(entry: &Entry, args: &AttachTarget) -> bool {
-    text(entry, "server") == Some(&args.server)
-        && text(entry, "node") == Some(&args.target)
-        && (args.session.is_none() || text(entry, "session") == args.session.as_deref())
+    label_text(entry, "server") == Some(&args.server)
+        && label_text(entry, "node") == Some(&args.target)
+        && (args.session.is_none() || label_text(entry, "session") == args.session.as_deref())
 }
 
-fn text<'a>(entry: &'a Entry, key: &str) -> Option<&'a str> {
+fn label_text<'a>(entry: &'a Entry, key: &str) -> Option<&'a str> {
     entry.label.get(key).and_then(Value::as_str)
 }
 
 /// Finds a host by its id or session id, or by a unique prefix of one.
-fn by_id(all: &[Entry], args: &AttachTarget) -> Result<Option<Entry>> {
+fn find_by_id(all: &[Entry], args: &AttachTarget) -> Result<Option<Entry>> {
     let wanted = args.target.as_str();
     if wanted.is_empty() {
         return Ok(None);
@@ -77,67 +76,69 @@ fn by_id(all: &[Entry], args: &AttachTarget) -> Result<Option<Entry>> {
         let running: Vec<&Entry> = found.iter().copied().filter(|entry| entry.is_alive()).collect();
         match (running.as_slice(), found.as_slice()) {
             ([entry], _) => return Ok(Some((*entry).clone())),
-            ([], [gone, ..]) => return Err(ended(gone).into()),
+            ([], [gone, ..]) => return Err(ended_failure(gone).into()),
             ([], []) => {}
-            (several, _) => return Err(ambiguous(args, several).into()),
+            (several, _) => return Err(ambiguous_failure(args, several).into()),
         }
     }
     Ok(None)
 }
 
-fn ended(entry: &Entry) -> Failure {
+fn ended_failure(entry: &Entry) -> Failure {
     let command = out::preview(&entry.requested_argv().join(" "), 40);
-    let failure = Failure::new(NOT_FOUND, format!("'{command}' has ended: there is nothing to attach to"));
+    let failure = Failure::new(NOT_FOUND, format!("cannot attach to '{command}': it has ended"));
     match &entry.recording {
-        Some(recording) => failure.hint(format!("'nerve view {}' shows what it did", recording.display())),
-        None => failure.hint("'nerve host list' shows what runs"),
+        Some(recording) => failure.hint(format!("view its recording: nerve view {}", recording.display())),
+        None => failure.hint("list the running programs: nerve host list"),
     }
 }
 
-fn ambiguous(args: &AttachTarget, several: &[&Entry]) -> Failure {
+fn ambiguous_failure(args: &AttachTarget, several: &[&Entry]) -> Failure {
     let one = |entry: &&Entry| {
         let command = out::preview(&entry.requested_argv().join(" "), 30);
-        match (text(entry, "session"), text(entry, "node")) {
+        match (label_text(entry, "session"), label_text(entry, "node")) {
             (Some(session), Some(_)) => format!("{command} (--session {session})"),
             _ => format!("{command} ({})", entry.id),
         }
     };
     let matching: Vec<String> = several.iter().take(MAX_NAMED).map(one).collect();
     let more = if several.len() > MAX_NAMED { " …" } else { "" };
-    let message = format!("'{}' is {} programs: {}{more}", args.target, several.len(), matching.join(", "));
-    let is_node = several.iter().all(|entry| text(entry, "node").is_some());
+    let message =
+        format!("'{}' matches {} programs: {}{more}", args.target, several.len(), matching.join(", "));
+    let is_node = several.iter().all(|entry| label_text(entry, "node").is_some());
     let ids = |id: fn(&Entry) -> &str| -> Vec<&str> { several.iter().map(|entry| id(entry)).collect() };
     let (hosts, sessions) = (ids(|entry| &entry.id), ids(|entry| &entry.session_id));
-    let are_meant = sessions.iter().all(|id| id.starts_with(&args.target) && **id != args.target);
-    Failure::new(USAGE, message).hint(match (is_node, are_meant) {
-        (true, _) => "name one of them by its session, with --session".to_string(),
+    // A session id names several hosts if it is given in full; then only host ids differ.
+    let is_session_prefix = sessions.iter().all(|id| id.starts_with(&args.target) && **id != args.target);
+    Failure::new(USAGE, message).hint(match (is_node, is_session_prefix) {
+        (true, _) => "select one with --session".to_string(),
         (false, true) => suggest_ids(&args.target, &sessions),
         (false, false) => suggest_ids(&args.target, &hosts),
     })
 }
 
 /// Explains why a target has no host: a node may have its terminal elsewhere, or none.
-async fn without_host(args: &AttachTarget) -> anyhow::Error {
+async fn explain_missing_host(args: &AttachTarget) -> anyhow::Error {
     let AttachTarget { target, server, session, .. } = args;
-    let missing = Failure::new(NOT_FOUND, format!("no program '{target}' that runs on this machine"))
-        .hint("'nerve server node list' shows nodes; 'nerve host list' shows all that can be attached to");
+    let missing = Failure::new(NOT_FOUND, format!("no program '{target}' is running on this machine"))
+        .hint("list the nodes: nerve server node list; list all programs: nerve host list");
     let Ok(client) = connect(server).await else { return missing.into() };
     let params = GetNode { node_id: target.clone(), session_id: session.clone() };
     match client.node_info(&params).await {
-        Ok(node) => elsewhere(&node).into(),
+        Ok(node) => explain_no_terminal(&node).into(),
         Err(ClientError::Server(_)) => missing.into(),
         Err(error) => error.into(),
     }
 }
 
-fn elsewhere(node: &NodeInfo) -> Failure {
+fn explain_no_terminal(node: &NodeInfo) -> Failure {
     let fact = |name: &str| node.metadata.text(name);
     let name = &node.id;
     let (pane, kind) = (fact("pane_id"), node.kind.as_str());
     if !pane.is_empty() && kind.contains("wezterm") {
-        let message = format!("node '{name}' is in pane {pane} of WezTerm, which shows it itself");
+        let message = format!("cannot attach to node '{name}': it runs in pane {pane} of WezTerm");
         return Failure::new(USAGE, message)
-            .hint(format!("'wezterm cli activate-pane --pane-id {pane}' goes there"));
+            .hint(format!("activate the pane: wezterm cli activate-pane --pane-id {pane}"));
     }
     if !pane.is_empty() {
         let socket = match fact("tmux_socket") {
@@ -145,15 +146,16 @@ fn elsewhere(node: &NodeInfo) -> Failure {
             path if path.starts_with('/') => format!(" -S {path}"),
             matching => format!(" -L {matching}"),
         };
-        let message = format!("node '{name}' is in pane {pane} of tmux, which shows it itself");
-        return Failure::new(USAGE, message).hint(format!("'tmux{socket} attach -t {pane}' goes there"));
+        let message = format!("cannot attach to node '{name}': it runs in pane {pane} of tmux");
+        return Failure::new(USAGE, message)
+            .hint(format!("attach to the pane: tmux{socket} attach -t {pane}"));
     }
     match node.state {
         NodeState::Stopped | NodeState::Created => {
-            let message = format!("node '{name}' does not run: it is {}", node.state);
-            Failure::new(NOT_FOUND, message).hint(format!("'nerve server node start {name}' starts it again"))
+            let message = format!("cannot attach to node '{name}': it is {}", node.state);
+            Failure::new(NOT_FOUND, message).hint(format!("start it: nerve server node start {name}"))
         }
-        _ => Failure::new(USAGE, format!("node '{name}' is of the kind {kind} and has no terminal to show"))
-            .hint(format!("'nerve server node history {name}' shows what it did")),
+        _ => Failure::new(USAGE, format!("cannot attach to node '{name}': {kind} nodes have no terminal"))
+            .hint(format!("read its history: nerve server node history {name}")),
     }
 }

@@ -53,7 +53,7 @@ impl SnapshotJob {
         // Runs on its own thread: the runtime would wait for its blocking threads at shutdown.
         let work = move || drop(sender.send(take(&host, &cancel_flag)));
         let begun = thread::Builder::new().name("snapshot".into()).spawn(work);
-        begun.map_err(|error| format!("the snapshot failed: no thread can be started: {error}"))?;
+        begun.map_err(|error| format!("cannot take a snapshot: cannot start a thread: {error}"))?;
         // A signal that ends the viewer also ends the job.
         self.running = Some(RunningJob { result, cancelled, stop: Box::pin(nerve_server::stop_signal()) });
         Ok(())
@@ -67,7 +67,7 @@ impl SnapshotJob {
         result
     }
 
-    /// Waits after the viewer for the running job until this process is signalled, and prints the result.
+    /// Waits for the running job after the viewer has closed, and prints the result. A signal cancels the job.
     pub(crate) async fn finish(self) {
         let Some(RunningJob { mut result, cancelled, mut stop }) = self.running else { return };
         let mut is_reported = false;
@@ -78,14 +78,14 @@ impl SnapshotJob {
                 result = outcome(&mut result) => return report(result),
                 () = async {}, if !is_reported => {
                     is_reported = true;
-                    out::note("the snapshot is still being taken; Ctrl+C gives it up");
+                    out::note("the snapshot is still being taken; Ctrl+C cancels it");
                 }
             }
         }
         cancelled.store(true, Ordering::Relaxed);
         match tokio::time::timeout(CLEANUP_TIMEOUT, outcome(&mut result)).await {
             Ok(result) => report(result),
-            Err(_) => out::warning("the snapshot that was being taken is given up"),
+            Err(_) => out::warning("the snapshot was cancelled"),
         }
     }
 }
@@ -119,7 +119,7 @@ fn take(host: &str, cancelled: &AtomicBool) -> SnapshotResult {
 fn describe(
     id: u64,
     files: Result<Option<FileSnapshot>, EngineError>,
-    unnoted: Option<String>,
+    note_error: Option<String>,
 ) -> SnapshotResult {
     let left_out = match files {
         Ok(taken) => taken.map(|taken| taken.left_out).unwrap_or_default(),
@@ -127,13 +127,15 @@ fn describe(
     };
     let mut result = format!("snapshot {id} taken");
     if let Some(first) = left_out.first() {
-        result.push_str(&format!("; {} not kept: {first}", left_out.len()));
+        result.push_str(&format!("; {} files not stored: {first}", left_out.len()));
     }
-    unnoted.into_iter().for_each(|unnoted| result.push_str(&format!("; {unnoted}")));
+    if let Some(error) = note_error {
+        result.push_str(&format!("; {error}"));
+    }
     Ok(result)
 }
 
-/// Attributes hints about options to the command, since a key has none.
+/// Prefixes hints about options with the command, because a key has no options.
 fn for_key_binding(failure: Failure) -> Failure {
     let is_about_options = failure.hint.as_deref().is_some_and(|hint| hint.contains("--"));
     match failure.hint {
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(result(kept(&[]), None), Ok("snapshot 4 taken".into()));
         assert_eq!(
             result(kept(&["a: a socket", "b: a socket"]), Some("cannot note it")),
-            Ok("snapshot 4 taken; 2 not kept: a: a socket; cannot note it".into())
+            Ok("snapshot 4 taken; 2 files not stored: a: a socket; cannot note it".into())
         );
         let error = EngineError::new(ErrorKind::Process, "snapshot 4 is\n without files");
         assert_eq!(

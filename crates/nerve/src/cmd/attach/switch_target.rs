@@ -2,14 +2,15 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::{ExitReason, LiveSession, SizeRule, TerminalMirror, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, LiveSession, SizeRule, TerminalMirror, ViewerOptions};
 use nerve_tui::session::UserTerminal;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;
 
-use super::background::{Background, Departure, UnfinishedJobs};
+use super::background::{Background, UnfinishedJobs, ViewerExit};
+use super::mirror::open_mirror;
 use super::target::AttachTarget;
-use super::{ViewerOutcome, code, exit_message, open_mirror, resolve};
+use super::{ViewerOutcome, exit_code, exit_message, resolve};
 use crate::cmd::show::follow::{self, NextRuns, Run};
 use crate::out;
 
@@ -61,8 +62,8 @@ pub(crate) async fn show_runs(
     live.set_title(&mut user_terminal.tty);
     let departure = run(&mut live, &mut background, next_runs, &mut user_terminal).await;
     let (exit_reason, target) = match departure {
-        Departure::Left(exit_reason) => (exit_reason, None),
-        Departure::SwitchTo(target) => (live.exit_reason(), Some(target)),
+        ViewerExit::Left(exit_reason) => (exit_reason, None),
+        ViewerExit::SwitchTo(target) => (live.exit_reason(), Some(target)),
     };
     let (last_lines, faults) = (live.last_lines(), live.take_faults());
     let interrupted = live.was_interrupted();
@@ -93,7 +94,7 @@ async fn run(
     background: &mut Background,
     mut next_runs: Option<NextRuns>,
     user_terminal: &mut UserTerminal,
-) -> Departure<ExitReason> {
+) -> ViewerExit<ExitReason> {
     loop {
         let has_ended = live.has_ended();
         tokio::select! {
@@ -178,7 +179,7 @@ impl SwitchTarget {
             messages.notes.extend(exit_message(outcome.exit_reason, &target.command()));
             let Some(switch_to) = switch_to else {
                 messages.print().await;
-                return Ok(code(outcome.exit_reason));
+                return Ok(exit_code(outcome.exit_reason));
             };
             messages.faults.extend(switch_to.messages.faults);
             messages.unfinished.extend(switch_to.messages.unfinished);

@@ -11,6 +11,7 @@ use nerve_client::{ClientError, NerveClient};
 use nerve_engine::branches::{CreateFailure, NodeServer};
 use nerve_node::error::{EngineError, ErrorKind};
 
+use crate::cmd::engine_error::engine_error;
 use crate::cmd::server;
 use crate::exit::{FAILED, Failure};
 
@@ -95,20 +96,5 @@ fn may_have_taken_effect(error: &ClientError) -> bool {
         ClientError::Protocol(_) => true,
         ClientError::Server(error) => error.error_type == ErrorKind::Internal,
         ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
-    }
-}
-
-fn engine_error(error: ClientError) -> EngineError {
-    match error {
-        ClientError::Server(error) => EngineError {
-            hint: error.hint,
-            screen: error.screen,
-            choices: error.choices.into(),
-            ..EngineError::new(error.error_type, error.message)
-        },
-        ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
-        ClientError::Closed(_) | ClientError::Io { .. } | ClientError::Protocol(_) => {
-            EngineError::new(ErrorKind::Process, error.to_string())
-        }
     }
 }

@@ -6,20 +6,28 @@ mod report;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nerve_api::EventType;
 use nerve_api::reply::BranchCreated;
-use nerve_api::request::{CreateBranch, Seconds};
+use nerve_api::request::{CreateBranch, Seconds, Subscribe};
 use nerve_engine::branches::{
-    At, BranchOptions, Instruction, NodeOverrides, Origin, Wait, create_branch, plan_branch, preview_branch,
+    BranchOptions, BranchPoint, Instruction, NodeOverrides, Origin, Wait, create_branch, plan_branch,
+    preview_branch,
 };
 use nerve_server::paths::ServerPaths;
+use tokio::sync::watch;
 
 pub(crate) use self::local_server::LocalServer;
 use crate::cli::branch::BranchArgs;
-use crate::cli::local::Prompt;
-use crate::cmd::node::{execute, proxy};
-use crate::cmd::{prompt, recording, server};
+use crate::cmd::{recording, server};
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};
+use nerve_repl::node_command::{execute, proxy_params};
+use nerve_repl::prompt::{self, Prompt};
+
+/// Progress shown before the first step.
+const FIRST_STEP: &str = "branching";
+/// Maximum characters shown of a server's step.
+const MAX_STEP: usize = 100;
 
 /// Runs the command.
 pub(crate) async fn command(args: BranchArgs) -> Result<()> {
@@ -43,7 +51,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     let dirs = ServerPaths::from_env().data_dirs();
     let origin = match recording {
         Some(name) => Origin::find(name, &dirs)?,
-        None => Origin::of_recording(&recording::find_named(None)?)?,
+        None => Origin::from_recording(&recording::find_named(None)?)?,
     };
     let wait = match args.no_wait {
         true => Wait::Delivered,
@@ -63,11 +71,11 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         session: args.session,
         overrides: NodeOverrides {
             env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
-            proxy: proxy::proxy_params(args.proxy)?,
+            proxy: proxy_params(args.proxy)?,
             no_proxy: args.no_proxy,
         },
     };
-    let at = At::parse(&args.at, &origin)?;
+    let at = BranchPoint::parse(&args.at, &origin)?;
     // Planning reads transcripts, which can be large, and runs git.
     let plan = tokio::task::spawn_blocking(move || plan_branch(&origin, at, options, &dirs)).await??;
     let json = args.server.json;
@@ -79,11 +87,13 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     if !json {
         report::print_notes(&plan);
     }
+    let (step, steps) = watch::channel(FIRST_STEP.to_string());
+    let mut show = |words: &str| drop(step.send_replace(words.to_string()));
     let work = async {
-        let server = LocalServer::connect_or_start(&plan.server, &mut |_| {}).await?;
-        anyhow::Ok(create_branch(&server, plan, &instruction, &mut |_| {}).await?)
+        let server = LocalServer::connect_or_start(&plan.server, &mut show).await?;
+        anyhow::Ok(create_branch(&server, plan, &instruction, &mut show).await?)
     };
-    finish(out::progress("branching", work).await?.reply(), json)
+    finish(out::progress_with_steps(steps, work).await?.reply(), json)
 }
 
 /// Creates the branch on the machine of a remote server.
@@ -102,7 +112,7 @@ async fn remote(args: BranchArgs, recording: Option<String>, text: String) -> Re
         in_place: args.in_place,
         dir: path(args.dir),
         env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
-        proxy: proxy::proxy_params(args.proxy)?,
+        proxy: proxy_params(args.proxy)?,
         no_proxy: args.no_proxy,
         wait: !args.no_wait,
         timeout: args.timeout.map(|timeout| Seconds::from(timeout.0)),
@@ -112,11 +122,18 @@ async fn remote(args: BranchArgs, recording: Option<String>, text: String) -> Re
         ..CreateBranch::new(text)
     };
     let client = server::connect(&args.server.server).await?;
-    let branch = out::progress("branching", client.request(&request)).await?;
+    let types = Some(vec![EventType::BranchProgress.to_string()]);
+    // An older server knows no such event.
+    let _ = client.subscribe(&Subscribe { types, ..Subscribe::default() }).await;
+    let (step, steps) = watch::channel(FIRST_STEP.to_string());
+    let work = client.create_branch_with_progress(&request, |words| {
+        step.send_replace(out::preview(words, MAX_STEP));
+    });
+    let branch = out::progress_with_steps(steps, work).await?;
     client.take_warnings().iter().for_each(out::warning);
     if branch.dry_run {
         // The plan is about files on the other machine.
-        return out::json(&serde_json::to_value(branch)?);
+        return out::json(&branch);
     }
     finish(branch, args.server.json)
 }

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use nerve_api::reply::BranchCreated;
 use nerve_engine::branches::{Files, InheritedSettings, Plan, missing_note};
+use nerve_repl::node_command::execute;
 
-use crate::cmd::node::execute;
 use crate::out;
 
 /// Prints the plan of a dry run.
@@ -17,7 +17,7 @@ pub(super) fn print_plan(
     if as_json {
         let plan = plan.reply(node, inherited);
         let data = BranchCreated { dry_run: true, instruction: Some(instruction.to_string()), ..plan };
-        return out::json(&serde_json::to_value(data)?);
+        return out::json(&data);
     }
     let (from, to) = files(plan);
     out::fields(&[
@@ -48,7 +48,7 @@ pub(super) fn print_notes(plan: &Plan) {
 /// Prints the result.
 pub(super) fn print_result(branch: &BranchCreated, as_json: bool) -> Result<()> {
     if as_json {
-        return out::json(&serde_json::to_value(branch)?);
+        return out::json(branch);
     }
     for what in &branch.left_out {
         out::warning(format_args!("not restored: {what}"));
@@ -121,7 +121,7 @@ fn environment(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
 }
 
 fn proxy(plan: &Plan, inherited: Option<&InheritedSettings>) -> String {
-    let taken = inherited.and_then(|inherited| inherited.proxy.as_ref());
+    let taken = inherited.and_then(|inherited| inherited.proxy);
     match (&plan.overrides.proxy, taken) {
         (Some(_), _) => "its own, as given".to_string(),
         (None, Some(kind)) => format!("its own to {kind}, with the settings of the recorded node's"),

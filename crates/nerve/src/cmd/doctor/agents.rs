@@ -113,15 +113,15 @@ async fn try_agent(
     limit: Duration,
 ) -> Result<AgentResult> {
     let version = version(&program).await;
-    let result = start(name, &program, arguments, limit).await?;
+    let result = start_agent(name, &program, arguments, limit).await?;
     let result = match result.state.as_str() {
-        "stopped" if !arguments.is_empty() => start(name, &program, &[], limit).await?,
+        "stopped" if !arguments.is_empty() => start_agent(name, &program, &[], limit).await?,
         _ => result,
     };
     Ok(AgentResult { version, ..result })
 }
 
-async fn start(
+async fn start_agent(
     name: &'static str,
     program: &Path,
     arguments: &[&str],

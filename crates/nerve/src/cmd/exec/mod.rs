@@ -18,28 +18,28 @@ use nerve_record::activity::Status;
 use nerve_record::executions::{self, ClaimError, ExecutionLine, NULL_INPUT, OTHER_INPUT};
 use nerve_record::store::{MAX_ID_CHARS, Store, check_id};
 use nerve_server::paths::ServerPaths;
+use nerve_tui::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use nerve_tui::terminal;
 use nerve_types::{ExitStatus, Size};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 use crate::cli::exec::ExecArgs;
 use crate::cmd::spawn_failure;
-use crate::cmd::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out};
 
 /// Terminal size without a window.
-const SIZE: Size = Size { cols: 120, rows: 40 };
-/// Longest command stored in the host's label; the tool list has longer ones.
-const LABEL: usize = 4096;
-/// Pagers would wait for keys.
+const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
+/// Maximum length of a command in the host's label, in bytes; the list of executions has longer ones.
+const MAX_LABEL_COMMAND: usize = 4096;
+/// Variables that name a pager, which would wait for keys.
 const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
 
 /// Runs the command and returns its exit code, or 128 plus the signal number.
 ///
 /// # Errors
-/// The command cannot be run; [`crate::exit::Interrupted`].
+/// The command cannot be run; [`nerve_tui::stdio_relay::Interrupted`].
 pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     // Signals are handled before there is anything to clean up.
     let signals = Signals::forwarded()?;
@@ -54,12 +54,12 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
             return Err(tool::replace(&argv));
         }
     };
-    let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
+    let ended = stdio_relay::run(&mut host, stream, streams, signals, |fault| out::warning(fault)).await;
     host.forget();
     let ProgramEnd { exit, interrupted } =
-        ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
+        ended.inspect_err(|_| list_end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
-    end(session.as_deref(), &id, code, clock);
+    list_end(session.as_deref(), &id, code, clock);
     Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
@@ -77,55 +77,40 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     let paths = ServerPaths::from_env();
     let (host_id, new_id) = HostSpec::new_ids();
     let id = args.id.clone().unwrap_or(new_id);
-    check(&id)?;
+    check_execution_id(&id)?;
     let session = session::recording(args.session.as_deref(), &paths)?;
     let argv = argv(&args);
     let command = args.announced.clone().or(args.line.clone()).unwrap_or_else(|| shell_words::join(&argv));
     let hosting = paths.hosting(PathBuf::new())?;
-    forget_dead(&hosting.registry);
+    forget_dead_hosts(&hosting.registry);
     let recording = match &session {
-        Some(session) => executions::recording_of(session, &id)?,
+        Some(session) => executions::recording_path(session, &id)?,
         None => Store::new(hosting.recordings.clone()).path_for(&id, clock.now())?,
     };
     if recording.exists() {
-        return Err(taken(&id).into());
+        return Err(duplicate_id(&id).into());
     }
     // Everything that can fail comes before the execution is listed, because a listed execution needs an end.
     let cwd = std::env::current_dir().context("cannot find the current directory")?;
     let to_terminal = std::io::stdout().is_terminal();
     let from_terminal = std::io::stdin().is_terminal();
-    let stdin = (!from_terminal && !args.interactive).then(own_input).transpose()?;
-    let mut must_record = true;
-    if let Some(session) = &session {
-        let line = ExecutionLine {
-            id: id.clone(),
-            command: Some(command.clone()),
-            started_ns: Some(clock.now().0),
-            status: Some(Status::Running.as_str().into()),
-            anchor_byte: session::anchor(session, &paths).await,
-            host: Some(host_id.clone()),
-            input: stdin.as_ref().map(|stdin| kind(stdin, args.reads_nothing).to_string()),
-            ..ExecutionLine::default()
-        };
-        match executions::claim(session, line) {
-            Ok(()) => {}
-            Err(ClaimError::Taken(id)) => return Err(taken(&id).into()),
-            // A full disk does not prevent the command.
-            Err(ClaimError::Io(error)) => {
-                must_record = false;
-                out::warning(format_args!("the execution is not listed: {error}"));
-            }
+    let stdin = (!from_terminal && !args.interactive).then(clone_stdin).transpose()?;
+    let must_record = match &session {
+        Some(session) => {
+            let input = stdin.as_ref().map(|stdin| input_kind(stdin, args.reads_nothing).to_string());
+            let line = ExecutionLine {
+                id: id.clone(),
+                command: Some(command.clone()),
+                host: Some(host_id.clone()),
+                input,
+                ..running_line(session, &paths, clock).await
+            };
+            list_start(session, line)?
         }
-    }
-    let size = terminal::window().filter(|_| to_terminal).unwrap_or(SIZE);
+        None => true,
+    };
+    let size = terminal::window().filter(|_| to_terminal).unwrap_or(DEFAULT_SIZE);
     let pagers = PAGERS.iter().filter(|_| !to_terminal).map(|name| ((*name).to_string(), "cat".to_string()));
-    let mut label = json!({ "recorder": true, EXECUTION: id });
-    if command.len() <= LABEL {
-        label["command"] = json!(command);
-    }
-    if let Some(session) = &session {
-        label[OF] = json!(session);
-    }
     let spec = HostSpec {
         runtime: hosting.runtime.join(&host_id),
         id: host_id,
@@ -141,37 +126,77 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         quality: QUALITY,
         registry: hosting.registry,
         snapshots_at: None,
-        label,
+        label: host_label(&id, &command, session.as_deref()),
         end: None,
         viewed: false,
     };
     let follows = to_terminal && args.cols.is_none() && args.rows.is_none();
-    let streams = Streams {
-        keys: from_terminal,
-        stdout: true,
-        reports_faults: true,
-        size: if follows { SizeFrom::Window } else { SizeFrom::Start },
-        plain_lines: !to_terminal,
-        // Answer terminal queries if no terminal does.
-        answers: (!to_terminal || !from_terminal).then_some(Size::new(spec.cols, spec.rows)),
-    };
+    let streams = streams(from_terminal, to_terminal, follows, Size::new(spec.cols, spec.rows));
     let started = Host::start_with_client(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
         let failure = spawn_failure::failure(&error, &argv, "give it with -c");
-        end(session.as_deref(), &id, Some(failure.code.into()), clock);
+        list_end(session.as_deref(), &id, Some(failure.code.into()), clock);
         failure
     })?;
     if let Some(session) = &session {
-        let runs =
-            ExecutionLine { id: id.clone(), host: Some(host.entry.id.clone()), ..ExecutionLine::default() };
         // Wakes the list's followers: the host can be found now. The end is listed in any case.
-        let _ = executions::append(session, runs);
+        let (id, host) = (id.clone(), Some(host.entry.id.clone()));
+        let _ = executions::append(session, ExecutionLine { id, host, ..ExecutionLine::default() });
     }
     Ok(Execution { id, session, host, stream, streams })
 }
 
+/// Describes an execution that begins now in a session.
+async fn running_line(session: &Path, paths: &ServerPaths, clock: Clock) -> ExecutionLine {
+    ExecutionLine {
+        started_ns: Some(clock.now().0),
+        status: Some(Status::Running.as_str().into()),
+        anchor_byte: session::output_offset(session, paths).await,
+        ..ExecutionLine::default()
+    }
+}
+
+/// Returns how the standard streams are connected to a program of this size.
+fn streams(from_terminal: bool, to_terminal: bool, follows_window: bool, size: Size) -> Streams {
+    Streams {
+        keys: from_terminal,
+        stdout: true,
+        size: if follows_window { SizeFrom::Window } else { SizeFrom::Start },
+        plain_lines: !to_terminal,
+        // Answers terminal queries if no terminal does.
+        answers: (!to_terminal || !from_terminal).then_some(size),
+    }
+}
+
+/// Lists the start of an execution. Returns false if it cannot be listed, which does not prevent the command.
+///
+/// # Errors
+/// The session already has an execution with this id.
+fn list_start(session: &Path, line: ExecutionLine) -> Result<bool> {
+    match executions::claim(session, line) {
+        Ok(()) => Ok(true),
+        Err(ClaimError::Taken(id)) => Err(duplicate_id(&id).into()),
+        Err(ClaimError::Io(error)) => {
+            out::warning(format_args!("cannot list the execution: {error}"));
+            Ok(false)
+        }
+    }
+}
+
+/// Returns the label of an execution's host.
+fn host_label(id: &str, command: &str, session: Option<&Path>) -> Value {
+    let mut label = json!({ "recorder": true, EXECUTION: id });
+    if command.len() <= MAX_LABEL_COMMAND {
+        label["command"] = json!(command);
+    }
+    if let Some(session) = session {
+        label[OF] = json!(session);
+    }
+    label
+}
+
 /// Lists the end of an execution.
-fn end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
+fn list_end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
     let Some(session) = session else { return };
     let status = if code == Some(0) { Status::Completed } else { Status::Failed };
     let line = ExecutionLine {
@@ -185,7 +210,7 @@ fn end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
     // The files of an unrecorded session are removed with it.
     let is_gone = || session.parent().is_none_or(|folder| !folder.is_dir());
     if let Err(error) = listed.or_else(|error| if is_gone() { Ok(()) } else { Err(error) }) {
-        out::warning(format_args!("the execution's end is not listed: {error}"));
+        out::warning(format_args!("cannot list the execution's end: {error}"));
     }
 }
 
@@ -211,17 +236,17 @@ pub(super) fn shell() -> String {
 ///
 /// # Errors
 /// The id is invalid.
-pub(crate) fn check(id: &str) -> Result<(), Failure> {
+pub(crate) fn check_execution_id(id: &str) -> Result<(), Failure> {
     check_id(id).map_err(|_| {
         let id = out::preview(id, MAX_ID_CHARS);
         let message =
-            format!("{id:?} is no id of an execution: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'");
+            format!("invalid execution id {id:?}: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'");
         Failure::new(USAGE, message)
     })
 }
 
-/// Returns the kind of input; null if the command is known not to read it.
-fn kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
+/// Returns the kind of standard input; [`NULL_INPUT`] also if the command is known not to read it.
+fn input_kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
     // `/dev/null` by device number (null(4)), whatever its name.
     let null = rustix::fs::makedev(1, 3);
     let is_null = |stat: rustix::fs::Stat| {
@@ -233,18 +258,18 @@ fn kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
     }
 }
 
-fn own_input() -> Result<OwnedFd> {
-    std::io::stdin().as_fd().try_clone_to_owned().context("cannot pass standard input on")
+fn clone_stdin() -> Result<OwnedFd> {
+    std::io::stdin().as_fd().try_clone_to_owned().context("cannot duplicate standard input")
 }
 
 /// Removes the entries of killed executions.
-fn forget_dead(registry: &Path) {
+fn forget_dead_hosts(registry: &Path) {
     let dead =
         |entry: &nerve_host::registry::Entry| entry.label.get(EXECUTION).is_some() && !entry.is_alive();
     entries(registry).into_iter().filter(dead).for_each(|entry| entry.forget(registry));
 }
 
-fn taken(id: &str) -> Failure {
-    Failure::new(FAILED, format!("there is an execution '{id}' already"))
-        .hint("leave out --id to get a new one, or show it with 'nerve show-sandbox-execution --id'")
+fn duplicate_id(id: &str) -> Failure {
+    Failure::new(FAILED, format!("execution '{id}' already exists"))
+        .hint("omit --id to get a new id, or show the execution: nerve show-sandbox-execution --id")
 }

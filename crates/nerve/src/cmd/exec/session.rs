@@ -12,9 +12,9 @@ use nerve_record::store::Store;
 use nerve_server::paths::ServerPaths;
 
 /// Time limit for the session's host to answer.
-const GREETING: Duration = Duration::from_secs(2);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the file of the named session, otherwise of the enclosing one: its recording, or what stands for it
+/// Returns the file of the named session, otherwise of the enclosing one: its recording, or what has_folder for it
 /// ([`Entry::unrecorded`]).
 ///
 /// # Errors
@@ -27,22 +27,22 @@ pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Opti
         };
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let around = variable("NERVE_RECORDING").map(PathBuf::from).filter(|path| path.is_file());
+    let enclosing = variable("NERVE_RECORDING").map(PathBuf::from).filter(|path| path.is_file());
     // The file does not exist, but its folder does while the host is alive.
-    let stands = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
-    let around = around.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(stands));
+    let has_folder = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
+    let enclosing = enclosing.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(has_folder));
     let by_session = || Store::new(paths.recordings()).find(&variable("NERVE_SESSION_ID")?).ok();
-    Ok(around.or_else(by_session).map(|path| canonical_path(&path)))
+    Ok(enclosing.or_else(by_session).map(|path| canonical_path(&path)))
 }
 
 /// Returns the running host of the session with this file.
-pub(crate) fn host(recording: &Path, paths: &ServerPaths) -> Option<Entry> {
+pub(crate) fn find_host(recording: &Path, paths: &ServerPaths) -> Option<Entry> {
     entries(&paths.hosts()).into_iter().find(|entry| entry.belongs_to(recording) && entry.is_alive())
 }
 
 /// Returns the session's output offset in bytes.
-pub(super) async fn anchor(recording: &Path, paths: &ServerPaths) -> Option<u64> {
-    let control = host(recording, paths)?.runtime.join(CONTROL);
-    let greeted = tokio::time::timeout(GREETING, Connection::open(&control)).await;
+pub(super) async fn output_offset(recording: &Path, paths: &ServerPaths) -> Option<u64> {
+    let control = find_host(recording, paths)?.runtime.join(CONTROL);
+    let greeted = tokio::time::timeout(HELLO_TIMEOUT, Connection::open(&control)).await;
     Some(greeted.ok()?.ok()?.hello.off)
 }

@@ -11,7 +11,7 @@ use crate::cli::exec::ExecArgs;
 use crate::exit::{FAILED, Failure};
 
 /// Returns true if an agent started this program as its shell.
-pub(crate) fn is_called() -> bool {
+pub(crate) fn is_invoked() -> bool {
     own_name().is_some_and(|name| name.file_name().is_some_and(|name| name == LINK))
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn is_called() -> bool {
 /// The line cannot be run.
 pub(crate) fn arguments() -> anyhow::Result<ExecArgs> {
     let line = std::env::args_os().next_back().unwrap_or_default();
-    let line = line.into_string().map_err(|_| Failure::new(FAILED, "the line to be run is no UTF-8"))?;
+    let line = line.into_string().map_err(|_| Failure::new(FAILED, "the command line is not UTF-8"))?;
     let argv = vec![shell(), "-c".to_string(), line];
     let folder = own_name().and_then(|name| name.parent().map(Path::to_path_buf));
     match folder.and_then(|folder| Announcement::take(&folder, &argv[2])) {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
+use nerve_agent::terminal_text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
 use nerve_engine::recordings;
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::{Body, Part, Reader, Record};
@@ -13,7 +14,6 @@ use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
 use nerve_server::paths::ServerPaths;
 
-use super::text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
 use crate::cli::extract::ExtractArgs;
 use crate::cmd::pane::Multiplexer;
 use crate::cmd::recording::{self, Losses};
@@ -107,23 +107,26 @@ fn from_id(path: &Path) -> Result<Input> {
 
 fn from_recording(path: &Path) -> Result<Input> {
     let meta = recording::load_meta(path);
-    let mut reader = Reader::open(path).map_err(recording::unreadable)?;
-    let mut losses = Losses::of(path);
+    let mut reader = Reader::open(path).map_err(recording::read_failure)?;
+    let mut losses = Losses::new(path);
     let mut replay = TerminalReplay::new(recording::size(&meta));
     let mut last_alt_screen = Vec::new();
-    while let Some(part) = reader.next().map_err(recording::unreadable)? {
+    while let Some(part) = reader.next().map_err(recording::read_failure)? {
         let block = match part {
             Part::Block(block) => block,
             Part::Lost(lost) => {
-                losses.note(&lost);
+                losses.add(&lost);
                 continue;
             }
         };
+        replay.begin_block(&block);
         for record in block.records() {
             apply(&mut replay, &mut last_alt_screen, &record);
+            replay.check_work().map_err(recording::read_failure)?;
         }
-        block.damage().iter().for_each(|lost| losses.note(lost));
+        block.damage().iter().for_each(|lost| losses.add(lost));
     }
+    losses.contradict(reader.contradictions());
     losses.report();
     let source = format!("recording {}", path.display());
     Ok(Input { source, rows: visible_rows(&replay.terminal, last_alt_screen), parser: parser_of(&meta) })

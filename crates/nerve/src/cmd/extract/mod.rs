@@ -2,7 +2,6 @@
 
 mod input;
 mod output;
-mod text;
 
 use anyhow::Result;
 use nerve_agent::parse::ParserKind;

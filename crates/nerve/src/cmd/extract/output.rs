@@ -76,7 +76,6 @@ fn counted(tokens: Tokens) -> String {
 /// Returns all turns. The last one is repeated at the top level, in the form of a response.
 pub(super) fn as_json(input: &Input, choice: ParserChoice, turns: &[Turn]) -> Value {
     let last = turns.last().map(|turn| &turn.parsed);
-    let sections = last.map_or_else(Vec::new, |parsed| parsed.sections.iter().map(section).collect());
     let begin = turns.first().map_or(0, |turn| turn.rows.start);
     json!({
         "source": input.source,
@@ -84,7 +83,7 @@ pub(super) fn as_json(input: &Input, choice: ParserChoice, turns: &[Turn]) -> Va
         "guessed": choice.is_guessed,
         "turns": turns.iter().map(turn).collect::<Vec<_>>(),
         "text": last.map(ParsedTurn::text).unwrap_or_default(),
-        "sections": sections,
+        "sections": last.map_or(&[][..], |parsed| &parsed.sections),
         "tokens": last.and_then(|parsed| parsed.tokens).map(tokens),
         "is_complete": last.is_some_and(|parsed| parsed.is_complete),
         "raw": input.rows[begin..].join("\n"),
@@ -96,15 +95,11 @@ fn turn(turn: &Turn) -> Value {
     json!({
         "prompt": turn.prompt,
         "text": parsed.text(),
-        "sections": parsed.sections.iter().map(section).collect::<Vec<_>>(),
+        "sections": parsed.sections,
         "tokens": parsed.tokens.map(tokens),
         "is_complete": parsed.is_complete,
         "rows": [turn.rows.start, turn.rows.end],
     })
-}
-
-fn section(section: &Section) -> Value {
-    json!({ "type": section.kind.as_str(), "content": section.content, "metadata": section.metadata })
 }
 
 fn tokens(tokens: Tokens) -> Value {

@@ -7,11 +7,10 @@ use nerve_graph::file::{GraphFile, StepDefinition};
 use nerve_graph::template::TemplateNode;
 use nerve_node::Node;
 use nerve_node::context::TurnContext;
+use nerve_repl::graph_file::input;
+use nerve_repl::run_display::step_count;
 use serde_json::{Value, json};
 
-use super::event_format::step_count;
-use super::input;
-use super::run::step_order;
 use crate::out;
 
 /// Maximum length of a printed input, in characters.
@@ -24,7 +23,7 @@ const MAX_PREVIEW: usize = 400;
 pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result<()> {
     let input = input::validate(file, given)?;
     let mut steps = Vec::new();
-    for id in step_order(file) {
+    for id in file.step_order() {
         let Some(step) = file.steps.iter().find(|step| step.id == id) else { continue };
         let question = step.gate.as_ref().map(|gate| Value::String(gate.question.clone()));
         let (value, known) = resolve(question.as_ref().unwrap_or(&step.input), &input).await;

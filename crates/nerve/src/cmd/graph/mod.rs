@@ -1,24 +1,17 @@
 //! `nerve server graph`: graphs and their runs.
 
 mod dry_run;
-mod event_format;
-mod follower;
-pub(crate) mod input;
-mod keyboard;
-pub(crate) mod missing_nodes;
 mod outcome;
-mod progress;
 mod registry;
-mod rows;
 mod run;
 mod runs;
-mod screen;
-pub(crate) mod source;
+mod source;
 mod view;
 
 use anyhow::Result;
 use nerve_client::NerveClient;
 use nerve_graph::file::json_schema;
+use nerve_repl::run_display::graph_command;
 
 use super::server::connect;
 use crate::cli::graph::{GraphArgs, GraphCommand};
@@ -74,7 +67,6 @@ impl Target {
 
     /// Returns a `nerve server graph` command line for this server.
     fn command(&self, rest: &str) -> String {
-        let server = if self.server == "default" { String::new() } else { format!(" -s {}", self.server) };
-        format!("nerve server graph{server} {rest}")
+        graph_command(&self.server, rest)
     }
 }

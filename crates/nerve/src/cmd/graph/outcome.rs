@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use nerve_api::reply::RunEnded;
 use nerve_api::value::RunStatus;
 use nerve_client::{ClientError, ServerError};
+use nerve_repl::run_display::RunFollower;
 use serde_json::{Value, json};
 
 use super::Target;
-use super::follower::RunFollower;
-use crate::exit::{BLOCKED, FAILED, Failure, INTERRUPTED, TIMED_OUT};
+use crate::exit::{FAILED, Failure, INTERRUPTED, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Prints the outcome of a run. Failed runs also have results.
@@ -19,7 +19,7 @@ use crate::out;
 /// The run failed, was cancelled, or may not have ended.
 pub(super) fn print_outcome(
     target: &Target,
-    follower: &RunFollower<'_>,
+    follower: &RunFollower,
     end: Result<RunEnded, ClientError>,
     trace: Option<&Path>,
 ) -> Result<()> {
@@ -59,8 +59,8 @@ fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<
             failure.hint = Some(format!("completed steps are kept; continue with '{resume}'"));
         }
         _ => {
-            // A missing node or a rejected input is a failed run, not a usage error.
-            if ![TIMED_OUT, BLOCKED].contains(&failure.code) {
+            // A missing node or a rejected input is a failed run, not a usage error; only a cancelled run was interrupted.
+            if [USAGE, NOT_FOUND, INTERRUPTED].contains(&failure.code) {
                 failure.code = FAILED;
             }
             let step = step.filter(|step| !failure.message.contains(&format!("'{step}'")));

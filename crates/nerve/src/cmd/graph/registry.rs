@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use nerve_api::reply::{GraphInfo, GraphList};
+use nerve_repl::graph_file::definition;
 use serde_json::json;
 
 use super::CommonOptions;
-use super::source::{definition, load};
+use super::source::load;
 use crate::out;
 
 /// Registers a graph.
@@ -14,7 +15,7 @@ pub(super) async fn create(common: &CommonOptions, name: &str) -> Result<()> {
     let target = common.connect().await?;
     let graph = target.client.create_graph(definition, target.session()).await?;
     if target.json {
-        return out::json(&serde_json::to_value(graph)?);
+        return out::json(&graph);
     }
     out::line(format_args!("graph '{}' created", graph.graph_id))
 }
@@ -35,7 +36,7 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
     let graphs = target.client.list_graphs(target.session()).await?;
     if target.json {
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
-        return out::json(&serde_json::to_value(GraphList { graphs: ids, graphs_info: graphs })?);
+        return out::json(&GraphList { graphs: ids, graphs_info: graphs });
     }
     if graphs.is_empty() {
         out::note(format_args!(

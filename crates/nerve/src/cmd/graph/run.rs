@@ -7,14 +7,14 @@ use nerve_api::reply::RunInfo;
 use nerve_client::RunOptions;
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
+use nerve_repl::graph_file::{definition, input, missing_nodes};
+use nerve_repl::run_display::{Progress, RunFollower};
 use nerve_types::TsNs;
 use nerve_types::name;
 use serde_json::{Map, Value};
 
-use super::follower::RunFollower;
-use super::progress::Progress;
-use super::source::{Source, definition, load};
-use super::{CommonOptions, Target, dry_run, input, missing_nodes, outcome};
+use super::source::{Source, load};
+use super::{CommonOptions, Target, dry_run, outcome};
 use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::{out, trace};
@@ -54,7 +54,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
         Source::File(file) => {
             let given = input::validate(&file, given)?;
             warn_of_missing(&target, &file).await?;
-            let steps = step_order(&file);
+            let steps = file.step_order();
             let id = file.graph.clone();
             (Graph::Inline(definition(*file)?), given, (id, steps))
         }
@@ -62,7 +62,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
             let file = fetch_registered(&target, &id).await?;
             let given = input::validate(&file, given)?;
             warn_of_missing(&target, &file).await?;
-            (Graph::Registered(id.clone()), given, (id, step_order(&file)))
+            (Graph::Registered(id.clone()), given, (id, file.step_order()))
         }
     };
     let options = RunOptions {
@@ -99,13 +99,13 @@ pub(super) async fn resume(common: &CommonOptions, args: ResumeArgs) -> Result<(
     // Fails before anything is drawn if the run does not exist.
     let info = target.client.run_status(&args.run, Some(0)).await?;
     let steps = match &edited {
-        Some(file) => step_order(file),
+        Some(file) => file.step_order(),
         None => info
             .journal
             .as_deref()
             .map(Path::new)
             .and_then(graph_from_journal)
-            .map_or_else(Vec::new, |file| step_order(&file)),
+            .map_or_else(Vec::new, |file| file.step_order()),
     };
     let edited = edited.map(definition).transpose()?;
     if args.detach {
@@ -124,18 +124,17 @@ async fn warn_of_missing(target: &Target, file: &GraphFile) -> Result<()> {
     Ok(())
 }
 
-async fn start_follower(target: &Target, progress: Progress) -> Result<RunFollower<'_>> {
-    let run = progress.run.clone();
-    let follower = RunFollower::new(target, progress, true).await?;
+async fn start_follower(target: &Target, progress: Progress) -> Result<RunFollower> {
+    let follower = RunFollower::new(&target.client, &target.server, progress, true).await?;
     if follower.is_live() {
-        out::note(format_args!("run {run}"));
+        out::note(format_args!("run {}", follower.run()));
     }
     Ok(follower)
 }
 
 fn print_detached(target: &Target, info: &RunInfo) -> Result<()> {
     if target.json {
-        return out::json(&serde_json::to_value(info)?);
+        return out::json(info);
     }
     let watch = target.command(&format!("status {} --watch", info.run_id));
     out::note(format_args!("follow it with '{watch}'"));
@@ -158,12 +157,6 @@ pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphF
 pub(super) fn graph_from_journal(journal: &Path) -> Option<GraphFile> {
     let replay = nerve_graph::journal::ReplayState::read(journal).ok()?;
     GraphFile::from_value(replay.definition().clone()).ok()
-}
-
-/// Returns the step ids in execution order.
-pub(super) fn step_order(file: &GraphFile) -> Vec<String> {
-    let compiled = file.compile().ok().and_then(|compiled| compiled.graph.execution_order().ok());
-    compiled.unwrap_or_else(|| file.steps.iter().map(|step| step.id.clone()).collect())
 }
 
 fn now() -> TsNs {

@@ -1,21 +1,17 @@
 //! `graph list --runs`, `status`, `cancel` and `answer`: commands on runs.
 
 use anyhow::Result;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep};
+use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep, RunsCancelled};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_client::ClientError;
-use serde_json::json;
+use nerve_repl::run_display::{
+    Progress, RunFollower, format_clock, format_duration, format_question, group_digits, now, resolve_choice,
+};
 
-use super::event_format::format_question;
-use super::follower::RunFollower;
-use super::keyboard::resolve_choice;
-use super::progress::Progress;
-use super::rows::{format_duration, group_digits};
-use super::screen::{format_clock, now};
 use super::{CommonOptions, Target};
 use crate::cli::graph::{AnswerArgs, StatusArgs};
+use crate::cmd::local_time::local_time;
 use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
@@ -27,7 +23,7 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
         runs.retain(|run| run.session_id == session);
     }
     if target.json {
-        return out::json(&serde_json::to_value(RunList { runs })?);
+        return out::json(&RunList { runs });
     }
     if runs.is_empty() {
         out::note(format_args!("no runs; run a graph with '{}'", target.command("run FILE")));
@@ -42,7 +38,7 @@ fn row(run: &RunInfo) -> Vec<String> {
         .or_else(|| run.status.is_active().then(now))
         .map(|end| format_duration(end - run.started_at));
     let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
-    let (started, took) = (format_time(run.started_at), took.unwrap_or_default());
+    let (started, took) = (local_time(run.started_at), took.unwrap_or_default());
     vec![run.run_id.clone(), run.graph_id.clone(), run.status.to_string(), steps(run), started, took, tokens]
 }
 
@@ -73,7 +69,7 @@ pub(super) async fn status(common: &CommonOptions, args: &StatusArgs) -> Result<
         None => target.client.run_status(&args.run, None).await?,
     };
     if target.json {
-        out::json(&serde_json::to_value(&info)?)?;
+        out::json(&info)?;
     } else {
         print(&target, &info)?;
     }
@@ -82,7 +78,8 @@ pub(super) async fn status(common: &CommonOptions, args: &StatusArgs) -> Result<
 
 /// Follows a run to its end. Returns `None` if it had ended already.
 async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
-    let mut follower = RunFollower::new(target, Progress::new(run, "", &[]), false).await?;
+    let mut follower =
+        RunFollower::new(&target.client, &target.server, Progress::new(run, "", &[]), false).await?;
     if !follower.catch_up().await?.status.is_active() {
         return Ok(None);
     }
@@ -117,7 +114,7 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         ("session", info.session_id.clone()),
         ("state", info.status.to_string()),
         ("steps", format!("{} done", steps(info))),
-        ("began", format_time(info.started_at)),
+        ("began", local_time(info.started_at)),
         ("took", took.unwrap_or_default()),
         ("tokens", if info.tokens_used == 0 { String::new() } else { group_digits(info.tokens_used) }),
         ("error", info.error.clone().unwrap_or_default()),
@@ -189,7 +186,7 @@ pub(super) async fn cancel(common: &CommonOptions, id: &str) -> Result<()> {
     let target = common.connect().await?;
     let runs = target.client.cancel_run(id).await?;
     if target.json {
-        return out::json(&json!({ "cancelled": !runs.is_empty(), "runs": runs }));
+        return out::json(&RunsCancelled { cancelled: !runs.is_empty(), runs });
     }
     for run in runs {
         out::line(format_args!("cancelling run '{run}'"))?;
@@ -214,13 +211,7 @@ pub(super) async fn answer(common: &CommonOptions, args: &AnswerArgs) -> Result<
     };
     let run = target.client.answer_gate(&args.run, args.step.as_deref(), &choice).await?;
     if target.json {
-        return out::json(&serde_json::to_value(run)?);
+        return out::json(&run);
     }
     out::line(format_args!("run '{}' continues with: {}", run.run_id, out::preview(&choice, 200)))
-}
-
-/// Formats a time as `2025-10-09 08:53:20` in local time.
-fn format_time(at: f64) -> String {
-    let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
-    stamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

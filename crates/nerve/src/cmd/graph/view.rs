@@ -3,9 +3,9 @@
 use anyhow::Result;
 use nerve_graph::diagram;
 use nerve_graph::file::{GraphFile, GraphFileError};
+use nerve_repl::run_display::step_count;
 use serde_json::{Value, json};
 
-use super::event_format::step_count;
 use super::run::{fetch_registered, graph_from_journal};
 use super::source::{Source, read};
 use super::{CommonOptions, Target};

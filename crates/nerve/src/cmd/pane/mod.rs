@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nerve_host::backend::PaneInfo;
 use nerve_mux::pane::NewPane;
+use nerve_repl::prompt::{decode_utf8, read_standard_input};
 use nerve_types::Size;
 use nerve_vt::keys::{Code, Key};
 use serde_json::{Value, json};
 
-use super::prompt::{standard_input_as_is, utf8};
 use crate::cli::pane::{PaneCommand, PanesArgs, ReadArgs, SendArgs, SpawnArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -133,7 +133,7 @@ async fn send(multiplexer: &Multiplexer, args: SendArgs, json: bool) -> Result<(
         .map(|name| name.parse().map_err(|error| Failure::new(USAGE, format!("{error}"))))
         .collect::<Result<_, _>>()?;
     let text = match args.text.as_deref() {
-        Some("-") => Some(utf8(standard_input_as_is()?, "standard input")?),
+        Some("-") => Some(decode_utf8(read_standard_input()?, "standard input")?),
         other => other.map(str::to_string),
     };
     if let Some(text) = text {

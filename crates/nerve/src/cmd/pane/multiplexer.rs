@@ -187,12 +187,12 @@ mod tests {
     fn errors_have_codes_and_hints() {
         let tmux = Multiplexer::tmux(None);
         let missing = tmux.failure(&PaneError::NoPane("%9".to_string()));
-        assert_eq!((missing.code, missing.message.as_str()), (NOT_FOUND, "no such pane: %9"));
+        assert!(missing.code == NOT_FOUND && missing.message.contains("%9"), "{}", missing.message);
         assert!(missing.hint.is_some_and(|hint| hint.contains("nerve tmux list")));
         let late = tmux.failure(&PaneError::Timeout("tmux", Duration::from_secs(1)));
         assert_eq!(late.code, TIMED_OUT);
         let not_built = tmux.failure(&PaneError::NotBuilt("tmux"));
-        assert_eq!((not_built.code, not_built.message.as_str()), (FAILED, "this build has no tmux support"));
+        assert!(not_built.code == FAILED && not_built.message.contains("tmux"), "{}", not_built.message);
         assert!(not_built.hint.is_some_and(|hint| hint.contains("the feature 'tmux'")));
         let none = Multiplexer::wezterm(None).failure(&PaneError::NoServer("wezterm"));
         assert!(none.hint.is_some_and(|hint| hint.contains("wezterm-mux-server")));

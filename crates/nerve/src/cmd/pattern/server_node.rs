@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nerve_api::reply::{Turn, TurnResponse};
-use nerve_client::{ClientError, ExecuteOptions, RemoteNode, StreamItem};
+use nerve_api::request::{ExecuteInput, Seconds};
+use nerve_client::{ClientError, RemoteNode, StreamItem};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::{Node, NodeFuture};
 use serde_json::Value;
 
 use super::turn_display::TurnDisplay;
+use crate::cmd::engine_error::engine_error;
 
 /// A node of a server with its role in a loop.
 #[derive(Debug)]
@@ -30,11 +32,13 @@ impl ServerNode {
     }
 
     async fn turn(&self, context: &TurnContext) -> Result<Turn, ClientError> {
-        let text = context.input.as_str().unwrap_or_default();
-        let options =
-            ExecuteOptions { parser: context.parser, timeout: context.timeout, ..ExecuteOptions::default() };
-        let Some(chunks) = context.chunks() else { return self.node.execute(text, &options).await };
-        let mut stream = self.node.execute_stream(text, &options).await?;
+        let input = ExecuteInput {
+            parser: context.parser,
+            timeout: context.timeout.map(Seconds::from),
+            ..ExecuteInput::from(context.input.as_str().unwrap_or_default())
+        };
+        let Some(chunks) = context.chunks() else { return self.node.execute(input).await };
+        let mut stream = self.node.execute_stream(input).await?;
         while let Some(item) = stream.next().await {
             match item? {
                 StreamItem::Chunk(chunk) => chunks(&chunk),
@@ -66,8 +70,8 @@ impl Node for ServerNode {
             tokio::pin!(turn);
             tokio::select! {
                 biased;
-                done = &mut turn => return done.map(turn_value).map_err(to_engine_error),
-                () = context.cancellation().wait() => {}
+                done = &mut turn => return done.map(turn_value).map_err(engine_error),
+                () = context.cancellation().cancelled() => {}
             }
             // Fails if the connection is closed.
             let _ = self.node.interrupt().await;
@@ -82,7 +86,7 @@ impl Node for ServerNode {
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async { self.node.interrupt().await.map_err(to_engine_error) })
+        Box::pin(async { self.node.interrupt().await.map_err(engine_error) })
     }
 }
 
@@ -100,25 +104,4 @@ fn turn_value(data: Turn) -> Value {
 fn response_value(response: &TurnResponse) -> Value {
     // Cannot fail: it was decoded from JSON.
     serde_json::to_value(response).unwrap_or_default()
-}
-
-fn to_engine_error(error: ClientError) -> EngineError {
-    match error {
-        ClientError::Server(error) => {
-            let mut engine_error = EngineError::new(error.error_type, error.message.clone());
-            engine_error.hint = error.hint.clone();
-            engine_error.screen = error.screen.clone();
-            engine_error.choices = error.choices.clone().into();
-            engine_error.delivery = error.delivery;
-            engine_error
-        }
-        ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
-        ClientError::Closed(_) => {
-            EngineError::new(ErrorKind::Process, "the server closed the connection during a turn")
-                .hint(crate::cmd::RECONNECT_HINT)
-        }
-        ClientError::Io { .. } | ClientError::Protocol(_) => {
-            EngineError::new(ErrorKind::Internal, error.to_string())
-        }
-    }
 }

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::{ExitReason, SizeRule, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, SizeRule, ViewerOptions};
+use nerve_tui::stdio_relay::Interrupted;
 use nerve_tui::terminal;
 use nerve_tui::view::draw::{Gutter, Layout};
 use nerve_types::Size;
@@ -10,31 +11,31 @@ use nerve_types::Size;
 use super::recorder_daemon::{Recorder, StartResult};
 use crate::cli::record::RecordArgs;
 use crate::cmd::attach;
-use crate::exit::{DONE, Interrupted};
-use crate::settings::Settings;
+use crate::exit::DONE;
+use crate::settings;
 use crate::{exit, out};
 
-/// Length of the command shown as name.
-const NAME: usize = 40;
+/// Maximum characters of the command that is shown as the name.
+const MAX_NAME: usize = 40;
 
 /// Runs until the program has ended or the user detaches.
 ///
 /// # Errors
 /// The program cannot be run or shown; [`Interrupted`].
-pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
+pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
     // The program is not started in the background.
     terminal::job_control::wait_for_foreground();
-    let settings = Settings::for_viewer();
-    let gutter = settings.gutter(args.gutter);
-    let (size, rule) = size(args, gutter).await;
+    let settings = settings::for_viewer();
+    let gutter = settings::gutter(&settings, args.gutter);
+    let (size, rule) = terminal_size(args, gutter).await;
     // Signals are handled before there is anything to clean up.
     let stop = nerve_server::stop_signal();
     let recorder = match Recorder::start(size, args.events_pipe_fd).await? {
-        StartResult::Runs(recorder) => recorder,
-        StartResult::Refused(code) => return Ok(code),
+        StartResult::Started(recorder) => recorder,
+        StartResult::Failed(code) => return Ok(code),
     };
     let options = ViewerOptions {
-        name: out::preview(&args.command.join(" "), NAME),
+        name: out::preview(&args.command.join(" "), MAX_NAME),
         gutter,
         bindings: settings.bindings(),
         read_only: false,
@@ -47,7 +48,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();
     let shown = async {
-        let mirror = attach::open_mirror(entry, &paths, rule, Some(size))?;
+        let mirror = attach::mirror::open_mirror(entry, &paths, rule, Some(size))?;
         let mirror = mirror.for_owner();
         attach::run(mirror, options).await
     };
@@ -56,7 +57,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         Err(error) => {
             // Without a viewer the program would keep running unnoticed.
             recorder.stop();
-            recorder.ended(stop).await?;
+            recorder.wait(stop).await?;
             return Err(error);
         }
     };
@@ -67,39 +68,39 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     outcome.faults.iter().for_each(out::warning);
     match outcome.exit_reason {
         ExitReason::Detached => {
-            out::line(format_args!("detached; come back with 'nerve attach {id}'"))?;
+            out::line(format_args!("detached; reattach with 'nerve attach {id}'"))?;
             Ok(DONE)
         }
         ExitReason::Ended(exit) => {
             // Shows the last lines as if the program had run in this terminal.
             outcome.last_lines.iter().try_for_each(out::line)?;
-            let code = recorder.ended(stop).await?;
+            let code = recorder.wait(stop).await?;
             exit::program_exit_code(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
             Ok(code)
         }
         // As without a viewer, the program ends with its window.
         ExitReason::Closed(_) => {
             recorder.stop();
-            recorder.ended(stop).await
+            recorder.wait(stop).await
         }
     }
 }
 
 /// Returns the program's terminal size: the requested one, or what the window has room for.
-async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
+async fn terminal_size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
     let now = terminal::window().unwrap_or_default();
     let room = Layout::program_size(now.cols, now.rows, gutter);
     if args.cols.is_none() && args.rows.is_none() {
         return (room, SizeRule::Smallest);
     }
     let wanted = Size::new(args.cols.unwrap_or(room.cols), args.rows.unwrap_or(room.rows));
-    let around = Size::new(
+    let window = Size::new(
         now.cols.saturating_sub(room.cols).saturating_add(wanted.cols),
         now.rows.saturating_sub(room.rows).saturating_add(wanted.rows),
     );
-    if !terminal::window::request_size(around).await {
+    if !terminal::window::request_size(window).await {
         out::warning(format_args!(
-            "this window stays at {}x{}; the program's terminal is {}x{}, and what of it fits is shown",
+            "the window did not resize: it has {}x{}, the program's terminal {}x{}; the rest is cut off",
             now.cols, now.rows, wanted.cols, wanted.rows
         ));
     }

@@ -15,50 +15,49 @@ use nerve_host::process::Host;
 use nerve_host::registry::entries;
 use nerve_host::{EndSnapshot, HostSpec};
 use nerve_node::activity::pipe::EventsPipe;
-use nerve_node::command::{EngineEvent, EventKind, StateName};
-use nerve_node::executions::trace;
+use nerve_node::command::{Event, EventKind, StateName};
 use nerve_node::observer::Observer;
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
 use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, check_id};
+use nerve_repl::node_command::trace_tools;
 use nerve_server::paths::ServerPaths;
+use nerve_tui::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
 use nerve_tui::terminal;
 use nerve_types::Size;
 use rustix::fs::{Access, access};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-pub(crate) use self::foreground::viewed;
+pub(crate) use self::foreground::record_in_viewer;
 use crate::cli::record::{Ipc, RecordArgs};
-use crate::cmd::stdio_relay::{self, ProgramEnd, Signals, SizeFrom, Streams};
-use crate::cmd::{full_screen, spawn_failure};
+use crate::cmd::{screen_support, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out};
 
 /// Time limit for the last event after the program's end.
-const LAST_EVENT: Duration = Duration::from_secs(2);
+const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns true if a viewer is shown ([`viewed()`]); otherwise [`record`] is used.
-pub(crate) fn is_viewed(args: &RecordArgs) -> bool {
-    full_screen::is_there() && !is_headless(args) && !args.plain
+/// Returns true if the command shows a viewer ([`record_in_viewer`]); otherwise [`record`] is used.
+pub(crate) fn shows_viewer(args: &RecordArgs) -> bool {
+    screen_support::is_available() && !is_headless(args) && !args.plain
 }
 
-/// Returns true without a terminal.
+/// Returns true if the command does not use its terminal.
 fn is_headless(args: &RecordArgs) -> bool {
-    args.headless || args.behind.is_some()
+    args.headless || args.daemon.is_some()
 }
 
-/// Returns the size for the program's terminal. If a size is given, asks the window to resize; prints a warning if it
-/// does not.
-async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
+/// Returns the size for the program's terminal. Requests a given size from the window, and warns if it is refused.
+async fn request_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = terminal::window().unwrap_or_default();
     let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
     if !terminal::window::request_size(wanted).await {
         let Size { cols, rows } = wanted;
         out::warning(format_args!(
-            "this window stays at {}x{}; the program's terminal is {cols}x{rows} and may look torn here",
+            "the window did not resize: it has {}x{}, the program's terminal {cols}x{rows}; lines may wrap wrongly",
             now.cols, now.rows
         ));
     }
@@ -68,16 +67,16 @@ async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
 /// Runs the program and returns its exit code, or 128 plus the signal number.
 ///
 /// # Errors
-/// The program cannot be run or recorded; [`crate::exit::Interrupted`].
+/// The program cannot be run or recorded; [`nerve_tui::stdio_relay::Interrupted`].
 pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let headless = is_headless(&args);
-    let starter = args.behind.map(|behind| write_end("--behind", behind.fd)).transpose()?;
-    let pipe = args.events_pipe_fd.map(|fd| write_end("--events-pipe-fd", fd)).transpose()?;
-    let size = match args.behind {
-        Some(behind) => behind.size,
-        None => wanted_size(args.cols, args.rows).await,
+    let starter = args.daemon.map(|daemon| write_end("--daemon", daemon.fd)).transpose()?;
+    let events_pipe = args.events_pipe_fd.map(|fd| write_end("--events-pipe-fd", fd)).transpose()?;
+    let size = match args.daemon {
+        Some(daemon) => daemon.size,
+        None => request_size(args.cols, args.rows).await,
     };
-    args.out_branch_points.as_deref().map_or(Ok(()), can_be_written)?;
+    args.out_branch_points.as_deref().map_or(Ok(()), check_writable)?;
     let paths = ServerPaths::from_env();
     // Branch points are read from a recording; without --out-file a temporary one is used.
     let scratch = match (&args.out_file, &args.out_branch_points) {
@@ -87,62 +86,91 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let mut spec = spec(&args, &paths, scratch.as_ref().map(tempfile::TempDir::path))?;
     (spec.cols, spec.rows) = (size.cols, size.rows);
     // Signals are handled before there is anything to clean up.
-    let signals = Signals::stop_requests();
-    // Answer terminal queries if no terminal does.
-    let unseen = headless || !std::io::stdout().is_terminal();
-    let relay = crate::current_exe::path().ok();
-    // The watch also records tools and the conversation, which branches need.
-    let wanted = unseen || pipe.is_some() || args.trace_tools;
-    let watch = Observer::prepare(&mut spec, Some(&paths.profiles()), relay.as_deref(), unseen)
-        .filter(|watch| wanted || watch.knows_conversations());
-    let untraced = match &watch {
-        Some(watch) => watch.untraced(),
-        None => Some("that is for Claude Code, and no profile knows this program".to_string()),
-    };
-    if let Some(why) = untraced.filter(|_| args.trace_tools) {
-        out::warning(format_args!("no tools are traced: {why}"));
-    }
+    let signals = Signals::stop_on(nerve_server::stop_signal());
+    // Answers terminal queries if no terminal does.
+    let answers_queries = headless || !std::io::stdout().is_terminal();
+    let observer = prepare_observer(&args, &mut spec, &paths, answers_queries);
     let recording = spec.recording.clone();
     let started = Host::start(spec).await;
     let mut host = started.map_err(|error| spawn_failure::failure(&error, &args.command, "sh -c '…'"))?;
     // Connects first, so that no byte is missed.
     let stream = host.connect().await.context("cannot connect to the program's terminal")?;
-    let watching = watch.map(|watch| watch.start(&host));
-    let telling =
-        watching.as_ref().zip(pipe).map(|(watching, pipe)| tokio::spawn(tell(watching.events(), pipe)));
+    let observer = observer.map(|observer| observer.start(&host));
+    let forwarding = observer
+        .as_ref()
+        .zip(events_pipe)
+        .map(|(observer, pipe)| tokio::spawn(forward_events(observer.events(), pipe)));
     if let Some(starter) = starter {
-        recorder_daemon::tell(&host.entry, starter);
+        recorder_daemon::report_start(&host.entry, starter);
     }
-    let fixed = (args.cols.is_some() || args.rows.is_some()).then_some(size);
-    let follows = if headless { SizeFrom::Start } else { SizeFrom::Window };
-    let streams = Streams {
-        keys: !headless,
-        stdout: !headless,
-        // A viewer in front reports faults itself.
-        reports_faults: args.behind.is_none(),
-        size: fixed.map_or(follows, SizeFrom::Fixed),
-        plain_lines: false,
-        answers: None,
+    let streams = streams(&args, size);
+    // A viewer in front reports faults itself.
+    let report_fault = |fault: &str| {
+        if args.daemon.is_none() {
+            out::warning(fault);
+        }
     };
-    let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
-    if let Some(watching) = watching {
+    let ended = stdio_relay::run(&mut host, stream, streams, signals, report_fault).await;
+    if let Some(observer) = observer {
         // The last event is the program's end, which readers of the pipe wait for.
-        let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
-        if let Some(list) = watching.node().failed_execution_log() {
-            let list = list.display();
-            out::warning(format_args!("not all that was run is listed: {list} cannot be written"));
+        let _ = observer.node().wait(&[StateName::Stopped], Some(LAST_EVENT_TIMEOUT)).await;
+        if let Some(list) = observer.node().failed_execution_log() {
+            out::warning(format_args!(
+                "the list of executions is incomplete: cannot write {}",
+                list.display()
+            ));
         }
     }
-    if let Some(telling) = telling {
+    if let Some(forwarding) = forwarding {
         // It ends with the node.
-        let _ = telling.await;
+        let _ = forwarding.await;
     }
     host.forget();
     let ProgramEnd { exit, interrupted } = ended?;
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
-        branch_points(recording, path)?;
+        write_branch_points(recording, path)?;
     }
     Ok(exit::program_exit_code(exit, interrupted)?)
+}
+
+/// Prepares the program to be observed if a part of the command needs it. `answers_queries`: the observer answers
+/// terminal queries.
+fn prepare_observer(
+    args: &RecordArgs,
+    spec: &mut HostSpec,
+    paths: &ServerPaths,
+    answers_queries: bool,
+) -> Option<Observer> {
+    let relay = crate::current_exe::path().ok();
+    let is_needed = answers_queries || args.events_pipe_fd.is_some() || args.trace_tools;
+    // The observer also records tools and the conversation, which branches need.
+    let observer = Observer::prepare(spec, Some(&paths.profiles()), relay.as_deref(), answers_queries)
+        .filter(|observer| is_needed || observer.knows_conversations());
+    let untraced = match &observer {
+        Some(observer) => observer.untraced(),
+        None => Some("only Claude Code is supported, and no profile matches this program".to_string()),
+    };
+    if let Some(why) = untraced.filter(|_| args.trace_tools) {
+        out::warning(format_args!("cannot trace tools: {why}"));
+    }
+    observer
+}
+
+/// Returns the standard streams that the program uses. `size` applies if the arguments set a size.
+fn streams(args: &RecordArgs, size: Size) -> Streams {
+    let headless = is_headless(args);
+    let is_fixed = args.cols.is_some() || args.rows.is_some();
+    Streams {
+        keys: !headless,
+        stdout: !headless,
+        size: match (is_fixed, headless) {
+            (true, _) => SizeFrom::Fixed(size),
+            (false, true) => SizeFrom::Start,
+            (false, false) => SizeFrom::Window,
+        },
+        plain_lines: false,
+        answers: None,
+    }
 }
 
 fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Result<HostSpec> {
@@ -151,11 +179,16 @@ fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Resul
     check_id(&session_id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let hosting = paths.hosting(PathBuf::new())?;
     // Removes the entries of killed recorders.
-    let left = entries(&hosting.registry)
+    let dead = entries(&hosting.registry)
         .into_iter()
         .filter(|entry| entry.label.get("recorder") == label().get("recorder") && !entry.is_alive());
-    left.for_each(|entry| entry.forget(&hosting.registry));
+    dead.for_each(|entry| entry.forget(&hosting.registry));
     let recording = match &args.out_file {
+        Some(Some(path)) if path.as_os_str() == "-" => {
+            let failure =
+                Failure::new(USAGE, "cannot record to standard output: a recording is a file with an index");
+            return Err(failure.hint("name a file; ./- is a file named -").into());
+        }
         Some(Some(path)) => Some(std::path::absolute(path).context("cannot find the current directory")?),
         Some(None) => Some(Store::new(hosting.recordings).path_for(&session_id, Clock::start().now())?),
         None => scratch.map(|folder| folder.join("session.ahr")),
@@ -180,13 +213,8 @@ fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Resul
         },
         label: label(),
         end: Some(EndSnapshot { files: args.out_file.is_some().then(|| paths.snapshots()) }),
-        viewed: args.behind.is_some(),
+        viewed: args.daemon.is_some(),
     })
-}
-
-/// Returns the variable that enables tool tracing.
-pub(crate) fn trace_tools(wanted: bool) -> Option<(String, String)> {
-    wanted.then(|| (trace::VARIABLE.to_string(), "1".to_string()))
 }
 
 /// Returns the label of recorder hosts, which no server adopts.
@@ -199,21 +227,21 @@ fn write_end(option: &str, fd: u32) -> Result<File> {
     let path = format!("/proc/self/fd/{fd}");
     let open = std::fs::OpenOptions::new().write(true).open(&path);
     let bad = |error: std::io::Error| {
-        Failure::new(USAGE, format!("{option} {fd} is no descriptor to write to: {error}"))
+        Failure::new(USAGE, format!("{option} {fd} is not a writable descriptor: {error}"))
             .hint("give the number of a pipe's write end that this program inherits")
     };
     Ok(open.map_err(bad)?)
 }
 
 /// Forwards events to the pipe until either ends.
-async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
+async fn forward_events(mut events: broadcast::Receiver<Event>, pipe: File) {
     let pipe = match EventsPipe::new(pipe) {
         Ok(pipe) => pipe,
-        Err(error) => return out::warning(format_args!("no events are sent: {error}")),
+        Err(error) => return out::warning(format_args!("cannot send events: {error}")),
     };
     loop {
         let sent = match events.recv().await {
-            Ok(EngineEvent { kind: EventKind::Activity(activity), .. }) => pipe.send(&activity),
+            Ok(Event { kind: EventKind::NodeActivity(activity), .. }) => pipe.send(&activity),
             Ok(_) => Ok(()),
             Err(RecvError::Lagged(lost)) => pipe.send(&Activity::Log {
                 level: Level::Warn,
@@ -230,7 +258,7 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
 }
 
 /// Checks early that the file can be written at the end.
-fn can_be_written(path: &Path) -> Result<(), Failure> {
+fn check_writable(path: &Path) -> Result<(), Failure> {
     let path = if path.is_absolute() { path.to_path_buf() } else { Path::new(".").join(path) };
     let target = match path.exists() {
         true => path.as_path(),
@@ -242,16 +270,16 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
         Err(error) => std::io::Error::from(error).to_string(),
     };
     let message = format!("cannot write {}: {why}", path.display());
-    Err(Failure::new(FAILED, message)
-        .hint("name a file in a directory that can be written; nothing was started"))
+    Err(Failure::new(FAILED, message).hint("choose a file in a writable directory; nothing was started"))
 }
 
-fn branch_points(recording: &Path, to: &Path) -> Result<()> {
+fn write_branch_points(recording: &Path, to: &Path) -> Result<()> {
     let mut reader = Reader::open(recording)?;
     let replay = TerminalReplay::read_all(&mut reader, |lost| out::warning(lost))?;
-    let cannot = || format!("cannot write {}", to.display());
+    reader.contradictions().for_each(out::warning);
+    let context = || format!("cannot write {}", to.display());
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to);
-    let mut file = std::io::BufWriter::new(file.with_context(cannot)?);
-    report(ReportFormat::Json, &replay.terminal, &mut file).with_context(cannot)?;
-    file.flush().with_context(cannot)
+    let mut file = std::io::BufWriter::new(file.with_context(context)?);
+    report(ReportFormat::Json, &replay.terminal, &mut file).with_context(context)?;
+    file.flush().with_context(context)
 }

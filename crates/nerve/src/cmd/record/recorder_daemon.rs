@@ -23,7 +23,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use crate::cli::record::Behind;
+use crate::cli::record::DaemonArgs;
 use crate::exit::{FAILED, Failure, signal_name};
 
 /// Time limit for the recorder to start.
@@ -45,13 +45,13 @@ pub(super) struct Recorder {
 /// Result of starting a recorder.
 pub(super) enum StartResult {
     /// The program is running.
-    Runs(Box<Recorder>),
+    Started(Box<Recorder>),
     /// Nothing was started. The reason was printed; this is the exit code.
-    Refused(u8),
+    Failed(u8),
 }
 
 /// Reports to the starting process that the program runs.
-pub(super) fn tell(entry: &Entry, mut starter: File) {
+pub(super) fn report_start(entry: &Entry, mut starter: File) {
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
     // The starting process may be gone; 'nerve host list' shows the program.
@@ -62,17 +62,17 @@ impl Recorder {
     /// Starts the recorder. `inherited` is a descriptor to pass on.
     pub(super) async fn start(size: Size, inherited: Option<u32>) -> Result<StartResult> {
         let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
-        let behind = Behind { fd: u32::try_from(writer.as_raw_fd()).unwrap_or_default(), size };
+        let daemon = DaemonArgs { fd: u32::try_from(writer.as_raw_fd()).unwrap_or_default(), size };
         let keep: Vec<RawFd> = inherited.into_iter().filter_map(|fd| RawFd::try_from(fd).ok()).collect();
         let mut args = std::env::args_os();
         let mut command = Command::new(crate::current_exe::path()?);
         // Keeps the name of the program as it was called.
-        command.arg0(args.next().unwrap_or_default()).args(with_behind(args, behind));
+        command.arg0(args.next().unwrap_or_default()).args(insert_daemon_args(args, daemon));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(false);
         detach(&mut command, [keep, vec![writer.as_raw_fd()]].concat());
         let mut child = command.spawn().context("cannot start the recorder")?;
         drop(writer);
-        let stderr_text = tokio::spawn(listen(child.stderr.take()));
+        let stderr_text = tokio::spawn(collect_stderr(child.stderr.take()));
         let entry_pipe =
             pipe::Receiver::from_owned_fd(reader.into()).context("cannot listen to the recorder")?;
         let mut line = String::new();
@@ -84,9 +84,9 @@ impl Recorder {
                 let _ = child.start_kill();
             }
             let status = child.wait().await.context("cannot wait for the recorder")?;
-            return Ok(StartResult::Refused(code(status, stderr_text).await?));
+            return Ok(StartResult::Failed(exit_code(status, stderr_text).await?));
         };
-        Ok(StartResult::Runs(Box::new(Recorder { entry, child, stderr_text })))
+        Ok(StartResult::Started(Box::new(Recorder { entry, child, stderr_text })))
     }
 
     /// Requests the program's end.
@@ -98,9 +98,9 @@ impl Recorder {
         }
     }
 
-    /// Waits for the recorder's end, prints its messages and returns the program's exit code. `stop` requests the
-    /// end.
-    pub(super) async fn ended(mut self, stop: impl Future<Output = ()>) -> Result<u8> {
+    /// Waits for the recorder's end, prints its messages and returns the program's exit code. A signal in `stop`
+    /// ends the program.
+    pub(super) async fn wait(mut self, stop: impl Future<Output = ()>) -> Result<u8> {
         let mut stop = pin!(stop);
         let mut stopped = false;
         let status = loop {
@@ -112,21 +112,21 @@ impl Recorder {
                 }
             }
         };
-        code(status, self.stderr_text).await
+        exit_code(status, self.stderr_text).await
     }
 }
 
 /// Inserts the recorder's arguments.
-fn with_behind(args: impl Iterator<Item = OsString>, behind: Behind) -> Vec<OsString> {
+fn insert_daemon_args(args: impl Iterator<Item = OsString>, daemon: DaemonArgs) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
     // Only subcommands precede the command's name.
     let command = args.iter().position(|arg| arg == "record").map_or(args.len(), |at| at + 1);
-    args.splice(command..command, ["--behind".into(), behind.to_string().into()]);
+    args.splice(command..command, ["--daemon".into(), daemon.to_string().into()]);
     args
 }
 
-/// Keeps the first bytes and drains the rest.
-async fn listen(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+/// Returns the first bytes of standard error and drains the rest.
+async fn collect_stderr(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut stderr_text = Vec::new();
     if let Some(mut stderr) = stderr {
         let _ = (&mut stderr).take(MAX_STDERR).read_to_end(&mut stderr_text).await;
@@ -136,7 +136,7 @@ async fn listen(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 }
 
 /// Prints the messages and returns the exit code.
-async fn code(status: ExitStatus, stderr_text: JoinHandle<Vec<u8>>) -> Result<u8> {
+async fn exit_code(status: ExitStatus, stderr_text: JoinHandle<Vec<u8>>) -> Result<u8> {
     if let Ok(Ok(stderr_text)) = tokio::time::timeout(STDERR_TIMEOUT, stderr_text).await {
         let _ = std::io::stderr().write_all(&stderr_text);
     }
@@ -144,9 +144,9 @@ async fn code(status: ExitStatus, stderr_text: JoinHandle<Vec<u8>>) -> Result<u8
         Some(code) => Ok(u8::try_from(code).unwrap_or(FAILED)),
         None => {
             let signal = signal_name(status.signal().unwrap_or_default());
-            let message = format!("the recorder was ended by {signal}, and its program lost its terminal");
+            let message = format!("the recorder was killed by {signal}; its program lost its terminal");
             Err(Failure::new(FAILED, message)
-                .hint("a recording has everything up to 250 ms before; 'nerve recordings repair' closes it")
+                .hint("a recording contains all but the last 250 ms; close it with 'nerve recordings repair'")
                 .into())
         }
     }
@@ -158,17 +158,17 @@ mod tests {
 
     #[test]
     fn recorder_gets_the_same_arguments() {
-        let behind = Behind { fd: 5, size: Size::new(79, 23) };
-        let with = |args: &[&str]| with_behind(args.iter().map(OsString::from), behind);
+        let daemon = DaemonArgs { fd: 5, size: Size::new(79, 23) };
+        let with = |args: &[&str]| insert_daemon_args(args.iter().map(OsString::from), daemon);
         assert_eq!(
             with(&["record", "--out-file", "record", "--", "record"]),
-            ["record", "--behind", "5:79x23", "--out-file", "record", "--", "record"]
+            ["record", "--daemon", "5:79x23", "--out-file", "record", "--", "record"]
         );
         assert_eq!(
             with(&["agent", "record", "--", "x"]),
-            ["agent", "record", "--behind", "5:79x23", "--", "x"]
+            ["agent", "record", "--daemon", "5:79x23", "--", "x"]
         );
-        assert_eq!("5:79x23".parse(), Ok(behind));
-        assert!("5:79".parse::<Behind>().is_err());
+        assert_eq!("5:79x23".parse(), Ok(daemon));
+        assert!("5:79".parse::<DaemonArgs>().is_err());
     }
 }

@@ -1,29 +1,35 @@
 //! `nerve recordings branches`, and the branches that `nerve recordings prune` removes.
 
 use anyhow::Result;
-use nerve_api::reply::BranchInfo;
-use nerve_engine::branches::{BranchFolders, PruneOutcome};
+use nerve_api::reply::{BranchInfo, PrunedBranch};
+use nerve_api::request::ListBranches;
+use nerve_engine::branches::BranchFolders;
 use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
-use serde_json::{Value, json};
 
 use super::format;
-use crate::cli::recording::BranchesArgs;
+use crate::cli::recording::{BranchesArgs, PruneArgs};
+use crate::cmd::snapshot::send;
 use crate::out;
 
 /// Lists the branch folders.
 pub(super) fn list(args: &BranchesArgs) -> Result<()> {
     let dirs = ServerPaths::from_env().data_dirs();
-    let folders = BranchFolders::scan(&dirs);
-    if let Some(why) = folders.unknown() {
-        out::warning(format_args!("restartable nodes are unknown: {why}"));
-    }
-    let branches = folders.list();
+    let branches = match &args.server {
+        Some(server) => send(server, ListBranches {})?.branches,
+        None => {
+            let folders = BranchFolders::scan(&dirs);
+            if let Some(why) = folders.sessions_error() {
+                out::warning(format_args!("restartable nodes are unknown: {why}"));
+            }
+            folders.list()
+        }
+    };
     if args.json {
-        return out::json(&serde_json::to_value(branches)?);
+        return out::json(&branches);
     }
     if branches.is_empty() {
-        out::note(format_args!("no branches in {}", dirs.branches.display()));
+        out::note(format_args!("no branches {}", format::location(args.server.as_deref(), &dirs.branches)));
     }
     let rows: Vec<Vec<String>> = branches.into_iter().map(row).collect();
     out::table(&["folder", "created", "source", "used by", "recordings", "changes"], &rows)
@@ -44,19 +50,14 @@ fn row(branch: BranchInfo) -> Vec<String> {
     ]
 }
 
-/// Returns the outcome for a folder as JSON.
-pub(super) fn outcome_json(outcome: &PruneOutcome) -> Value {
-    json!({ "path": outcome.folder, "removed": outcome.removed, "why": outcome.why })
-}
-
 /// Returns a line for the output; `None` for folders that are needed.
-pub(super) fn outcome_line(outcome: &PruneOutcome, dry_run: bool) -> Option<String> {
-    let folder = outcome.folder.display();
-    match (outcome.removed, &outcome.why) {
-        (true, None) if dry_run => Some(format!("branch {folder}  would be removed")),
-        (true, None) => Some(format!("branch {folder}  removed")),
-        (true, Some(why)) => Some(format!("branch {folder}  removed; {why}")),
-        (false, Some(why)) if outcome.is_reported => Some(format!("branch {folder}  kept: {why}")),
+pub(super) fn pruned_line(branch: &PrunedBranch, args: &PruneArgs) -> Option<String> {
+    let PrunedBranch { path, removed, why, needed, .. } = branch;
+    match (removed, why) {
+        (true, None) if args.dry_run => Some(format!("branch {path}  would be removed")),
+        (true, None) => Some(format!("branch {path}  removed")),
+        (true, Some(why)) => Some(format!("branch {path}  removed; {why}")),
+        (false, Some(why)) if !needed || args.branches => Some(format!("branch {path}  kept: {why}")),
         (false, _) => None,
     }
 }

@@ -5,40 +5,48 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nerve_engine::recordings;
 use nerve_record::ahr::Reader;
 use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast, report};
 use nerve_record::replay::TerminalReplay;
 use tempfile::NamedTempFile;
 
-use super::{Losses, export_failure, find, format, load_meta, size, unwritten};
+use super::{Losses, export_failure, find, format, load_meta, size, write_failure};
 use crate::cli::recording::{BranchPointsArgs, ExportArgs};
 
 /// Prints the final lines, interleaved with the snapshots.
 pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<()> {
     let recording = find(&args.source)?;
+    recordings::check(&recording)?;
     let format = if args.json { ReportFormat::Json } else { ReportFormat::Txt };
+    print(&recording, Format::Report(format))
+}
+
+/// Prints a recording in another format.
+pub(super) fn print(recording: &Path, format: Format) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    write(&recording, Format::Report(format), false, &mut out)?;
-    out.flush().map_err(unwritten)
+    write(recording, format, false, &mut out)?;
+    out.flush().map_err(write_failure)
 }
 
 /// Converts a recording to another format.
 pub(crate) fn export(args: &ExportArgs) -> Result<()> {
     let recording = find(&args.source)?;
-    let mut out = Out::open(&args.output)?;
+    recordings::check(&recording)?;
+    let mut out = Output::open(&args.output)?;
     write(&recording, args.format.format(), args.input, &mut out)?;
-    out.done()
+    out.finish()
 }
 
 fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<()> {
     let mut reader = Reader::open(recording).map_err(|error| export_failure(error.into()))?;
     let meta = load_meta(recording);
-    let mut losses = Losses::of(recording);
+    let mut losses = Losses::new(recording);
     let written = match format {
         Format::Report(format) => {
             let mut replay = TerminalReplay::new(size(&meta));
             replay
-                .read_rest(&mut reader, |lost| losses.note(lost))
+                .read_rest(&mut reader, |lost| losses.add(lost))
                 .map_err(ExportError::from)
                 .and_then(|()| Ok(report(format, &replay.terminal, out)?))
         }
@@ -47,60 +55,61 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
             let size = size(&meta);
             let options =
                 CastOptions { size, command, title: meta.title, input, ..CastOptions::new(version) };
-            cast(&mut reader, options, out, |lost| losses.note(lost))
+            cast(&mut reader, options, out, |lost| losses.add(lost))
         }
     };
+    losses.contradict(reader.contradictions());
     losses.report();
     written.map_err(export_failure)
 }
 
 /// Standard output, or a file that gets its final name once it is complete.
-enum Out {
+enum Output {
     Stdout(BufWriter<io::Stdout>),
     /// A device or pipe, written directly.
     Special(BufWriter<File>),
     Draft(BufWriter<NamedTempFile>, PathBuf),
 }
 
-impl Out {
-    fn open(path: &Path) -> Result<Out> {
+impl Output {
+    fn open(path: &Path) -> Result<Output> {
         if path == Path::new("-") {
-            return Ok(Out::Stdout(BufWriter::new(io::stdout())));
+            return Ok(Output::Stdout(BufWriter::new(io::stdout())));
         }
         let cannot = || format!("cannot write {}", path.display());
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             let file = File::options().write(true).open(path).with_context(cannot)?;
-            return Ok(Out::Special(BufWriter::new(file)));
+            return Ok(Output::Special(BufWriter::new(file)));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let draft = NamedTempFile::with_prefix_in(".export-", folder).with_context(cannot)?;
-        Ok(Out::Draft(BufWriter::new(draft), path.into()))
+        Ok(Output::Draft(BufWriter::new(draft), path.into()))
     }
 
-    fn done(mut self) -> Result<()> {
-        self.flush().map_err(unwritten)?;
-        if let Out::Draft(draft, path) = self {
-            let draft = draft.into_inner().map_err(|error| unwritten(error.into_error()))?;
+    fn finish(mut self) -> Result<()> {
+        self.flush().map_err(write_failure)?;
+        if let Output::Draft(draft, path) = self {
+            let draft = draft.into_inner().map_err(|error| write_failure(error.into_error()))?;
             draft.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     }
 }
 
-impl Write for Out {
+impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Out::Stdout(out) => out.write(bytes),
-            Out::Special(out) => out.write(bytes),
-            Out::Draft(out, _) => out.write(bytes),
+            Output::Stdout(out) => out.write(bytes),
+            Output::Special(out) => out.write(bytes),
+            Output::Draft(out, _) => out.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Out::Stdout(out) => out.flush(),
-            Out::Special(out) => out.flush(),
-            Out::Draft(out, _) => out.flush(),
+            Output::Stdout(out) => out.flush(),
+            Output::Special(out) => out.flush(),
+            Output::Draft(out, _) => out.flush(),
         }
     }
 }

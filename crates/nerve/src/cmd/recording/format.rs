@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nerve_record::store::id_of;
-use nerve_types::{ExitStatus, TsNs};
+use nerve_types::TsNs;
 
 /// Characters of a UUIDv7 that hold its timestamp in milliseconds (RFC 9562 §5.7).
 const ID_PREFIX_LEN: usize = 13;
@@ -76,13 +76,9 @@ pub(super) fn command_line(argv: &[String]) -> String {
     }
 }
 
-/// Returns `{"code": 0}`, `{"signal": 9}` or `{}`, as in `meta.json`.
-pub(super) fn exit_json(status: ExitStatus) -> serde_json::Value {
-    match status {
-        ExitStatus::Code(code) => serde_json::json!({ "code": code }),
-        ExitStatus::Signal(signal) => serde_json::json!({ "signal": signal }),
-        ExitStatus::Unknown => serde_json::json!({}),
-    }
+/// Returns `in FOLDER`, or `on server 'NAME'`.
+pub(super) fn location(server: Option<&str>, folder: &Path) -> String {
+    server.map_or_else(|| format!("in {}", folder.display()), |server| format!("on server '{server}'"))
 }
 
 #[cfg(test)]

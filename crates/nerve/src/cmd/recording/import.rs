@@ -11,7 +11,7 @@ use nerve_record::store::EXTENSION;
 use nerve_types::TsNs;
 use serde_json::json;
 
-use super::{format, unreadable};
+use super::{format, read_failure};
 use crate::cli::recording::ImportArgs;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -55,7 +55,7 @@ fn output(args: &ImportArgs) -> Result<PathBuf> {
 
 fn import_failure(error: ImportError, cast: &Path) -> anyhow::Error {
     match error {
-        ImportError::Write(error) => unreadable(error),
+        ImportError::Write(error) => read_failure(error),
         error => Failure::new(FAILED, format!("{}: {error}", cast.display())).into(),
     }
 }

@@ -3,13 +3,14 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
+use nerve_api::reply::RecordedExit;
 use nerve_record::ahr::{AhrError, Block, Body, DamagedRange, Mark, Reader, Record};
 use nerve_record::export::ExportError;
 use nerve_record::inspect::{Fault, Finding, Summary, inspect as visit_parts};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
-use super::{export_failure, find, format, unreadable, unwritten};
+use super::{export_failure, find, format, read_failure, write_failure};
 use crate::cli::recording::InspectArgs;
 use crate::exit::{DONE, FAILED};
 
@@ -19,7 +20,7 @@ const PREVIEW_LEN: usize = 60;
 /// Prints the contents of a recording. Returns [`FAILED`] if it is damaged.
 pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
     let recording = find(&args.source)?;
-    let mut reader = Reader::open(&recording).map_err(unreadable)?;
+    let mut reader = Reader::open(&recording).map_err(read_failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let summary = if args.json {
         let name = recording.display().to_string();
@@ -28,7 +29,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
         as_text(&mut reader, !args.blocks, &mut out)
     };
     let summary = summary.map_err(export_failure)?;
-    out.flush().map_err(unwritten)?;
+    out.flush().map_err(write_failure)?;
     Ok(if summary.is_intact() { DONE } else { FAILED })
 }
 
@@ -65,8 +66,8 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
     )?;
     match damaged {
         0 => writeln!(out, "intact")?,
-        1 => writeln!(out, "1 damaged place")?,
-        count => writeln!(out, "{count} damaged paths")?,
+        1 => writeln!(out, "1 damaged range")?,
+        count => writeln!(out, "{count} damaged ranges")?,
     }
     Ok(summary)
 }
@@ -206,7 +207,7 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
         "uncompressed_bytes": summary.uncompressed, "duration_ns": summary.duration().as_nanos() as u64,
         "first_ts_ns": summary.times.map(|(first, _)| first.0),
         "last_ts_ns": summary.times.map(|(_, last)| last.0),
-        "exit": summary.exit.map(format::exit_json), "finished": summary.finished, "damaged": summary.damaged,
+        "exit": summary.exit.map(RecordedExit::from), "finished": summary.finished, "damaged": summary.damaged,
     })
 }
 

@@ -3,21 +3,23 @@
 use std::path::Path;
 
 use anyhow::Result;
+use nerve_api::reply::RecordedExit;
 use nerve_record::ahr::Reader;
 use nerve_record::library::RecordingInfo;
 use serde_json::json;
 
 use super::inspect::{summary, summary_json};
-use super::{Losses, format, load_meta, unreadable};
+use super::{Losses, format, load_meta, read_failure};
 use crate::out;
 
 /// Prints the metadata of the recording and the totals of its records.
 pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
-    let info = RecordingInfo::read(recording).map_err(unreadable)?;
+    let info = RecordingInfo::read(recording).map_err(read_failure)?;
     let meta = load_meta(recording);
-    let mut losses = Losses::of(recording);
-    let mut reader = Reader::open(recording).map_err(unreadable)?;
-    let summary = summary(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
+    let mut losses = Losses::new(recording);
+    let mut reader = Reader::open(recording).map_err(read_failure)?;
+    let summary = summary(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
+    losses.contradict(reader.contradictions());
     losses.report();
     let size = summary.size.or(info.size);
     let exit = summary.exit.or(meta.exit);
@@ -27,7 +29,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
             "id": info.id, "path": recording, "bytes": info.bytes, "live": info.live,
             "started": started.map(format::rfc3339), "started_ts_ns": started.map(|at| at.0),
             "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
-            "exit": exit.map(format::exit_json), "stats": summary_json(&summary), "meta": meta,
+            "exit": exit.map(RecordedExit::from), "stats": summary_json(&summary), "meta": meta,
         }));
     }
     let known = |text: &Option<String>| text.clone().unwrap_or_default();

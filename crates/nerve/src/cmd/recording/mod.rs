@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_engine::recordings;
-use nerve_record::ahr::{AhrError, DamagedRange};
+use nerve_record::ahr::{AhrError, Contradiction, DamagedRange};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
@@ -27,8 +27,8 @@ use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
 use crate::cli::recording::RecordingArg;
-use crate::exit::{BrokenPipe, DONE};
-use crate::out;
+use crate::exit::DONE;
+use crate::out::{self, BrokenPipe};
 
 pub(crate) use export::{branch_points, export};
 pub(crate) use import::import;
@@ -37,7 +37,7 @@ pub(crate) use list::recordings;
 pub(crate) use replay::replay;
 pub(crate) use view::{view, view_tool};
 
-/// Losses that are reported individually.
+/// Maximum number of damaged ranges that are reported individually.
 const MAX_REPORTED: usize = 5;
 
 fn store() -> Store {
@@ -84,22 +84,33 @@ pub(crate) fn size(meta: &Meta) -> Size {
     meta.initial_size()
 }
 
-/// Collects the unreadable stretches of a recording, to be reported at the end.
+/// Collects the damaged ranges of a recording, to be reported at the end.
 pub(crate) struct Losses {
-    live: bool,
+    /// The recording is still being written.
+    is_live: bool,
+    /// The first ranges, up to [`MAX_REPORTED`].
     lost: Vec<DamagedRange>,
+    /// Number of further ranges.
     more: usize,
+    contradictions: Vec<Contradiction>,
 }
 
 impl Losses {
-    pub(crate) fn of(recording: &Path) -> Losses {
-        let begun = recording.metadata().is_ok_and(|meta| meta.len() > 0);
-        Losses { live: begun && is_live(recording), lost: Vec::new(), more: 0 }
+    /// Starts without losses.
+    pub(crate) fn new(recording: &Path) -> Losses {
+        let has_content = recording.metadata().is_ok_and(|meta| meta.len() > 0);
+        Losses {
+            is_live: has_content && is_live(recording),
+            lost: Vec::new(),
+            more: 0,
+            contradictions: Vec::new(),
+        }
     }
 
-    pub(crate) fn note(&mut self, lost: &DamagedRange) {
+    /// Adds a damaged range.
+    pub(crate) fn add(&mut self, lost: &DamagedRange) {
         // A recording in progress always has an incomplete end.
-        if lost.tail && self.live {
+        if lost.tail && self.is_live {
             return;
         }
         if self.lost.len() < MAX_REPORTED {
@@ -109,12 +120,25 @@ impl Losses {
         }
     }
 
+    /// Adds the contradictions that a reader has found.
+    pub(crate) fn contradict<'a>(&mut self, found: impl Iterator<Item = &'a Contradiction>) {
+        self.contradictions.extend(found.cloned());
+    }
+
+    /// Prints warnings.
     pub(crate) fn report(&self) {
         for lost in &self.lost {
             out::warning(lost);
         }
         if self.more > 0 {
-            out::warning(format_args!("{} more stretches of the recording are lost", self.more));
+            out::warning(format_args!("{} more ranges of the recording are damaged", self.more));
+        }
+        for contradiction in self.contradictions.iter().take(MAX_REPORTED) {
+            out::warning(format_args!("the recording contradicts itself: {contradiction}"));
+        }
+        let more = self.contradictions.len().saturating_sub(MAX_REPORTED);
+        if more > 0 {
+            out::warning(format_args!("the recording contradicts itself in {more} more places"));
         }
     }
 }
@@ -122,20 +146,21 @@ impl Losses {
 /// Converts an error of reading a recording or writing an export.
 fn export_failure(error: ExportError) -> anyhow::Error {
     match error {
-        ExportError::Read(error) => unreadable(error),
-        ExportError::Write(error) => unwritten(error),
+        ExportError::Read(error) => read_failure(error),
+        ExportError::Write(error) => write_failure(error),
     }
 }
 
-pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
+/// Converts an error of reading a recording.
+pub(crate) fn read_failure(error: AhrError) -> anyhow::Error {
     recordings::unreadable(error).into()
 }
 
 /// Converts an error of the viewer or the player.
 fn tui_failure(error: TuiError) -> anyhow::Error {
     match error {
-        TuiError::Recording(error) => unreadable(error),
-        TuiError::Write(error) => unwritten(error),
+        TuiError::Recording(error) => read_failure(error),
+        TuiError::Write(error) => write_failure(error),
         error => error.into(),
     }
 }
@@ -149,7 +174,7 @@ fn code(end: EndReason) -> u8 {
 }
 
 /// Converts a write error; a closed standard output becomes [`BrokenPipe`].
-pub(crate) fn unwritten(error: io::Error) -> anyhow::Error {
+pub(crate) fn write_failure(error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => BrokenPipe.into(),
         _ => anyhow::Error::new(error).context("cannot write"),

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_engine::recordings;
 use nerve_record::ahr::Reader;
 use nerve_record::index::Position;
 use nerve_record::library::RecordingInfo;
@@ -16,43 +17,49 @@ use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use super::{
-    Losses, code, find, load_meta, metadata, size, stream, tui_failure, unreadable, unwritten, view,
+    Losses, code, export, find, load_meta, metadata, read_failure, size, stream, tui_failure, view,
+    write_failure,
 };
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
-use crate::cmd::full_screen;
+use crate::cmd::screen_support;
 use crate::exit::DONE;
 use crate::out;
 
 /// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
+    if let Some(format) = args.format {
+        return export::print(&find(&args.source)?, format.format()).map(|()| DONE);
+    }
     if args.viewer {
         return view(&ViewArgs { source: args.source.clone(), gutter: None, no_colors: args.no_colors });
     }
     let recording = find(&args.source)?;
+    recordings::check(&recording)?;
     if args.print_meta {
         return metadata::print(&recording, args.json).map(|()| DONE);
     }
     let has_colors = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let to_terminal = io::stdout().is_terminal() && !full_screen::is_dumb();
+    let to_terminal = io::stdout().is_terminal() && !screen_support::is_dumb_terminal();
     if args.fast {
         return fast(&recording, has_colors && to_terminal).map(|()| DONE);
     }
     let meta = load_meta(&recording);
-    let mut losses = Losses::of(&recording);
-    let mut playback = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
-    let start = playback.next_at().map_err(unreadable)?.unwrap_or_default();
+    let mut losses = Losses::new(&recording);
+    let mut playback = Playback::open(&recording, size(&meta)).map_err(read_failure)?;
+    let start = playback.next_at().map_err(read_failure)?.unwrap_or_default();
     if let Some(from) = args.from {
-        playback.seek(position(from, start)).map_err(unreadable)?;
+        playback.seek(position(from, start)).map_err(read_failure)?;
     }
     let pace = Pace { speed: args.speed.0, idle: args.idle_limit.map(|limit| limit.0) };
-    let mut player = Player::new(playback, start, pace).map_err(unreadable)?;
+    let mut player = Player::new(playback, start, pace).map_err(read_failure)?;
     let code = if to_terminal {
         let total = RecordingInfo::read(&recording).ok().and_then(|info| info.duration);
         play_in_terminal(&mut player, PlaybackOptions { start, total, has_colors })
     } else {
         stream::run(&mut player, has_colors)
     };
-    player.playback().lost().iter().for_each(|lost| losses.note(lost));
+    player.playback().lost().iter().for_each(|lost| losses.add(lost));
+    losses.contradict(player.playback().contradictions());
     losses.report();
     code
 }
@@ -66,7 +73,7 @@ fn play_in_terminal(player: &mut Player, options: PlaybackOptions) -> Result<u8>
         let mut out = io::stdout().lock();
         let cols = terminal::window().unwrap_or(Size::new(80, 24)).cols;
         let shown = last_screen(player.terminal(), options.has_colors, cols, &mut out);
-        shown.and_then(|()| out.flush()).map_err(unwritten)?;
+        shown.and_then(|()| out.flush()).map_err(write_failure)?;
     }
     Ok(code(end))
 }
@@ -79,21 +86,22 @@ fn position(from: StartPosition, start: TsNs) -> Position {
 }
 
 fn fast(recording: &Path, has_colors: bool) -> Result<()> {
-    let mut reader = Reader::open(recording).map_err(unreadable)?;
-    let mut losses = Losses::of(recording);
+    let mut reader = Reader::open(recording).map_err(read_failure)?;
+    let mut losses = Losses::new(recording);
     let mut replay = TerminalReplay::new(size(&load_meta(recording)));
-    replay.read_rest(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
+    replay.read_rest(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
+    losses.contradict(reader.contradictions());
     let printed = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());
     losses.report();
-    printed.map_err(unwritten)?;
+    printed.map_err(write_failure)?;
     if replay.terminal.modes().alternate {
         drop(out);
         out::note("the recording ends on the alternate screen:");
         let mut out = BufWriter::new(io::stdout().lock());
         last_screen(&replay.terminal, has_colors, u16::MAX, &mut out)
             .and_then(|()| out.flush())
-            .map_err(unwritten)?;
+            .map_err(write_failure)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use nerve_record::ahr::{Body, Record};
 use nerve_tui::recording::Player;
 
-use super::{unreadable, unwritten};
+use super::{read_failure, write_failure};
 use crate::exit::DONE;
 
 /// Plays to the end. After a seek, begins with the screen at that position.
@@ -21,8 +21,8 @@ pub(super) fn run(player: &mut Player, has_colors: bool) -> Result<u8> {
     }
     loop {
         let shown = if has_colors { bytes } else { filter.strip(&bytes) };
-        out.write_all(&shown).and_then(|()| out.flush()).map_err(unwritten)?;
-        if player.is_at_end().map_err(unreadable)? {
+        out.write_all(&shown).and_then(|()| out.flush()).map_err(write_failure)?;
+        if player.is_at_end().map_err(read_failure)? {
             break;
         }
         let due = player.due().unwrap_or_else(Instant::now);
@@ -33,10 +33,10 @@ pub(super) fn run(player: &mut Player, has_colors: bool) -> Result<u8> {
                 bytes.extend_from_slice(more);
             }
         };
-        player.advance(collect).map_err(unreadable)?;
+        player.advance(collect).map_err(read_failure)?;
     }
     if !has_colors {
-        out.write_all(&filter.finish()).and_then(|()| out.flush()).map_err(unwritten)?;
+        out.write_all(&filter.finish()).and_then(|()| out.flush()).map_err(write_failure)?;
     }
     Ok(DONE)
 }

@@ -4,19 +4,19 @@ use anyhow::{Context, Result};
 use nerve_engine::recordings;
 use nerve_record::library::is_live;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::ViewerOptions;
+use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::recording::{EndReason, RecordingSession, RecordingView};
 use nerve_tui::session::UserTerminal;
 use nerve_tui::view::layout::Gutter;
 use nerve_tui::view::viewer::{Source, Viewer};
 
-use super::{Losses, code, find, format, load_meta, tui_failure, unreadable};
+use super::{Losses, code, find, format, load_meta, read_failure, tui_failure};
 use crate::cli::recording::ViewArgs;
-use crate::cmd::attach::background::{Background, Departure};
+use crate::cmd::attach::background::{Background, ViewerExit};
 use crate::cmd::attach::switch_target::SwitchTarget;
 use crate::cmd::show::follow::{self, NextRuns, Run};
-use crate::cmd::{self, full_screen};
-use crate::settings::Settings;
+use crate::cmd::{self, screen_support};
+use crate::settings;
 
 /// Shows a recording until the user leaves.
 pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
@@ -31,18 +31,18 @@ pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>)
 fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
-    full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
-    let settings = Settings::for_viewer();
+    screen_support::require("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
+    let settings = settings::for_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let mut losses = Losses::of(&recording);
+    let mut losses = Losses::new(&recording);
     let viewer = Viewer::new(Source::Recording, settings.bindings());
     let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
     let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
-    let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(unreadable)?;
-    let gutter: Gutter = settings.gutter(args.gutter);
+    let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
+    let gutter: Gutter = settings::gutter(&settings, args.gutter);
     let options = ViewerOptions {
         name: name.clone(),
         gutter,
@@ -56,33 +56,36 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let (code, view) = runtime.block_on(async {
         let mut background = Background::for_recording(&recording);
         let mut show = RecordingSession::new((recording, view), name, viewer, gutter, coloured);
-        let mut next_runs = next_runs.map(|id| NextRuns::of(id, &ServerPaths::from_env())).transpose()?;
+        let mut next_runs = next_runs.map(|id| NextRuns::new(id, &ServerPaths::from_env())).transpose()?;
         let mut user_terminal = UserTerminal::take()?;
         tool.iter().for_each(|command| user_terminal.tty.title(command));
         let end = run(&mut show, &mut background, &mut next_runs, &mut user_terminal).await?;
         let (view, unfinished) = (show.into_view(), background.into_unfinished());
         let code = match end {
-            End::Departure(Departure::Left(reason)) => {
+            End::ViewerExit(ViewerExit::Left(reason)) => {
                 // Restores the terminal before anything is printed.
                 drop(user_terminal);
                 unfinished.finish().await;
                 code(reason)
             }
-            End::Departure(Departure::SwitchTo(target)) => {
+            End::ViewerExit(ViewerExit::SwitchTo(target)) => {
                 SwitchTarget::from_recording(user_terminal, target, options, unfinished).run().await?
             }
-            End::NextRun(run) => cmd::show::shown(*run, next_runs, true, user_terminal).await?,
+            End::NextRun(run) => {
+                cmd::show::run_viewer::show_runs(*run, next_runs, true, user_terminal).await?
+            }
         };
         anyhow::Ok((code, view))
     })?;
-    view.lost().iter().for_each(|lost| losses.note(lost));
+    view.lost().iter().for_each(|lost| losses.add(lost));
+    losses.contradict(view.contradictions());
     losses.report();
     Ok(code)
 }
 
 /// End of a recording's viewer.
 enum End {
-    Departure(Departure<EndReason>),
+    ViewerExit(ViewerExit<EndReason>),
     /// The tool was started again.
     NextRun(Box<Run>),
 }
@@ -99,7 +102,7 @@ async fn run(
             request = show.next(user_terminal) => {
                 let request = request.map_err(tui_failure)?;
                 if let Some(departure) = background.perform(request, &mut show.session, None) {
-                    return Ok(End::Departure(departure));
+                    return Ok(End::ViewerExit(departure));
                 }
             }
             event = background.next() => {

@@ -7,8 +7,8 @@ use anyhow::Result;
 use nerve_server::access::address;
 use nerve_server::access::tls::TlsFiles;
 use nerve_server::access::token::TokenFile;
+use nerve_server::config::ServerConfig;
 use nerve_server::paths::ServerPaths;
-use nerve_server::server::ServerConfig;
 
 use crate::cli::listen::{self, ListenArgs};
 use crate::exit::{Failure, USAGE};

@@ -1,7 +1,7 @@
 //! `nerve server`: start, stop, status, list; and connecting to a server.
 
 pub(crate) mod listen;
-mod remote;
+mod remote_server;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -17,8 +17,8 @@ use crate::exit::{Failure, NOT_FOUND};
 /// # Errors
 /// Exit code 3 if the server is not running.
 pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
-    if let Some((address, with_tls)) = remote::address(server) {
-        return remote::connect(address, with_tls).await;
+    if let Some((address, with_tls)) = remote_server::address(server) {
+        return remote_server::connect(address, with_tls).await;
     }
     let socket = ServerPaths::from_env().socket(server)?;
     match NerveClient::connect(&socket).await {
@@ -30,7 +30,7 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
 
 /// Returns true if the server is addressed over the network, so its files are not local.
 pub(crate) fn is_remote(server: &str) -> bool {
-    remote::address(server).is_some()
+    remote_server::address(server).is_some()
 }
 
 fn not_running(server: &str) -> Failure {

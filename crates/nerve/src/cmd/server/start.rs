@@ -19,6 +19,7 @@ use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
 use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
 use nerve_server::daemon::addresses;
+use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
 use serde_json::{Value, json};
@@ -105,24 +106,15 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         // Detaches from the terminal. Fails only for a process group leader (setsid(2)), when started by hand.
         let _ = rustix::process::setsid();
     }
-    let server = match Server::bind(&config) {
-        Ok(server) => server,
-        Err(error) if args.daemon => {
+    let report = |error: ServerError| {
+        if args.daemon {
             notify_parent(&json!({ "error": error.to_string(), "hint": error.hint() }));
-            return Err(error.into());
         }
-        Err(error) => return Err(error.into()),
+        error
     };
+    let server = Server::bind(&config).map_err(report)?;
     let program = crate::current_exe::path()?;
-    let claimed = paths.claim_hosts(&config.name);
-    let hosts = match claimed {
-        Ok(hosts) => hosts,
-        Err(error) if args.daemon => {
-            notify_parent(&json!({ "error": error.to_string(), "hint": error.hint() }));
-            return Err(error.into());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let hosts = paths.claim_hosts(&config.name).map_err(report)?;
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: config.name.clone(),
@@ -143,7 +135,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     engine.adopt();
     engine.resume_interrupted();
     if args.daemon {
-        notify_parent(&json!({ "listening": true, "warnings": engine.troubles() }));
+        notify_parent(&json!({ "listening": true, "warnings": engine.warnings() }));
         // Redirects standard output to the log, like standard error.
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
             .context("cannot redirect standard output to the log")?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use nerve_host::CONTROL;
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{HostEvent, HostRequest};
-use nerve_node::executions::follow::Follow;
+use nerve_node::executions::follow::ExecutionFollower;
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::terminal::RawMode;
@@ -29,9 +29,10 @@ pub(super) async fn wait(
     line: &ExecutionLine,
     paths: &ServerPaths,
 ) -> Result<Option<String>> {
-    let mut follow = Follow::new(session)?;
-    let ended = |follow: &Follow| follow.known().get(&line.id).filter(|line| line.has_ended()).cloned();
-    let Some(host) = session::host(session, paths) else {
+    let mut follow = ExecutionFollower::new(session)?;
+    let ended =
+        |follow: &ExecutionFollower| follow.known().get(&line.id).filter(|line| line.has_ended()).cloned();
+    let Some(host) = session::find_host(session, paths) else {
         return Ok(ended(&follow).and_then(|line| line.output));
     };
     let mut link = Connection::open(&host.runtime.join(CONTROL)).await?;
@@ -41,7 +42,7 @@ pub(super) async fn wait(
     let typing = io::stdin().is_terminal() && io::stdout().is_terminal();
     if typing {
         out::note(
-            "it has no terminal of its own: its output comes when it ends, keys go to its agent; Ctrl+] leaves",
+            "the execution has no terminal of its own: its output appears when it ends; keys go to the agent; Ctrl+] detaches",
         );
     }
     let mut signals = Signals::listen().context("cannot listen for signals")?;
@@ -56,7 +57,7 @@ pub(super) async fn wait(
             report = link.next() => match report? {
                 None | Some(HostEvent::Closed) => {
                     // The last lines may have been listed meanwhile.
-                    let last = Follow::new(session)?;
+                    let last = ExecutionFollower::new(session)?;
                     break Ok(ended(&last).and_then(|line| line.output));
                 }
                 Some(_) => {}

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result};
 use nerve_node::executions::runs::Runs;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::TerminalMirror;
+use nerve_tui::live_viewer::TerminalMirror;
 use serde_json::Value;
 
-use super::{NAME, tools};
+use super::{MAX_NAME, tools};
 use crate::out;
 
 /// The next runs of an id, in any session.
@@ -29,8 +29,8 @@ impl NextRuns {
     ///
     /// # Errors
     /// Runs cannot be watched.
-    pub(crate) fn of(id: &str, paths: &ServerPaths) -> Result<NextRuns> {
-        let runs = Runs::of(id, paths.hosts()).context("cannot wait for the next run")?;
+    pub(crate) fn new(id: &str, paths: &ServerPaths) -> Result<NextRuns> {
+        let runs = Runs::watch(id, paths.hosts()).context("cannot wait for the next run")?;
         Ok(NextRuns { runs, paths: paths.clone() })
     }
 
@@ -41,7 +41,7 @@ impl NextRuns {
     pub(crate) async fn next(&mut self) -> Result<Run> {
         let entry = self.runs.next().await.context("cannot wait for the next run")?;
         let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
-        let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), NAME);
+        let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), MAX_NAME);
         let notice = Some("the tool was started again: showing the next run");
         Ok(Run { mirror: tools::open_mirror(entry, &self.paths)?, name, notice })
     }

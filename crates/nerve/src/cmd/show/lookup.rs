@@ -43,7 +43,7 @@ pub(crate) enum Location {
 impl FoundExecution {
     /// Locates a listed execution.
     fn new(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> FoundExecution {
-        let own = executions::recording_of(&session, &line.id).ok().filter(|path| path.is_file());
+        let own = executions::recording_path(&session, &line.id).ok().filter(|path| path.is_file());
         let location = match (host_of(&line, hosts), own) {
             (Some(host), _) => Location::Host(Box::new(host.clone())),
             (None, Some(recording)) => Location::Recording(recording),
@@ -89,7 +89,7 @@ pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<
 /// # Errors
 /// The id is invalid, or there is no such session or execution.
 pub(crate) fn find(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result<FoundExecution> {
-    exec::check(id)?;
+    exec::check_execution_id(id)?;
     let hosts = entries(&paths.hosts());
     if let Some(recording) = session::recording(named, paths)? {
         let found = in_session(id, &recording, &hosts);
@@ -107,7 +107,7 @@ pub(crate) fn find(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result
     };
     if recordings.any(|recording| recorded(id, recording, &hosts).is_some()) {
         out::warning(format_args!(
-            "other sessions have an execution '{id}' too: this is the newest; --session says which"
+            "other sessions have an execution '{id}' too: showing the newest; select another with --session"
         ));
     }
     Ok(found)
@@ -139,19 +139,19 @@ fn running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
 }
 
 fn listed(id: &str, recording: &Path) -> Result<Option<ExecutionLine>> {
-    let path = executions::path_of(recording);
+    let path = executions::list_path(recording);
     executions::find(recording, id).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn list(recording: &Path) -> Result<Executions> {
-    let path = executions::path_of(recording);
+    let path = executions::list_path(recording);
     executions::read(recording).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn not_found(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
     let Some((recording, known)) = session else {
         return Failure::new(NOT_FOUND, format!("no execution '{id}' in any recording"))
-            .hint("say in which session with --session; a recording outside of the folder of recordings is named by its file");
+            .hint("select the session with --session ID, or with --session FILE for a recording elsewhere");
     };
     let message = match recording.is_file() {
         true => format!("the session {} has no execution '{id}'", recording.display()),
@@ -159,8 +159,8 @@ fn not_found(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
     };
     let ids: Vec<&str> = known.iter().rev().take(MAX_NAMED).map(|line| line.id.as_str()).collect();
     let hint = match ids[..] {
-        [] => "nothing that was run in it is known".to_string(),
-        _ => format!("the last it ran: {}", ids.join(", ")),
+        [] => "the session has no executions".to_string(),
+        _ => format!("latest executions: {}", ids.join(", ")),
     };
     Failure::new(NOT_FOUND, message).hint(hint)
 }

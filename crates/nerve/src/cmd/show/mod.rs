@@ -3,6 +3,7 @@
 mod agent_output;
 pub(crate) mod follow;
 mod lookup;
+pub(crate) mod run_viewer;
 mod text_view;
 pub(crate) mod tools;
 
@@ -15,24 +16,19 @@ use nerve_host::protocol::Window;
 use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::{ExitReason, ViewerOptions};
 use nerve_tui::session::UserTerminal;
-use nerve_tui::view::layout::Gutter;
-use nerve_types::ExitStatus;
 
 use self::follow::{NextRuns, Run};
 use self::lookup::{FoundExecution, Location, find};
-use super::attach;
-use super::recording::{self, Losses, unreadable, unwritten};
-use super::{full_screen, on_one_core};
+use super::recording::{self, Losses, read_failure, write_failure};
+use super::{run_single_threaded, screen_support};
 use crate::cli::exec::ShowArgs;
 use crate::cli::recording::{GutterArg, RecordingArg, ReplayArgs, Speed, ViewArgs};
 use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
-use crate::settings::Settings;
 
-/// Length of a command used as name.
-const NAME: usize = 200;
+/// Maximum characters of a command that is shown as the name.
+const MAX_NAME: usize = 200;
 
 /// Shows the execution and returns the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
@@ -41,34 +37,36 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     warn_if_different(args.command.as_deref(), &found);
     let to_terminal = io::stdout().is_terminal();
     let FoundExecution { line, session, location } = found;
-    let name = out::preview(line.command.as_deref().unwrap_or(&args.id), NAME);
+    let name = out::preview(line.command.as_deref().unwrap_or(&args.id), MAX_NAME);
     match location {
-        Location::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &paths, name, args)),
-        Location::Host(entry) => on_one_core(stream(*entry, &paths)),
+        Location::Host(entry) if screen_support::is_available() => {
+            run_single_threaded(show_live(*entry, &paths, name, args))
+        }
+        Location::Host(entry) => run_single_threaded(print_live(*entry, &paths)),
         Location::Recording(recording) => {
             if session.is_some() && !line.has_ended() {
-                out::warning("its end is not known: it was killed, and what it had written is shown");
+                out::warning("the execution was killed: showing its output until then");
             }
             match (to_terminal, args.follow) {
-                (true, true) => view(&recording, &name, args),
-                (true, false) => last(&recording),
-                (false, _) => bytes(&recording),
+                (true, true) => view_recording(&recording, &name, args),
+                (true, false) => print_lines(&recording),
+                (false, _) => print_bytes(&recording),
             }
         }
         Location::Agent { running } => {
             let output = match (running, &session) {
-                (true, Some(session)) => on_one_core(agent_output::wait(session, &line, &paths))?,
+                (true, Some(session)) => run_single_threaded(agent_output::wait(session, &line, &paths))?,
                 _ => line.output,
             };
             match output {
-                Some(output) if args.follow && full_screen::is_there() => {
-                    text_view::shown(&output, &name, args)
+                Some(output) if args.follow && screen_support::is_available() => {
+                    text_view::show(&output, &name, args)
                 }
                 Some(output) => out::text(&output).map(|()| DONE),
                 None => {
-                    let message = format!("nothing is known of what execution '{}' wrote", args.id);
+                    let message = format!("execution '{}' has no known output", args.id);
                     Err(Failure::new(FAILED, message)
-                        .hint("it was killed, or its agent tells nothing; the session's recording shows what the agent showed")
+                        .hint("it was killed, or its agent does not report output; view the session's recording instead")
                         .into())
                 }
             }
@@ -83,7 +81,7 @@ fn warn_if_different(claimed: Option<&str>, found: &FoundExecution) {
         && bare(claimed) != bare(ran)
     {
         let (id, ran) = (&found.line.id, out::preview(ran, 200));
-        out::warning(format_args!("execution '{id}' ran something else: {ran}"));
+        out::warning(format_args!("the command differs: execution '{id}' ran {ran}"));
     }
 }
 
@@ -96,46 +94,17 @@ fn shell_line(command: &str) -> String {
 }
 
 /// Shows a running execution in the viewer; with `--follow`, until the user leaves.
-async fn live(entry: Entry, paths: &ServerPaths, name: String, args: &ShowArgs) -> Result<u8> {
+async fn show_live(entry: Entry, paths: &ServerPaths, name: String, args: &ShowArgs) -> Result<u8> {
     // Ids are unique within a session.
     let next_runs =
-        (args.follow && args.session.is_none()).then(|| NextRuns::of(&args.id, paths)).transpose()?;
+        (args.follow && args.session.is_none()).then(|| NextRuns::new(&args.id, paths)).transpose()?;
     let mirror = tools::open_mirror(entry, paths)?;
-    shown(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?).await
-}
-
-/// Shows a run, and then the next ones; with `stay`, until the user leaves.
-pub(crate) async fn shown(
-    run: Run,
-    next_runs: Option<NextRuns>,
-    stay: bool,
-    user_terminal: UserTerminal,
-) -> Result<u8> {
-    let settings = Settings::for_viewer();
-    let options = ViewerOptions {
-        name: run.name,
-        gutter: Gutter::None,
-        bindings: settings.bindings(),
-        read_only: false,
-        clipboard: settings.clipboard,
-        coloured: coloured(),
-        stay,
-        notice: settings.load_error.or(run.notice),
-    };
-    let outcome = attach::switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
-    outcome.faults.iter().for_each(out::warning);
-    if outcome.exit_reason == ExitReason::Ended(ExitStatus::Unknown) {
-        out::warning("exit status unknown: the tool was killed");
-    }
-    Ok(attach::code(outcome.exit_reason))
-}
-
-fn coloured() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    run_viewer::show_runs(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?)
+        .await
 }
 
 /// Prints the output of a running execution until its end.
-async fn stream(entry: Entry, paths: &ServerPaths) -> Result<u8> {
+async fn print_live(entry: Entry, paths: &ServerPaths) -> Result<u8> {
     let mut host = HostedBackend::view(entry, paths.hosts(), Window::Keep);
     loop {
         match host.next().await {
@@ -143,8 +112,8 @@ async fn stream(entry: Entry, paths: &ServerPaths) -> Result<u8> {
             BackendEvent::Closed => return Ok(DONE),
             BackendEvent::Fault(message) => out::warning(message),
             BackendEvent::Lost(message) | BackendEvent::Gone(message) => {
-                let failure = Failure::new(FAILED, format!("it was cut off: {message}"));
-                return Err(failure.hint("show it once more: what it had written is recorded").into());
+                let failure = Failure::new(FAILED, format!("the output was cut off: {message}"));
+                return Err(failure.hint("run the command again: it shows the recorded output").into());
             }
             _ => {}
         }
@@ -152,23 +121,24 @@ async fn stream(entry: Entry, paths: &ServerPaths) -> Result<u8> {
 }
 
 /// Prints the output of a recording.
-fn bytes(recording: &Path) -> Result<u8> {
-    let mut reader = Reader::open(recording).map_err(unreadable)?;
-    let (mut losses, mut out) = (Losses::of(recording), io::stdout().lock());
-    while let Some(part) = reader.next().map_err(unreadable)? {
+fn print_bytes(recording: &Path) -> Result<u8> {
+    let mut reader = Reader::open(recording).map_err(read_failure)?;
+    let (mut losses, mut out) = (Losses::new(recording), io::stdout().lock());
+    while let Some(part) = reader.next().map_err(read_failure)? {
         match part {
             Part::Block(block) => {
                 for record in block.records() {
                     if let Body::Data { bytes, .. } = record.body {
-                        out.write_all(bytes).map_err(unwritten)?;
+                        out.write_all(bytes).map_err(write_failure)?;
                     }
                 }
-                block.damage().into_iter().for_each(|lost| losses.note(lost));
+                block.damage().into_iter().for_each(|lost| losses.add(lost));
             }
-            Part::Lost(lost) => losses.note(&lost),
+            Part::Lost(lost) => losses.add(&lost),
         }
     }
-    out.flush().map_err(unwritten)?;
+    out.flush().map_err(write_failure)?;
+    losses.contradict(reader.contradictions());
     losses.report();
     Ok(DONE)
 }
@@ -178,14 +148,14 @@ fn recording_arg(recording: &Path) -> RecordingArg {
 }
 
 /// Shows a recording in the viewer.
-fn view(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
+fn view_recording(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
     let next_runs = args.session.is_none().then_some(args.id.as_str());
     let args = ViewArgs { source: recording_arg(recording), gutter: Some(GutterArg::None), no_colors: false };
     recording::view_tool(&args, name, next_runs)
 }
 
 /// Prints all lines of a recording.
-fn last(recording: &Path) -> Result<u8> {
+fn print_lines(recording: &Path) -> Result<u8> {
     recording::replay(&ReplayArgs {
         source: recording_arg(recording),
         speed: Speed(1.0),
@@ -196,5 +166,6 @@ fn last(recording: &Path) -> Result<u8> {
         no_colors: false,
         print_meta: false,
         json: false,
+        format: None,
     })
 }

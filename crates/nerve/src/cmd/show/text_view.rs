@@ -7,20 +7,20 @@ use nerve_host::clock::Clock;
 use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
 
 use super::tools::{DEFAULT_SIZE, lines_of};
-use super::view;
+use super::view_recording;
 use crate::cli::exec::ShowArgs;
 
 /// Bytes per record; much less than a block.
 const PIECE: usize = 64 << 10;
 
 /// Shows the text until the user leaves and returns the exit code.
-pub(super) fn shown(text: &str, name: &str, args: &ShowArgs) -> Result<u8> {
+pub(super) fn show(text: &str, name: &str, args: &ShowArgs) -> Result<u8> {
     // The folder is readable by this user only.
     let folder = tempfile::Builder::new().prefix("nerve-show-").tempdir();
     let folder = folder.context("cannot make a folder for what it wrote")?;
     let file = folder.path().join("output.ahr");
     record(&lines_of(text), &file).with_context(|| format!("cannot write {}", file.display()))?;
-    view(&file, name, args)
+    view_recording(&file, name, args)
 }
 
 fn record(lines: &str, file: &Path) -> Result<()> {

@@ -8,15 +8,15 @@ use nerve_host::registry::{Entry, entries};
 use nerve_node::executions;
 use nerve_node::executions::watch::Watch;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live::{SizeRule, TerminalMirror};
+use nerve_tui::live_viewer::{SizeRule, TerminalMirror};
 use nerve_tui::tool_view::{OpenedTool, load_end, load_full};
 use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
 use super::lookup::{Location, in_session};
-use crate::cmd::attach;
-use crate::cmd::recording::unreadable;
+use crate::cmd::attach::mirror;
+use crate::cmd::recording::read_failure;
 
 /// Terminal size of an execution without a terminal.
 pub(super) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
@@ -40,7 +40,7 @@ pub(crate) enum ToolFeedEvent {
 
 impl ToolFeed {
     /// Follows the session with this recording, running or not.
-    pub(crate) fn of(recording: &Path) -> ToolFeed {
+    pub(crate) fn new(recording: &Path) -> ToolFeed {
         ToolFeed { watch: Watch::start(recording, &ServerPaths::from_env().hosts()), full: false }
     }
 
@@ -52,18 +52,18 @@ impl ToolFeed {
         if std::mem::take(&mut self.full) {
             return Ok(ToolFeedEvent::Full);
         }
-        let executions::UpdateBatch { was_reset: anew, first, updates, full } = self.watch.changed().await?;
+        let executions::UpdateBatch { was_reset: reset, first, updates, full } = self.watch.changed().await?;
         self.full = full;
         Ok(ToolFeedEvent::Changed(ToolUpdates {
-            reset: anew,
+            reset,
             first,
-            updates: updates.into_iter().map(to_viewer).collect(),
+            updates: updates.into_iter().map(to_tool_update).collect(),
         }))
     }
 }
 
 /// Converts an update for the viewer.
-fn to_viewer(update: executions::ExecutionUpdate) -> ToolUpdate {
+fn to_tool_update(update: executions::ExecutionUpdate) -> ToolUpdate {
     let executions::ExecutionUpdate { number, id, command, state, reader } = update;
     let state = match state {
         executions::State::Running => ToolState::Running,
@@ -88,10 +88,10 @@ pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     Ok(match found.location {
         Location::Host(entry) => OpenedTool::Live(Box::new(open_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
-            OpenedTool::Ended(Box::new(load_end(&path).map_err(unreadable)?), Some(path))
+            OpenedTool::Ended(Box::new(load_end(&path).map_err(read_failure)?), Some(path))
         }
         Location::Recording(path) => {
-            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(unreadable)?), None)
+            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(read_failure)?), None)
         }
         Location::Agent { running: true } => OpenedTool::Agent,
         Location::Agent { running: false } => {
@@ -107,7 +107,7 @@ fn is_long(recording: &Path) -> bool {
 
 /// Opens a running execution's terminal, keeping its size.
 pub(super) fn open_mirror(entry: Entry, paths: &ServerPaths) -> Result<TerminalMirror> {
-    Ok(attach::open_mirror(entry, paths, SizeRule::Keep, None)?.with_injected_input().latest())
+    Ok(mirror::open_mirror(entry, paths, SizeRule::Keep, None)?.with_injected_input().latest())
 }
 
 /// Returns a terminal that contains a text.

@@ -53,7 +53,7 @@ fn full_screen_session_is_shown_and_branched_at_snapshot() {
     shows("two", "three");
     window.type_text("RECALL");
     window.press(&["Enter"]);
-    window.expect("has it now");
+    window.expect("branched to node");
     window.expect("You said: four");
     let knows = || fixture.home.read("me-branch").contains("You said: one | two");
     assert!(wait_until(DEADLINE, knows), "{}", fixture.home.read("me-branch"));

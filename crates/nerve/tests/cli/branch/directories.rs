@@ -37,7 +37,7 @@ impl Fixture {
 fn subfolder_branch_copies_the_whole_repository() {
     let fixture = Fixture::with_folder(|home, folder| {
         let top = folder.parent().unwrap();
-        put(top, "beside/file", "beside\n");
+        put(top, "sibling/file", "sibling\n");
         put(top, ".gitignore", "*.log\nproject/.env\n");
         commit_all(home, top);
         put(folder, "new", "untracked\n");
@@ -50,8 +50,8 @@ fn subfolder_branch_copies_the_whole_repository() {
     let cwd = fixture.branch_folder();
     assert_eq!(cwd.file_name().unwrap(), "project");
     assert_eq!(
-        (text(cwd.join("file")), text(cwd.join("../beside/file"))),
-        ("old\n".into(), "beside\n".into())
+        (text(cwd.join("file")), text(cwd.join("../sibling/file"))),
+        ("old\n".into(), "sibling\n".into())
     );
     assert_eq!(text(cwd.join("new")), "untracked\n");
     assert!(!cwd.join("run.log").exists() && !cwd.join(".env").exists(), "what is ignored is not kept");
@@ -200,14 +200,14 @@ fn output_flood_does_not_block_branching_or_keys() {
     // Opens the task entry at the latest snapshot.
     tty.send("\x1b[1;6A");
     tty.expect("branch from");
-    tty.send("beside the flood");
-    tty.expect("beside the flood");
+    tty.send("during the flood");
+    tty.expect("during the flood");
     tty.send("\r");
-    tty.expect("has it now");
+    tty.expect("branched to node");
     assert!(nerve_testkit::wait_until(crate::tty::LIMIT, || fixture
         .home
         .read("me-branch")
-        .contains("beside the flood")));
+        .contains("during the flood")));
     tty.send("\x1b\x1b\x1b[93;5ud");
     assert_eq!(tty.wait_for_exit(), Some(0));
 }

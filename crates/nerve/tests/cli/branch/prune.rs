@@ -53,7 +53,7 @@ fn folder_is_pruned_with_its_last_recording() {
     let [listed] = &fixture.folders()[..] else { panic!("{:?}", fixture.folders()) };
     assert_eq!(PathBuf::from(listed["path"].as_str().unwrap()), folder);
     assert_eq!((&listed["changed"], &listed["used_by"]), (&false.into(), &Value::Null));
-    assert_eq!(listed["recordings"].as_array().unwrap().len(), 2, "its own, and that it goes on from");
+    assert_eq!(listed["recordings"].as_array().unwrap().len(), 2, "its own and the one it continues");
     let shown = fixture.home.ok(&["recordings", "branches"]);
     assert!(shown.contains("no node") && shown.contains("none"), "{shown}");
     // The source is still being recorded, so the folder stays.

@@ -15,7 +15,8 @@ fn of_node() -> ListSnapshots {
 }
 
 async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
-    let types = Some(vec![EventType::SnapshotTaken.as_str().to_string()]);
+    let types = [EventType::SnapshotTaken, EventType::BranchProgress];
+    let types = Some(types.iter().map(ToString::to_string).collect());
     let mut events = client.subscribe(&Subscribe { types, ..Subscribe::default() }).await.unwrap();
     put(&fixture.folder(), "file", "first\n");
     let before = client.snapshots(&of_node()).await.unwrap().len();
@@ -56,7 +57,13 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
     let plan = CreateBranch { dry_run: true, ..request.clone() };
     let plan = client.create_branch(&plan).await.unwrap();
     assert_eq!((plan.dry_run, plan.conversation.kind.as_str()), (true, "cut"), "{plan:?}");
-    let branch = client.create_branch(&request).await.unwrap();
+    let mut steps = Vec::new();
+    let branch = client.create_branch_with_progress(&request, |step| steps.push(step.to_string()));
+    let branch = branch.await.unwrap();
+    let starting = format!("starting node '{}'", branch.node_id);
+    for step in ["restoring the files", &starting, "sending the instruction"] {
+        assert_eq!(steps.iter().filter(|found| *found == step).count(), 1, "{step}: {steps:?}");
+    }
     assert_eq!(branch.node_id, plan.node_id);
     assert!(branch.response.unwrap().text.starts_with("You said: one"));
     assert_eq!(text(PathBuf::from(&branch.cwd).join("file")), "first\n");

@@ -96,7 +96,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 fn task_at_snapshot_branches_the_running_session() {
     let mut session = UnrecordedSession::after_two_turns();
     session.enter_task("RECALL\r");
-    session.tty.expect("has it now");
+    session.tty.expect("branched to node");
     session.assert_branched();
     // The command line gives the same result.
     let branch = |args: &[&str]| session.home.nerve(&[&["branch", &session.id], args].concat());
@@ -109,12 +109,12 @@ fn task_at_snapshot_branches_the_running_session() {
     assert!(planned["files"]["reference"].is_string(), "{planned}");
     assert!(branch(&["RECALL", "--at", "1", "--dry-run"]).stdout.contains("deleted when it ends"));
     assert_eq!(branch(&["RECALL", "--at", "1"]).stdout, "You said: one\n");
-    branch(&["go on"]).assert_stderr(1, &["the session is still running", "--at"]);
-    branch(&["go on", "--at", "7"]).assert_stderr(3, &["no snapshot 7", "available snapshots: 1"]);
+    branch(&["continue"]).assert_stderr(1, &["the session is still running", "--at"]);
+    branch(&["continue", "--at", "7"]).assert_stderr(3, &["no snapshot 7", "available snapshots: 1"]);
     session.tty.send("/exit\r");
     assert_eq!(session.tty.wait_for_exit(), Some(0));
     session.assert_removed();
-    branch(&["go on", "--at", "1"]).assert_stderr(3, &[&session.id]);
+    branch(&["continue", "--at", "1"]).assert_stderr(3, &[&session.id]);
 }
 
 #[test]
@@ -163,7 +163,8 @@ fn inner_snapshot_lives_as_long_as_its_session() {
     let [line] = &kept[..] else { panic!("{kept:?}") };
     assert_eq!((line.label.as_deref(), &*line.kind), (Some("in-it"), "manual"));
     assert_eq!(line.files.as_ref().unwrap().source, cwd);
-    home.nerve(&["branch", &id, "--at", "in-it", "go on"]).assert_stderr(2, &["'sh' is not a known agent"]);
+    home.nerve(&["branch", &id, "--at", "in-it", "continue"])
+        .assert_stderr(2, &["'sh' is not a known agent"]);
     home.ok(&["server", "node", "stop", "sh"]);
     assert!(wait_until(LIMIT, || !file.parent().unwrap().exists()));
 }

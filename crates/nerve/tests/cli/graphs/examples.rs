@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::graphs::{begin, graph, wait_for_exit, wait_for_status, with_server, write};
+use crate::graphs::{begin, graph, wait_for_status, with_server, write};
 use crate::harness::{Home, NERVE};
 
 fn example(name: &str) -> String {
@@ -59,7 +59,7 @@ fn review_example_fixes_until_check_passes_then_gates() {
     let question = info["gates"][0]["question"].as_str().unwrap();
     assert!(question.starts_with("Take this message? You said: That has "), "{question}");
     home.ok(&["server", "graph", "answer", "r1", "yes"]);
-    let done = wait_for_exit(run);
+    let done = run.output();
     let data = done.json();
     assert_eq!((done.code, &data["results"]["approve"]["choice"]), (0, &"yes".into()), "{data:#}");
     // The agent is the session's, and still there.

@@ -1,18 +1,16 @@
 //! Runs that do not complete: failed, timed out, blocked, cancelled, left.
 
-use nerve_testkit::harness::signal;
+use nerve_testkit::harness::{KillOnDrop, signal};
 use nerve_testkit::wait_until;
 use nerve_types::Size;
 use rustix::process::Signal;
 
-use crate::graphs::{
-    UNTIL_GO, begin, go, graph, wait_for_exit, wait_for_status, wait_for_text, with_server, write,
-};
+use crate::graphs::{UNTIL_GO, begin, go, graph, wait_for_status, wait_for_text, with_server, write};
 use crate::harness::{DEADLINE, NERVE};
 use crate::tty::Tty;
 
-fn interrupt(child: &std::process::Child) {
-    signal(child.id(), Signal::INT);
+fn interrupt(command: &KillOnDrop) {
+    signal(command.0.id(), Signal::INT);
 }
 
 #[test]
@@ -41,10 +39,10 @@ fn failed_run_has_partial_results_and_exits_with_1() {
     let status = graph(&home, &["status", "r1"]);
     assert!(status.stdout.contains("failed") && status.stdout.contains("exit code 3"), "{status:?}");
     // An unknown node is detected when its step begins.
-    write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: nobody, input: x}]\n");
+    write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: absent, input: x}]\n");
     graph(&home, &["run", "late.yaml"])
-        .assert_stderr(1, &["no node 'nobody'", "warning: no node 'nobody' in the graph or the session"]);
-    graph(&home, &["run", "late.yaml", "--dry-run"]).assert_stderr(0, &["warning: no node 'nobody'"]);
+        .assert_stderr(1, &["no node 'absent'", "warning: no node 'absent' in the graph or the session"]);
+    graph(&home, &["run", "late.yaml", "--dry-run"]).assert_stderr(0, &["warning: no node 'absent'"]);
     // The id of a run is used once.
     graph(&home, &["run", "fails.yaml", "--run-id", "r1"])
         .assert_stderr(1, &["run 'r1' already exists", "use another id"]);
@@ -83,7 +81,7 @@ fn ctrl_c_cancels_run_and_interrupts_agent() {
     let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
     assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"), "{:#}", home.info("me"));
     interrupt(&run);
-    let done = wait_for_exit(run);
+    let done = run.output();
     done.assert_stderr(
         130,
         &[
@@ -114,7 +112,7 @@ fn cancel_ends_one_run_or_all_runs_of_a_graph() {
         let waits = begin(&home, &["run", "long.yaml", "--run-id", run]);
         wait_for_status(&home, run, "running");
         assert_eq!(home.ok(&["server", "graph", "cancel", id]), format!("cancelling run '{run}'\n"));
-        wait_for_exit(waits).assert_stderr(130, &[&format!("run '{run}' was cancelled")]);
+        waits.output().assert_stderr(130, &[&format!("run '{run}' was cancelled")]);
     }
     graph(&home, &["cancel", "r1"]).assert_stderr(3, &["r1"]);
 }
@@ -126,7 +124,7 @@ fn waiting_gate_can_be_cancelled() {
     let run = begin(&home, &["run", "ask.yaml", "--run-id", "r1"]);
     wait_for_status(&home, "r1", "waiting");
     interrupt(&run);
-    wait_for_exit(run).assert_stderr(130, &["was cancelled"]);
+    run.output().assert_stderr(130, &["was cancelled"]);
 }
 
 #[test]

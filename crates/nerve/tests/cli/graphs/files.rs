@@ -8,7 +8,7 @@ graph: good
 nodes: {sh: {type: bash}}
 steps:
   - {id: a, node: sh, input: echo}
-  - {id: b, gate: {question: 'Go on?'}, depends_on: [a]}
+  - {id: b, gate: {question: 'Continue?'}, depends_on: [a]}
 ";
 
 const BAD: &str = "\
@@ -67,14 +67,14 @@ fn graph_is_shown_in_each_format() {
     write(&home, "good.yaml", GOOD);
     let show = |form: &str| home.ok(&["server", "graph", "show", "good.yaml", "--format", form]);
     assert!(
-        show("text").contains("1. a: sh (bash)") && show("text").contains("asks Go on?"),
+        show("text").contains("1. a: sh (bash)") && show("text").contains("asks Continue?"),
         "{}",
         show("text")
     );
     assert!(show("mermaid").contains("flowchart TD") && show("mermaid").contains("s0 --> s1"));
     assert!(show("dot").starts_with("digraph \"good\" {") && show("dot").contains("s0 -> s1;"));
     let json: serde_json::Value = serde_json::from_str(&show("json")).unwrap();
-    assert_eq!(json["steps"][1]["gate"]["question"], "Go on?");
+    assert_eq!(json["steps"][1]["gate"]["question"], "Continue?");
     assert_eq!(graph(&home, &["show", "good.yaml", "--json"]).json(), json);
     // What is shown as JSON is a graph again.
     write(&home, "again.json", &show("json"));

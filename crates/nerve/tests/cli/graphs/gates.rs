@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use nerve_types::Size;
 
-use crate::graphs::{begin, graph, wait_for_exit, wait_for_status, with_server, write};
+use crate::graphs::{begin, graph, wait_for_status, with_server, write};
 use crate::harness::Home;
 use crate::tty::Tty;
 
@@ -39,7 +39,7 @@ fn gate_is_answered_by_another_command() {
         graph(&home, &["answer", run, "--step", "other", "yes"]).assert_stderr(3, &["other"]);
         let answer = home.ok(&["server", "graph", "answer", run, "--step", "approve", choice]);
         assert_eq!(answer, format!("run '{run}' continues with: later\n"));
-        let done = wait_for_exit(waits);
+        let done = waits.output();
         assert_eq!(
             (done.code, done.stdout.as_str()),
             (0, "== approve\nlater\n== ship\nshipped: later by person\n"),

@@ -4,9 +4,7 @@ use std::fs;
 
 use nerve_testkit::wait_until;
 
-use crate::graphs::{
-    UNTIL_GO, begin, go, graph, read, wait_for_exit, wait_for_status, wait_for_text, with_server, write,
-};
+use crate::graphs::{UNTIL_GO, begin, go, graph, read, wait_for_status, wait_for_text, with_server, write};
 use crate::harness::{DEADLINE, Home, NERVE};
 
 /// Three steps that leave a line each in `log`; the second one ends when it may.
@@ -29,7 +27,7 @@ fn killed(more: &str) -> Home {
     let known = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"step\":\"b\""));
     assert!(wait_until(DEADLINE, known));
     home.kill_server("default");
-    let done = wait_for_exit(run);
+    let done = run.output();
     done.assert_stderr(
         1,
         &["server 'default' closed the connection during run 'r1'", "nerve server graph resume r1"],
@@ -94,6 +92,24 @@ fn auto_resume_graph_is_resumed_by_next_server() {
 }
 
 #[test]
+fn run_that_crashed_twice_is_not_resumed_again() {
+    let home = killed("on_restart: resume\n");
+    assert!(wait_until(DEADLINE, || count(&home, "b") == 2));
+    let journal = home.hermetic.nerve_home().join("runs/default/r1.jsonl");
+    let is_resumed = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"resumed\""));
+    assert!(wait_until(DEADLINE, is_resumed));
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    let log = home.hermetic.nerve_home().join("logs/default.log");
+    let is_reported =
+        || fs::read_to_string(&log).is_ok_and(|text| text.contains("nerve server graph resume r1"));
+    assert!(wait_until(DEADLINE, is_reported));
+    wait_for_status(&home, "r1", "interrupted");
+    go(&home);
+    assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));
+}
+
+#[test]
 fn failed_run_can_be_resumed() {
     let home = with_server();
     write(
@@ -117,7 +133,7 @@ fn interrupted_agent_step_needs_a_decision() {
     let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
     assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"));
     home.kill_server("default");
-    wait_for_exit(run).assert_stderr(1, &["closed the connection"]);
+    run.output().assert_stderr(1, &["closed the connection"]);
     home.ok(&["server", "start"]);
     home.ok(&["server", "graph", "resume", "r1", "--detach"]);
     let info = wait_for_status(&home, "r1", "waiting");
@@ -133,7 +149,7 @@ fn stopped_server_says_run_can_be_resumed() {
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
     wait_for_text(&home, "log", "b\n");
     home.ok(&["server", "stop"]);
-    wait_for_exit(run).assert_stderr(1, &["during run 'r1'", "nerve server graph resume r1"]);
+    run.output().assert_stderr(1, &["during run 'r1'", "nerve server graph resume r1"]);
     home.ok(&["server", "start"]);
     go(&home);
     assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));
@@ -154,5 +170,5 @@ fn command_does_not_outlive_killed_server() {
     home.kill_server("default");
     // Gone, or a zombie that has not been reaped yet.
     assert!(wait_until(DEADLINE, || fs::read(&shell).unwrap_or_default().is_empty()), "{}", shell.display());
-    wait_for_exit(run);
+    run.output();
 }

@@ -53,8 +53,8 @@ fn only_its_node_stops_with_the_reason() {
     home.wait_for_state("sh", "busy");
     let pid = host["pid"].as_u64().unwrap();
     signal(pid_in(&host["pid"]), Signal::KILL);
-    assert_eq!(wait.done(Duration::from_secs(5)).code, 0);
-    turn.done(Duration::from_secs(5)).assert_stderr(1, &["node 'sh'"]);
+    assert_eq!(wait.output().code, 0);
+    turn.output().assert_stderr(1, &["node 'sh'"]);
     assert_eq!(home.state("sh"), "stopped");
     assert!(
         home.metadata("sh", "faults").contains(&format!("its host (pid {pid}) is gone")),
@@ -80,8 +80,7 @@ fn turn_of_its_node_fails_with_the_reason() {
     home.wait_for_state("sh", "busy");
     let pid = pid_in(&home.host_of("sh")["pid"]);
     signal(pid, Signal::KILL);
-    turn.done(Duration::from_secs(5))
-        .assert_stderr(1, &["node 'sh'", &format!("its host (pid {pid}) is gone")]);
+    turn.output().assert_stderr(1, &["node 'sh'", &format!("its host (pid {pid}) is gone")]);
 }
 
 #[test]
@@ -96,11 +95,11 @@ fn program_ignoring_hangup_is_ended_too() {
     let child = pid_in(&json!(home.metadata("deaf", "pid")));
     signal(pid_in(&home.host_of("deaf")["pid"]), Signal::KILL);
     home.wait_for_state("deaf", "stopped");
-    let ended = wait_until(Duration::from_secs(10), || !is_alive(child));
+    let ended = wait_until(DEADLINE, || !is_alive(child));
     if !ended {
         signal(child, Signal::KILL);
     }
-    assert!(ended, "'its program with it' is not true: pid {child} lives on, and nobody knows of it");
+    assert!(ended, "the program outlives its host: pid {child}");
 }
 
 #[test]
@@ -185,7 +184,7 @@ fn unreaped_dead_host_counts_as_dead() {
     home.wait_for_end(&host);
     let listed = home.hosts();
     let stop = home.start(&["host", "stop", host["id"].as_str().unwrap(), "--timeout", "3"]);
-    let stopped = stop.done(Duration::from_secs(10));
+    let stopped = stop.output();
     signal(server, Signal::CONT);
     assert_eq!(listed[0]["alive"], false, "a zombie is no host");
     assert_eq!(stopped.code, 0, "{stopped:?}");

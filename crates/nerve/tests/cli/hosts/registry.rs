@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, chown};
-use std::time::Duration;
 
 use nerve_testkit::harness::{freeze, is_alive, signal};
 use nerve_testkit::{skip, wait_until};
@@ -46,6 +45,20 @@ fn server_stop_ends_hosts_and_closes_recordings() {
 }
 
 #[test]
+fn snapshots_of_node_are_found_by_its_name() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.ok(&["snapshot", "--session", "sh", "--label", "one", "--no-files"]);
+    let labels = || {
+        let list = home.nerve(&["snapshot", "list", "sh", "--json"]).json();
+        list.as_array().unwrap().iter().map(|snapshot| snapshot["label"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(), ["one"]);
+    home.ok(&["server", "node", "stop", "sh"]);
+    assert_eq!(labels()[0], "one", "the node's recording remains");
+}
+
+#[test]
 fn kept_nodes_are_taken_back_by_the_next_start() {
     let home = Home::with_server();
     home.shell("sh");
@@ -61,6 +74,8 @@ fn kept_nodes_are_taken_back_by_the_next_start() {
     assert_eq!(home.nerve(&["server", "node", "list", "-s", "work", "--json"]).json()["nodes"], json!([]));
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh"]);
+    let why = home.ok(&["server", "node", "why", "sh"]);
+    assert!(!why.contains("not observed yet"), "{why}");
     assert_eq!(home.metadata("sh", "pid"), pid);
     assert_eq!(home.execute("sh", "echo $X"), "kept\n");
     home.ok(&["server", "stop", "--all"]);
@@ -183,7 +198,7 @@ fn broken_entries_are_harmless() {
     fs::create_dir(folder.join("bbbbbbbbbbb4.json")).unwrap();
     fs::write(folder.join("bbbbbbbbbbb5.json"), vec![b' '; 3 << 20]).unwrap();
     std::os::unix::fs::symlink("/dev/zero", folder.join("bbbbbbbbbbb6.json")).unwrap();
-    let list = home.start(&["host", "list", "--json"]).done(Duration::from_secs(10)).json();
+    let list = home.start(&["host", "list", "--json"]).output().json();
     assert_eq!(list["hosts"].as_array().unwrap().len(), 1);
     home.ok(&["server", "start"]);
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
@@ -258,8 +273,7 @@ fn fifo_among_entries_blocks_nothing() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let list = home.start(&["host", "list", "--json"]);
     let server = home.start(&["server", "start"]);
-    let done =
-        [list, server].map(|command| std::panic::catch_unwind(|| command.done(Duration::from_secs(10)).code));
+    let done = [list, server].map(|command| std::panic::catch_unwind(|| command.output().code));
     // A blocked reader would never return.
     fs::remove_file(pipe).unwrap();
     assert_eq!(done.map(|code| code.ok()), [Some(0), Some(0)]);
@@ -277,10 +291,10 @@ fn frozen_host_blocks_no_other_and_can_be_stopped() {
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
     assert_eq!(home.state("still"), "starting");
     let stop = home.start(&["server", "node", "stop", "still"]);
-    assert_eq!(stop.done(Duration::from_secs(10)).code, 0);
+    assert_eq!(stop.output().code, 0);
     signal(pid_in(&host["pid"]), Signal::CONT);
     // A node that was stopped does not come back.
-    let gone = wait_until(Duration::from_secs(10), || !is_alive(pid_in(&host["child"])));
+    let gone = wait_until(DEADLINE, || !is_alive(pid_in(&host["child"])));
     assert!(gone, "the program of a stopped node lives on");
     home.wait_for_end(&host);
 }

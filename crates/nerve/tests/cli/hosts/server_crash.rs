@@ -1,10 +1,10 @@
 //! `kill -9` of the server, and another one after it.
 
 use std::fs;
-use std::time::Duration;
 
-use nerve_testkit::harness::is_alive;
+use nerve_testkit::harness::{freeze, is_alive, signal};
 use nerve_testkit::wait_until;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Home, NERVE, pid_in};
@@ -15,7 +15,7 @@ fn stable_metadata(info: &Value) -> Value {
     let mut info = info.clone();
     let metadata = info["metadata"].as_object_mut().unwrap();
     // Drops what changes while the program runs.
-    metadata.retain(|name, _| !["evidence", "title", "turns", "queued"].contains(&name.as_str()));
+    metadata.retain(|name, _| !["delivery", "evidence", "title", "turns", "queued"].contains(&name.as_str()));
     info
 }
 
@@ -43,7 +43,7 @@ fn agents_survive_and_next_server_adopts_them() {
     let (screen, text) = (why(&home, "idle"), home.read("idle"));
 
     home.kill_server("default");
-    assert_eq!(turn.done(DEADLINE).code, 1);
+    assert_eq!(turn.output().code, 1);
     let seen = numbers(&Recording::of(&home_recording(&before[0])).text(), "line").len();
     assert!(
         wait_until(DEADLINE, || {
@@ -111,7 +111,7 @@ fn next_server_sees_running_turn_end() {
     assert_eq!(home.execute("me", "next"), "You said: next\n");
     let text = home.read("me");
     assert!(text.find("END-OF-SLOW").unwrap() < text.find("You said: next").unwrap(), "{text}");
-    assert_eq!(turn.done(DEADLINE).code, 1);
+    assert_eq!(turn.output().code, 1);
 }
 
 #[test]
@@ -129,6 +129,24 @@ fn next_server_sees_running_command() {
 }
 
 #[test]
+fn prompt_typed_before_the_crash_does_not_block_the_node() {
+    let home = Home::with_server();
+    home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
+    home.ok(&["server", "node", "wait", "me"]);
+    let agent = pid_in(&home.host_of("me")["child"]);
+    // A stopped agent shows no prompt, so its Enter is not pressed.
+    freeze(agent);
+    let turn = home.start(&["server", "node", "execute", "me", "typed but never sent"]);
+    assert!(wait_until(DEADLINE, || !why(&home, "me")["turn"].is_null()), "the turn has not begun");
+    home.kill_server("default");
+    assert_eq!(turn.output().code, 1);
+    signal(agent, Signal::CONT);
+    home.ok(&["server", "start"]);
+    home.wait_for_text("me", "typed but never sent");
+    assert_eq!(home.execute("me", "next"), "You said: next\n");
+}
+
+#[test]
 fn waiting_client_of_dying_server_gets_a_hint() {
     let home = Home::with_server();
     home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
@@ -143,7 +161,7 @@ fn waiting_client_of_dying_server_gets_a_hint() {
     assert!(wait_until(DEADLINE, || home.metadata("me", "queued") == "1"));
     home.kill_server("default");
     for wait in waits {
-        wait.done(Duration::from_secs(5)).assert_stderr(1, &["server 'default'", "nerve server start"]);
+        wait.output().assert_stderr(1, &["server 'default'", "nerve server start"]);
     }
 }
 
@@ -204,9 +222,9 @@ fn long_history_is_read_from_the_recording() {
     home.shell("sh");
     home.execute("sh", "echo the begin");
     // More than the host keeps in memory.
-    home.execute("sh", "seq 1 400000");
+    home.execute_cut("sh", "seq 1 400000");
     home.ok(&["server", "node", "resize", "sh", "--cols", "50", "--rows", "20"]);
-    home.execute("sh", "seq 400001 800000");
+    home.execute_cut("sh", "seq 400001 800000");
     let text = home.read("sh");
     assert!(text.lines().any(|line| line == "800000"));
     home.kill_server("default");
@@ -262,7 +280,7 @@ fn agent_hooks_reach_the_next_server() {
         why(&home, "me")["source"] == "hook"
     });
     assert!(is_reported, "{:#}", why(&home, "me"));
-    assert_eq!(turn.done(DEADLINE).code, 0);
+    assert_eq!(turn.output().code, 0);
     home.ok(&["server", "node", "stop", "me"]);
     assert!(wait_until(DEADLINE, || !runtime.exists()), "the folder of its hooks is left behind");
 }

@@ -1,7 +1,6 @@
 //! MCP over HTTP: served by a server and by `nerve mcp --http`, for several clients, and for bad ones.
 
 use std::os::unix::fs::OpenOptionsExt;
-use std::time::Duration;
 
 use nerve_testkit::harness::{is_alive, signal};
 use nerve_testkit::{skip, wait_until};
@@ -37,7 +36,7 @@ fn both_http_servers_offer_same_tools_and_resources() {
             Endpoint::on_server(&home)
         };
         let mut web = HttpClient::ready(&endpoint);
-        assert_eq!(web.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 16);
+        assert_eq!(web.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 17);
         let mut listening = web.listen(None);
         assert_eq!(listening.header("content-type"), Some("text/event-stream"));
         assert_eq!(web.ok("nerve_create_node", shell("sh"))["state"], "ready");
@@ -214,7 +213,7 @@ fn turn_survives_client_exit_and_session_end() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let endpoint = Endpoint::standalone(&home, &[]);
-    let pid = endpoint.child.as_ref().unwrap().id();
+    let pid = endpoint.child.as_ref().unwrap().0.id();
     let (mut web, mut other) = (HttpClient::ready(&endpoint), HttpClient::ready(&endpoint));
     web.ok("nerve_create_node", shell("sh"));
     let (_, reply) = begin_long_turn(&mut web, "sleep 3000", json!({"interrupt_on_cancel": true}));
@@ -223,7 +222,11 @@ fn turn_survives_client_exit_and_session_end() {
     let at_work = sockets(pid);
     assert_eq!(web.end().status, 202);
     assert!(wait_until(DEADLINE, || sockets(pid) < at_work), "the call is not given up");
-    assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy", "nobody interrupted it");
+    assert_eq!(
+        other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"],
+        "busy",
+        "no interrupt was requested"
+    );
     other.ok("nerve_interrupt", json!({"node_id": "sh"}));
     let ready = || other.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "ready";
     assert!(wait_until(DEADLINE, ready), "the turn does not end");
@@ -234,7 +237,7 @@ fn sigterm_ends_streams_and_leaves_turns_running() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut endpoint = Endpoint::standalone(&home, &[]);
-    let pid = endpoint.child.as_ref().unwrap().id();
+    let pid = endpoint.child.as_ref().unwrap().0.id();
     let (mut listening, mut reply) = {
         let mut web = HttpClient::ready(&endpoint);
         web.ok("nerve_create_node", shell("sh"));
@@ -245,10 +248,10 @@ fn sigterm_ends_streams_and_leaves_turns_running() {
     while listening.message().is_some() {}
     assert!(reply.message().is_none_or(|(_, message)| message["result"]["isError"] == true));
     assert_eq!(endpoint.wait_for_exit(), Some(0));
-    assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
+    assert_eq!(home.info("sh")["state"], "busy", "no interrupt was requested");
 
     let mut here = Endpoint::standalone(&home, &["--in-process"]);
-    let pid = here.child.as_ref().unwrap().id();
+    let pid = here.child.as_ref().unwrap().0.id();
     let node = {
         let mut web = HttpClient::ready(&here);
         web.ok("nerve_create_node", shell("mine"));
@@ -257,7 +260,7 @@ fn sigterm_ends_streams_and_leaves_turns_running() {
     };
     signal(pid, Signal::TERM);
     assert_eq!(here.wait_for_exit(), Some(0));
-    assert!(wait_until(Duration::from_secs(5), || !is_alive(node)), "nodes of the process end with it");
+    assert!(wait_until(DEADLINE, || !is_alive(node)), "nodes of the process end with it");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use nerve_testkit::wait_until;
+use nerve_testkit::harness::KillOnDrop;
 use serde_json::{Value, json};
 
 use super::stdio_client::Client;
@@ -16,16 +16,7 @@ pub(super) struct Endpoint {
     pub(super) address: String,
     pub(super) token: String,
     /// `nerve mcp --http`; `None`: the server itself.
-    pub(super) child: Option<Child>,
-}
-
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+    pub(super) child: Option<KillOnDrop>,
 }
 
 impl Endpoint {
@@ -45,7 +36,7 @@ impl Endpoint {
         let output: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
         let address = output["address"].as_str().unwrap().to_string();
         assert!(output["url"].as_str().unwrap().ends_with(&format!("{address}/mcp")), "{output}");
-        Endpoint { address, token: token(home), child: Some(child) }
+        Endpoint { address, token: token(home), child: Some(KillOnDrop(child)) }
     }
 
     pub(super) fn url(&self) -> String {
@@ -54,16 +45,7 @@ impl Endpoint {
 
     /// Waits for the end of the process that serves it; gives the exit code.
     pub(super) fn wait_for_exit(&mut self) -> Option<i32> {
-        let child = self.child.as_mut().unwrap();
-        let mut status = None;
-        assert!(
-            wait_until(DEADLINE, || {
-                status = child.try_wait().unwrap();
-                status.is_some()
-            }),
-            "it does not end"
-        );
-        status.unwrap().code()
+        self.child.as_mut().unwrap().wait_for_exit().code()
     }
 
     /// Sends a request with these headers and no others but Host.

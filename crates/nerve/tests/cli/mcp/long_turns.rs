@@ -84,7 +84,7 @@ fn queued_prompt_is_withdrawn_and_running_turn_continues() {
     mcp.notify("notifications/cancelled", json!({"requestId": second}));
     let taken = || home.nerve(&["result", "--list", "--json"]).stdout.contains("cancelled");
     assert!(wait_until(DEADLINE, taken), "{}", home.nerve(&["result", "--list", "--json"]).stdout);
-    assert_eq!(mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy", "the first turn goes on");
+    assert_eq!(mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy", "the first turn continues");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn node_survives_client_exit_during_a_call() {
     assert_eq!(mcp.disconnect(), Some(0));
     let pid = pid_in(&home.info("sh")["metadata"]["pid"]);
     assert!(is_alive(pid));
-    assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
+    assert_eq!(home.info("sh")["state"], "busy", "no interrupt was requested");
     // The next client finds it so.
     let mut other = StdioClient::ready(&home, &[]);
     assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy");

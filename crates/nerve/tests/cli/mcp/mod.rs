@@ -103,21 +103,24 @@ fn legacy_tools_need_a_flag_and_name_replacements() {
     assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool"), "{unknown}");
     let mut mcp = StdioClient::ready(&home, &["--legacy-tools"]);
     let listed = mcp.request("tools/list", json!({}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 20, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 21, "{listed}");
     let warned = |result: &Value, instead: &str| {
         assert_ne!(result["isError"], true, "{result}");
         assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
         assert!(text(result).contains("deprecated"), "{result}");
     };
     warned(
-        &mcp.call("nerve_create_channel", json!({"channel_id": "sh", "command": "bash --norc"})),
+        &mcp.call("nerve_create_channel", json!({"name": "sh", "command": "bash --norc"})),
         "nerve_create_node",
     );
-    let sent = mcp.call("nerve_send", json!({"channel_id": "sh", "input": "echo hello"}));
-    warned(&sent, "nerve_execute");
-    assert_eq!(sent["structuredContent"]["text"], "hello");
+    let old = json!({"channel_name": "sh", "text": "echo hello", "parser": "none"});
+    for arguments in [old, json!({"channel_id": "sh", "input": "echo hello"})] {
+        let sent = mcp.call("nerve_send", arguments);
+        warned(&sent, "nerve_execute");
+        assert!(sent["structuredContent"]["text"].as_str().unwrap().contains("hello"), "{sent}");
+    }
     warned(&mcp.call("nerve_list_channels", json!({})), "nerve_list_nodes");
-    warned(&mcp.call("nerve_close_channel", json!({"channel_id": "sh"})), "nerve_stop_node");
+    warned(&mcp.call("nerve_close_channel", json!({"channel_name": "sh"})), "nerve_stop_node");
 }
 
 #[test]
@@ -160,6 +163,12 @@ fn snapshot_tools_take_list_and_restore() {
     let branch = mcp.call("nerve_create_branch", json!({"source_id": "sh", "at": "1", "instruction": "x"}));
     assert!(text(&branch).contains("is not a known agent"), "{branch}");
     assert_eq!(mcp.ok("nerve_list_branches", json!({}))["branches"], json!([]));
+    let recordings = mcp.ok("nerve_list_recordings", json!({"last": 1}))["recordings"].clone();
+    assert_eq!(
+        (recordings.as_array().unwrap().len(), &recordings[0]["live"]),
+        (1, &json!(true)),
+        "{recordings}"
+    );
 }
 
 #[test]
@@ -184,6 +193,7 @@ fn tools_have_descriptions_and_hints() {
         "restore_snapshot",
         "create_branch",
         "list_branches",
+        "list_recordings",
         "run_graph",
         "history",
     ] {
@@ -193,7 +203,7 @@ fn tools_have_descriptions_and_hints() {
     }
     assert_eq!(named("nerve_read")["annotations"]["readOnlyHint"], true);
     assert_eq!(named("nerve_stop_node")["annotations"]["destructiveHint"], true);
-    assert_eq!(tools.len(), 16);
+    assert_eq!(tools.len(), 17);
 }
 
 #[test]

@@ -35,16 +35,16 @@ async def use(client, mode):
     done = await client.call_tool("nerve_execute", {"node_id": "sh", "text": "echo $((6 * 7))"})
     assert done.structured_content["text"] == "42" and done.content[0].text == "42", done
 
-    told = []
+    updates = []
 
     async def progress(progress, total, message):
-        told.append((progress, message))
+        updates.append((progress, message))
 
     slow = "for i in 1 2 3; do echo step-$i; read -t 0.5 <> <(:); done; echo over"
     done = await client.call_tool("nerve_execute", {"node_id": "sh", "text": slow}, progress_callback=progress)
     assert done.content[0].text.endswith("over"), done
-    assert told and any("step-" in message for _, message in told), told
-    assert told == sorted(told, key=lambda one: one[0]), told
+    assert updates and any("step-" in message for _, message in updates), updates
+    assert updates == sorted(updates, key=lambda one: one[0]), updates
 
     lost = await client.call_tool("nerve_execute", {"node_id": "lost", "text": "hi"})
     assert lost.is_error and lost.structured_content["error_type"] == "not_found_error", lost

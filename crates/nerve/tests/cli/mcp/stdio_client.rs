@@ -1,11 +1,11 @@
 //! A client of `nerve mcp` over stdio that can also send invalid input.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use nerve_testkit::wait_until;
+use nerve_testkit::harness::KillOnDrop;
 use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Home};
@@ -43,19 +43,12 @@ impl Client for StdioClient {
 
 /// A running `nerve mcp`. It is ended when this is dropped.
 pub(super) struct StdioClient {
-    child: Child,
+    child: KillOnDrop,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     /// Messages received but not consumed yet.
     pending: Vec<Value>,
     last_id: u64,
-}
-
-impl Drop for StdioClient {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl StdioClient {
@@ -80,7 +73,7 @@ impl StdioClient {
             }
         });
         let stdin = child.stdin.take();
-        StdioClient { child, stdin, lines, pending: Vec::new(), last_id: 0 }
+        StdioClient { child: KillOnDrop(child), stdin, lines, pending: Vec::new(), last_id: 0 }
     }
 
     /// Starts it and shakes hands.
@@ -163,24 +156,18 @@ impl StdioClient {
     /// Waits for the end; gives the exit code.
     #[track_caller]
     pub(super) fn wait_for_exit(&mut self) -> Option<i32> {
-        let mut status = None;
-        let ended = wait_until(DEADLINE, || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        assert!(ended, "it does not end");
-        status.unwrap().code()
+        self.child.wait_for_exit().code()
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// What it logged, once it has ended.
     pub(super) fn stderr(&mut self) -> String {
-        let _ = self.child.kill();
+        let _ = self.child.0.kill();
         let mut text = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
+        if let Some(mut stderr) = self.child.0.stderr.take() {
             let _ = stderr.read_to_string(&mut text);
         }
         text

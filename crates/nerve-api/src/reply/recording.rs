@@ -1,0 +1,121 @@
+//! Replies of the commands for recordings.
+
+use nerve_types::ExitStatus;
+use serde::{Deserialize, Serialize};
+
+use crate::value::PruneReason;
+
+/// A recording on the server's machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct RecordingInfo {
+    /// Id: the file name without extension.
+    pub id: String,
+    /// Path of the recording.
+    pub path: String,
+    /// Start time, in seconds since the Unix epoch; null if unknown.
+    pub started_at: Option<f64>,
+    /// Start time, in nanoseconds since the Unix epoch; null if unknown.
+    pub started_ts_ns: Option<u64>,
+    /// Duration in seconds; null if unknown.
+    pub duration: Option<f64>,
+    /// Duration in nanoseconds; null if unknown.
+    pub duration_ns: Option<u64>,
+    /// Size on disk in bytes, with the files that belong to the recording.
+    pub bytes: u64,
+    /// Columns of the terminal at the start; null if unknown.
+    pub cols: Option<u16>,
+    /// Rows of the terminal at the start; null if unknown.
+    pub rows: Option<u16>,
+    /// Program and arguments; empty if unknown.
+    pub command: Vec<String>,
+    /// Exit status of the program; null while it runs, or if unknown.
+    pub exit: Option<RecordedExit>,
+    /// Number of snapshots.
+    pub snapshots: u64,
+    /// True while it is being recorded.
+    pub live: bool,
+    /// True if it contains nothing yet: it has just begun, or its recorder died at once.
+    pub empty: bool,
+}
+
+/// Exit status of a recorded program: `code` or `signal`, or neither if the status is not available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecordedExit {
+    /// Exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// Number of the signal that terminated the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+impl From<ExitStatus> for RecordedExit {
+    fn from(status: ExitStatus) -> RecordedExit {
+        let none = RecordedExit::default();
+        match status {
+            ExitStatus::Code(code) => RecordedExit { code: Some(code), ..none },
+            ExitStatus::Signal(signal) => RecordedExit { signal: Some(signal), ..none },
+            ExitStatus::Unknown => none,
+        }
+    }
+}
+
+/// Reply to LIST_RECORDINGS.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecordingList {
+    /// Recordings, newest first.
+    pub recordings: Vec<RecordingInfo>,
+}
+
+/// Reply to PRUNE_RECORDINGS: what was removed, or with `dry_run` what would be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct RecordingsPruned {
+    /// Recordings that were removed.
+    pub removed: Vec<PrunedRecording>,
+    /// Their total size in bytes.
+    pub bytes: u64,
+    /// Folders of branches, also those that were kept.
+    pub branches: Vec<PrunedBranch>,
+    /// Number of recordings before.
+    pub total: u64,
+    /// True if nothing was removed because the request was a dry run.
+    pub dry_run: bool,
+}
+
+/// A recording that was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct PrunedRecording {
+    /// Id of the recording.
+    pub id: String,
+    /// Path of the recording.
+    pub path: String,
+    /// Size on disk in bytes.
+    pub bytes: u64,
+    /// Rule that selected it.
+    pub reason: PruneReason,
+}
+
+/// The folder of a branch after PRUNE_RECORDINGS.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct PrunedBranch {
+    /// Path of the folder.
+    pub path: String,
+    /// True if it was removed, or with `dry_run` would be.
+    pub removed: bool,
+    /// Reason why the folder was kept, or a note on its removal.
+    pub why: Option<String>,
+    /// True if the folder was kept because a node or a recording needs it.
+    pub needed: bool,
+    /// True if the folder was kept although nothing needs it; `force` removes it.
+    pub orphaned: bool,
+}

@@ -1,0 +1,36 @@
+//! Parameters of the commands for the recordings on the server's machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::value::Seconds;
+
+/// LIST_RECORDINGS: lists the recordings on the server's machine, newest first, whichever server made them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListRecordings {
+    /// Returns only the newest recordings, at most this many. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<usize>,
+}
+
+/// PRUNE_RECORDINGS: removes old recordings, and folders of branches that are no longer needed. Requires `older_than`,
+/// `max_size` or `branches`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PruneRecordings {
+    /// Removes recordings that ended longer ago, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than: Option<Seconds>,
+    /// Removes the oldest recordings until the rest fits into this many bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<u64>,
+    /// Also removes folders of branches that no node uses, even if their recordings exist.
+    #[serde(default)]
+    pub branches: bool,
+    /// Also removes folders of branches with unsaved changes.
+    #[serde(default)]
+    pub force: bool,
+    /// Returns what would be removed and removes nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}

@@ -1,0 +1,220 @@
+//! Events as JSON.
+
+use nerve_api::reply::GateInfo;
+use nerve_api::value::{AnswerSource, BlockKind, ResultStatus, RunStatus, StepState};
+use nerve_api::{ErrorKind, Event, EventKind, RunIds};
+use nerve_types::activity::{Activity, Status, TsMs};
+use serde_json::{Map, Value, json};
+
+/// Encodes an event and checks that it decodes again.
+fn encode(kind: EventKind) -> Value {
+    let event =
+        Event { kind, node_id: Some("n".into()), session_id: Some("work".into()), timestamp: 1.5, seq: 4 };
+    let json = serde_json::to_value(&event).unwrap();
+    assert_eq!(serde_json::from_value::<Event>(json.clone()).unwrap(), event);
+    json
+}
+
+fn gate() -> GateInfo {
+    GateInfo {
+        step_id: "ok".to_string(),
+        question: "Ship?".to_string(),
+        choices: vec!["yes".to_string(), "no".to_string()],
+        default: Some("no".to_string()),
+        deadline: Some(5.5),
+    }
+}
+
+#[test]
+fn event_has_type_data_node_session_time_and_number() {
+    let line = json!({
+        "type": "event", "event_type": "NODE_READY", "node_id": "n", "session_id": "work", "data": { "evidence": "e" },
+        "timestamp": 1.5, "seq": 4,
+    });
+    assert_eq!(encode(EventKind::NodeReady { evidence: "e".to_string() }), line);
+    let kind = EventKind::ServerShutdown {};
+    let event = Event { kind, node_id: None, session_id: None, timestamp: 1.5, seq: 4 };
+    let line = json!({
+        "type": "event", "event_type": "SERVER_SHUTDOWN", "node_id": null, "data": {}, "timestamp": 1.5, "seq": 4,
+    });
+    assert_eq!(serde_json::to_value(&event).unwrap(), line);
+}
+
+#[test]
+fn node_events_have_wire_format() {
+    let evidence = || "e".to_string();
+    let cases = [
+        (
+            EventKind::NodeCreated { kind: "pty".to_string(), forked_from: None },
+            "NODE_CREATED",
+            json!({ "type": "pty" }),
+        ),
+        (
+            EventKind::NodeCreated { kind: "pty".to_string(), forked_from: Some("a".to_string()) },
+            "NODE_CREATED",
+            json!({ "type": "pty", "forked_from": "a" }),
+        ),
+        (EventKind::NodeBusy { evidence: evidence() }, "NODE_BUSY", json!({ "evidence": "e" })),
+        (
+            EventKind::NodeBlocked {
+                kind: BlockKind::Trust,
+                choices: vec!["Yes".to_string()],
+                evidence: evidence(),
+            },
+            "NODE_BLOCKED",
+            json!({ "kind": "trust", "choices": ["Yes"], "evidence": "e" }),
+        ),
+        (
+            EventKind::NodeSuspended { until: None, evidence: evidence() },
+            "NODE_SUSPENDED",
+            json!({ "until": null, "evidence": "e" }),
+        ),
+        (
+            EventKind::NodeStopped { reason: "exit code 3".to_string() },
+            "NODE_STOPPED",
+            json!({ "reason": "exit code 3" }),
+        ),
+        (
+            EventKind::OutputChunk { turn: 2, chunk: "x".to_string(), request_id: None, tag: None },
+            "OUTPUT_CHUNK",
+            json!({ "turn": 2, "chunk": "x" }),
+        ),
+        (
+            EventKind::OutputParsed { turn: 2, sections: 3, is_complete: true },
+            "OUTPUT_PARSED",
+            json!({ "turn": 2, "sections": 3, "is_complete": true }),
+        ),
+        (
+            EventKind::NodeActivity(Box::new(Activity::Status { status: Status::Running, at: TsMs(0) })),
+            "NODE_ACTIVITY",
+            json!({ "type": "status", "status": "running", "ts": "1970-01-01T00:00:00.000Z" }),
+        ),
+        (
+            EventKind::SnapshotTaken {
+                id: 1,
+                session: "s".to_string(),
+                anchor_byte: 9,
+                label: None,
+                has_files: false,
+            },
+            "SNAPSHOT_TAKEN",
+            json!({ "id": 1, "session": "s", "anchor_byte": 9, "label": null, "has_files": false }),
+        ),
+        (
+            EventKind::BranchProgress { step: "x".to_string(), request_id: None, tag: None },
+            "BRANCH_PROGRESS",
+            json!({ "step": "x" }),
+        ),
+        (
+            EventKind::ResultReady {
+                result_id: "r".to_string(),
+                success: false,
+                status: ResultStatus::Failed,
+            },
+            "RESULT_READY",
+            json!({ "result_id": "r", "success": false, "status": "failed" }),
+        ),
+        (EventKind::Error { message: "no".to_string() }, "ERROR", json!({ "error": "no" })),
+        (EventKind::EventsDropped { dropped: Some(3) }, "EVENTS_DROPPED", json!({ "dropped": 3 })),
+    ];
+    for (kind, name, data) in cases {
+        let event = encode(kind);
+        assert_eq!((&event["event_type"], &event["data"]), (&json!(name), &data));
+    }
+}
+
+#[test]
+fn tag_stays_in_the_server() {
+    let chunk = |tag| EventKind::OutputChunk {
+        turn: 1,
+        chunk: "x".to_string(),
+        request_id: Some("7".to_string()),
+        tag,
+    };
+    let json = serde_json::to_value(chunk(Some(5))).unwrap();
+    assert_eq!(json["data"], json!({ "turn": 1, "chunk": "x", "request_id": "7" }));
+    assert_eq!(serde_json::from_value::<EventKind>(json).unwrap(), chunk(None));
+}
+
+#[test]
+fn run_events_name_their_run_and_graph() {
+    let run = || RunIds { run_id: "r1".to_string(), graph_id: "g".to_string() };
+    let (step_id, node_id) = (|| "out/a".to_string(), || "me".to_string());
+    let cases = [
+        (
+            EventKind::GraphStarted { run: run(), steps: 3, resumed: true },
+            "GRAPH_STARTED",
+            json!({ "steps": 3, "resumed": true }),
+        ),
+        (
+            EventKind::StepStarted {
+                run: run(),
+                step_id: step_id(),
+                node_id: node_id(),
+                attempt: 2,
+                queued: true,
+            },
+            "STEP_STARTED",
+            json!({ "step_id": "out/a", "node_id": "me", "attempt": 2, "queued": true }),
+        ),
+        (
+            EventKind::StepCompleted {
+                run: run(),
+                step_id: step_id(),
+                node_id: node_id(),
+                state: StepState::Reused,
+                duration_ms: 12,
+                tokens_used: 5,
+            },
+            "STEP_COMPLETED",
+            json!({ "step_id": "out/a", "node_id": "me", "state": "reused", "duration_ms": 12, "tokens_used": 5 }),
+        ),
+        (
+            EventKind::StepFailed {
+                run: run(),
+                step_id: step_id(),
+                node_id: node_id(),
+                error: "no".to_string(),
+                error_type: ErrorKind::Timeout,
+                retry_in: Some(1.5),
+            },
+            "STEP_FAILED",
+            json!({ "step_id": "out/a", "node_id": "me", "error": "no", "error_type": "timeout", "retry_in": 1.5 }),
+        ),
+        (
+            EventKind::GateAsked { run: run(), gate: gate() },
+            "GATE_ASKED",
+            json!({ "step_id": "ok", "question": "Ship?", "choices": ["yes", "no"], "default": "no", "deadline": 5.5 }),
+        ),
+        (
+            EventKind::GateAnswered {
+                run: run(),
+                step_id: step_id(),
+                choice: "yes".to_string(),
+                by: AnswerSource::Person,
+            },
+            "GATE_ANSWERED",
+            json!({ "step_id": "out/a", "choice": "yes", "by": "person" }),
+        ),
+        (
+            EventKind::GraphCompleted {
+                run: run(),
+                status: RunStatus::Failed,
+                duration_ms: 3,
+                tokens_used: 9,
+                error: Some("no".to_string()),
+            },
+            "GRAPH_COMPLETED",
+            json!({ "status": "failed", "duration_ms": 3, "tokens_used": 9, "error": "no" }),
+        ),
+    ];
+    for (kind, name, more) in cases {
+        assert_eq!(kind.step_node(), name.starts_with("STEP").then_some("me"), "{name}");
+        assert_eq!(kind.run(), Some(&run()));
+        let event = encode(kind);
+        let mut data: Map<String, Value> =
+            json!({ "run_id": "r1", "graph_id": "g" }).as_object().unwrap().clone();
+        data.extend(more.as_object().unwrap().clone());
+        assert_eq!((&event["event_type"], &event["data"]), (&json!(name), &Value::Object(data)));
+    }
+}

@@ -1,0 +1,38 @@
+//! LIST_RECORDINGS and PRUNE_RECORDINGS: the recordings on this machine.
+
+use nerve_api::reply::{RecordingList, RecordingsPruned};
+use nerve_api::request::{ListRecordings, PruneRecordings};
+use nerve_node::error::EngineError;
+
+use super::Engine;
+use super::context::RequestContext;
+use crate::library::{list_recordings, prune_recordings};
+
+impl Engine {
+    /// Lists the recordings, newest first.
+    ///
+    /// # Errors
+    /// InvalidRequest (no recordings here).
+    pub async fn list_recordings(
+        &self,
+        request: ListRecordings,
+        _: RequestContext,
+    ) -> Result<RecordingList, EngineError> {
+        let recordings = self.file_job(move |dirs| Ok(list_recordings(request.last, dirs))).await?;
+        Ok(RecordingList { recordings })
+    }
+
+    /// Removes old recordings and unneeded folders of branches. It is completed even if the future is dropped.
+    ///
+    /// # Errors
+    /// InvalidRequest (no rule, or no recordings here), Process.
+    pub async fn prune_recordings(
+        &self,
+        request: PruneRecordings,
+        context: RequestContext,
+    ) -> Result<RecordingsPruned, EngineError> {
+        let warnings = context.warnings.clone();
+        self.file_job(move |dirs| prune_recordings(&request, dirs, &mut |warning| warnings.add(warning)))
+            .await
+    }
+}

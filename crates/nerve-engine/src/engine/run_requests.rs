@@ -1,0 +1,496 @@
+//! Runs of graphs: EXECUTE_GRAPH, RUN_GRAPH, RESUME_RUN, CANCEL_GRAPH, LIST_RUNS, GET_RUN and ANSWER_GATE.
+
+use std::sync::Arc;
+
+use nerve_api::reply::{RunEnded, RunInfo, RunList, RunReply, RunsCancelled};
+use nerve_api::request::{AnswerGate, CancelGraph, ExecuteGraph, GetRun, ListRuns, ResumeRun, RunGraph};
+use nerve_graph::context::RunContext;
+use nerve_graph::file::{CompiledGraph, GraphFile, NodeDefinition, OnRestart, without_secrets};
+use nerve_graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
+use nerve_graph::session::Session;
+use nerve_graph::{Graph, GraphRun};
+use nerve_node::command::{EventKind, RunStatus};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::names::check_name;
+use nerve_node::telemetry::{ActiveSpan, RunAttributes, TraceContext, begin_run, end_run};
+use nerve_node::trace::{TraceStatus, Tracer};
+use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
+
+use super::context::RequestContext;
+use super::graphs::{find_graph, no_graph};
+use super::runs::{Run, RunEnd, not_found};
+use super::{Engine, subgraphs};
+
+/// An admitted run that has not started.
+struct PendingRun {
+    graph: Graph,
+    nodes: Vec<(String, NodeDefinition)>,
+    run: Arc<Run>,
+    outer: Session,
+    input: Value,
+    /// State of the resumed run.
+    replay: Option<ReplayState>,
+    options: JournaledOptions,
+    span: ActiveSpan,
+}
+
+/// Options of a run that are stored in its journal.
+#[derive(Debug, Clone, Default)]
+struct JournaledOptions {
+    trace: bool,
+    keep_nodes: bool,
+    /// Span of the run. A resumed run continues the same trace.
+    span: Option<(String, Option<String>)>,
+}
+
+impl JournaledOptions {
+    fn to_value(&self) -> Value {
+        let mut value = json!({ "trace": self.trace, "keep_nodes": self.keep_nodes });
+        if let Some((parent, state)) = &self.span {
+            value["traceparent"] = Value::from(parent.as_str());
+            value["tracestate"] = Value::from(state.as_deref());
+        }
+        value
+    }
+
+    fn from_value(value: &Value) -> JournaledOptions {
+        let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_string);
+        let span = text("traceparent").map(|parent| (parent, text("tracestate")));
+        JournaledOptions { trace: flag("trace"), keep_nodes: flag("keep_nodes"), span }
+    }
+
+    /// Returns the span of the run that is resumed.
+    fn parent(&self) -> Option<Arc<TraceContext>> {
+        let (parent, state) = self.span.as_ref()?;
+        TraceContext::parse(parent, state.as_deref()).ok().map(Arc::new)
+    }
+}
+
+impl Engine {
+    /// Creates an id for a graph without one: a valid name that is not used twice.
+    fn new_graph_id(&self) -> String {
+        new_run_id(self.inner.clock.now()).replacen("r-", "graph-", 1)
+    }
+
+    /// Runs a graph that is part of the request; one without an id gets a generated id. The run continues even if the future is dropped.
+    ///
+    /// # Errors
+    /// InvalidRequest (the definition), AlreadyExists (the id), NotFound (session). The error of a run that failed or was cancelled
+    /// contains the run.
+    pub async fn execute_graph(
+        &self,
+        mut request: ExecuteGraph,
+        context: RequestContext,
+    ) -> Result<RunReply, EngineError> {
+        if !["graph", "graph_id", "id"].iter().any(|name| request.definition.contains_key(*name)) {
+            request.definition.insert("graph".to_string(), self.new_graph_id().into());
+        }
+        let parent = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
+        let outer = self.inner.sessions.get(request.session_id.as_deref())?;
+        let (file, compiled) = compile_with_subgraphs(Value::Object(request.definition), &outer)?;
+        let input = file.input(request.input)?;
+        let id = match request.run_id {
+            Some(id) => {
+                check_name(&id, "run")?;
+                self.check_run_id(&id, |_| true)?;
+                id
+            }
+            None => new_run_id(self.inner.runs.clock.now()),
+        };
+        let attributes = RunAttributes {
+            graph: &file.graph,
+            steps: compiled.graph.len(),
+            run: Some(&id),
+            session: Some(outer.name()),
+        };
+        let span = begin_run(parent.map(Arc::new).as_ref(), &attributes);
+        let parent_span = span.context().map(|context| (context.traceparent(), context.tracestate()));
+        let options =
+            JournaledOptions { trace: request.trace, keep_nodes: request.keep_nodes, span: parent_span };
+        let head = Header {
+            at: self.inner.clock.now(),
+            run: id.clone(),
+            graph: file.graph.clone(),
+            session: request.session_id,
+            definition: without_secrets(file.to_value()),
+            input: input.clone(),
+            options: options.to_value(),
+        };
+        let CompiledGraph { graph, nodes } = compiled;
+        let admission = self.inner.runs.admit(&id, &file.graph, Some(outer.name()), graph.len())?;
+        let journal = match self.inner.runs.journal(&id) {
+            Some(path) => Some(spawn_blocking(move || Journal::create(&path, &head)).await??),
+            None => None,
+        };
+        let run = admission.begin(graph.len(), journal);
+        run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: false });
+        let pending = PendingRun { graph, nodes, run, outer, input, replay: None, options, span };
+        self.start_run(pending, request.detach).await
+    }
+
+    /// Runs a registered graph. The run continues even if the future is dropped.
+    ///
+    /// # Errors
+    /// See [`Engine::execute_graph`].
+    pub async fn run_graph(
+        &self,
+        request: RunGraph,
+        context: RequestContext,
+    ) -> Result<RunReply, EngineError> {
+        let outer = self.inner.sessions.get(request.session_id.as_deref())?;
+        let definition =
+            find_graph(&outer, &request.graph_id)?.definition().and_then(Value::as_object).cloned();
+        let definition = definition.ok_or_else(|| no_graph(&request.graph_id, &outer))?;
+        self.execute_graph(request.with_definition(definition), context).await
+    }
+
+    /// Checks that a run id is not the name of a foreign session. The run's own session has its id as name and ends with it.
+    fn check_run_id(&self, run: &str, is_foreign: impl FnOnce(&Session) -> bool) -> Result<(), EngineError> {
+        match self.inner.sessions.find_by_name(run).filter(is_foreign) {
+            Some(_) => {
+                Err(EngineError::new(ErrorKind::AlreadyExists, format!("session '{run}' exists already"))
+                    .hint("choose another run id"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Resumes a run whose server is gone, or that failed or was cancelled. Completed steps are not run again.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (active or completed run, invalid definition), AlreadyExists. As [`Engine::execute_graph`] when the run ends.
+    pub async fn resume_run(&self, request: ResumeRun, _: RequestContext) -> Result<RunReply, EngineError> {
+        let ResumeRun { run_id: id, definition, trace, detach } = request;
+        let graph = definition.map(Value::Object);
+        check_name(&id, "run")?;
+        if self.inner.runs.get(&id).is_some_and(|run| run.is_active()) {
+            let message = format!("run '{id}' is active: there is nothing to resume");
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("`nerve server graph status` shows its progress"));
+        }
+        // The session of the run itself may exist: its nodes outlived their server.
+        self.check_run_id(&id, Session::is_kept)?;
+        let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
+        let (engine, run) = (self.clone(), id.clone());
+        let info = spawn_blocking(move || engine.inner.runs.info(&run)).await??;
+        let name = graph.as_ref().and_then(|graph| GraphFile::from_value(graph.clone()).ok());
+        let name = name.map_or(info.graph_id, |file| file.graph);
+        let admission = self.inner.runs.admit(&id, &name, Some(&info.session_id), info.total_steps)?;
+        let (journal, replay) = spawn_blocking(move || Journal::resume(&path)).await??;
+        if replay.status() == "completed" && graph.is_none() {
+            return Err(EngineError::new(ErrorKind::InvalidRequest, format!("run '{id}' is completed"))
+                .hint("run the graph again, or resume it with an edited one"));
+        }
+        let edited = graph.is_some();
+        let outer = self.inner.sessions.ensure(replay.head().session.as_deref())?;
+        let (file, compiled) =
+            compile_with_subgraphs(graph.unwrap_or_else(|| replay.definition().clone()), &outer)?;
+        if let Some(cut) = replay.cut() {
+            let message =
+                format!("run '{id}': the last {cut} bytes of its journal are incomplete and were dropped");
+            tracing::warn!("{message}");
+            self.inner.events.publish(None, EventKind::Error { message });
+        }
+        let input = file.input(replay.head().input.clone())?;
+        let definition = edited.then(|| without_secrets(file.to_value()));
+        journal
+            .record(&JournalRecord::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
+        let mut options = JournaledOptions::from_value(replay.options());
+        options.trace |= trace;
+        let CompiledGraph { graph, nodes } = compiled;
+        let run = admission.begin(graph.len(), Some(journal));
+        let attributes = RunAttributes {
+            graph: &file.graph,
+            steps: graph.len(),
+            run: Some(&id),
+            session: Some(outer.name()),
+        };
+        let span = begin_run(options.parent().as_ref(), &attributes);
+        span.describe(|span| span.set("nerve.resumed", true));
+        run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: true });
+        self.start_run(
+            PendingRun { graph, nodes, run, outer, input, replay: Some(replay), options, span },
+            detach,
+        )
+        .await
+    }
+
+    /// Resumes interrupted runs of an earlier server whose graphs have `on_restart: resume`. Must be called on a runtime, after [`Engine::adopt`].
+    pub fn resume_interrupted(&self) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let runs = engine.clone();
+            let Ok(paths) = spawn_blocking(move || runs.inner.runs.interrupted()).await else { return };
+            for path in paths {
+                let read = spawn_blocking(move || ReplayState::read(&path)).await;
+                let Ok(Ok(replay)) = read else { continue };
+                let id = replay.head().run.clone();
+                let resumes = GraphFile::from_value(replay.definition().clone())
+                    .is_ok_and(|file| file.on_restart == OnRestart::Resume);
+                if !resumes {
+                    tracing::info!(run = %id, "interrupted: `nerve server graph resume` resumes it");
+                    continue;
+                }
+                if replay.crashed_again() {
+                    let message = format!(
+                        "run '{id}' was not resumed: its server ended twice without a shutdown while the same steps ran; \
+                         `nerve server graph resume {id}` resumes it, with --file a corrected graph"
+                    );
+                    tracing::warn!("{message}");
+                    engine.inner.events.publish(None, EventKind::Error { message });
+                    continue;
+                }
+                let request = ResumeRun { run_id: id.clone(), detach: true, ..ResumeRun::default() };
+                if let Err(error) = engine.resume_run(request, RequestContext::default()).await {
+                    let message = format!("run '{id}' was not resumed: {error}");
+                    tracing::warn!("{message}");
+                    engine.inner.events.publish(None, EventKind::Error { message });
+                }
+            }
+        });
+    }
+
+    /// Drives a run in a task of its own and waits for its end, unless `detach` is set.
+    async fn start_run(&self, pending: PendingRun, detach: bool) -> Result<RunReply, EngineError> {
+        let run = Arc::clone(&pending.run);
+        let engine = self.clone();
+        let task = tokio::spawn(async move { engine.drive(pending).await });
+        let watched = Arc::clone(&run);
+        // The results can be large: they are returned to the caller and not kept.
+        let end = tokio::spawn(async move {
+            task.await.unwrap_or_else(|error| {
+                let error = EngineError::new(ErrorKind::Internal, format!("the run's task ended: {error}"));
+                watched.end(RunEnd {
+                    status: RunStatus::Failed,
+                    tokens: 0,
+                    results: Map::new(),
+                    error: Some(error),
+                    trace: None,
+                })
+            })
+        });
+        if detach {
+            return Ok(RunReply::Started(Box::new(run.info())));
+        }
+        let (ended, error) = end.await?;
+        let ended = Box::new(ended);
+        match error {
+            None => Ok(RunReply::Ended(ended)),
+            Some(mut error) => {
+                error.details.get_or_insert_default().ended = Some(ended);
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates the graph's nodes, runs the graph, stops its nodes and ends the run.
+    async fn drive(&self, pending: PendingRun) -> (RunEnded, Option<EngineError>) {
+        let PendingRun { graph, nodes, run, outer, input, replay, options, span } = pending;
+        let tracer = options.trace.then(|| Tracer::new(graph.id()));
+        let session = self.run_session(&run.id, &outer, &nodes);
+        let created = match &session {
+            Ok(session) => self.create_nodes(&run, session, &nodes, span.context()).await,
+            Err(error) => Err(error.clone()),
+        };
+        let session = session.unwrap_or_else(|_| outer.clone());
+        let outcome = match created {
+            Ok(()) => {
+                let context = run_context(&run, &session, input, replay, tracer.clone())
+                    .with_telemetry(self.inner.telemetry, span.context().cloned())
+                    .with_own_span();
+                graph.run(&context).await
+            }
+            Err(error) => {
+                let status = match error.kind {
+                    ErrorKind::Cancelled => TraceStatus::Cancelled,
+                    _ => TraceStatus::Failed,
+                };
+                GraphRun { results: Map::new(), status, error: Some(error), usage: Default::default() }
+            }
+        };
+        // The nodes of an interrupted run are kept or stopped together with those of the server.
+        if !run.was_interrupted() && session.name() == run.id {
+            self.stop_nodes(&session, &nodes, options.keep_nodes).await;
+        }
+        let GraphRun { results, status, error, usage } = outcome;
+        let error = error.map(with_step);
+        end_run(span, status, error.as_ref(), usage.tokens_used());
+        let status = match status {
+            TraceStatus::Completed => RunStatus::Completed,
+            _ if run.was_interrupted() => RunStatus::Interrupted,
+            TraceStatus::Cancelled => RunStatus::Cancelled,
+            TraceStatus::Failed | TraceStatus::Running => RunStatus::Failed,
+        };
+        if let Some(journal) = run.journal() {
+            if status.is_end() {
+                let message = error.as_ref().map(ToString::to_string);
+                let at = self.inner.clock.now();
+                journal.record(&JournalRecord::Ended {
+                    at,
+                    status: status.as_str(),
+                    error: message.as_deref(),
+                });
+            }
+            if let Err(fault) = journal.flush().await {
+                let message = format!("run '{}': {fault}", run.id);
+                self.inner.events.publish(None, EventKind::Error { message });
+            }
+        }
+        let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
+        run.end(RunEnd { status, tokens: usage.tokens_used(), results, error, trace })
+    }
+
+    /// Cancels a run, or all runs of a graph.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no id).
+    pub async fn cancel_graph(
+        &self,
+        request: CancelGraph,
+        _: RequestContext,
+    ) -> Result<RunsCancelled, EngineError> {
+        let Some(id) = request.run_id.or(request.graph_id) else {
+            let message = "give either params.run_id or params.graph_id";
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        };
+        let id = id.as_str();
+        let mut runs = self.inner.runs.active(id);
+        if runs.is_empty() {
+            match self.cancel_interrupted(id).await {
+                Ok(true) => return Ok(RunsCancelled { cancelled: true, runs: vec![id.to_string()] }),
+                Ok(false) => {}
+                // The journal is locked: the run may have begun meanwhile.
+                Err(error) => {
+                    runs = self.inner.runs.active(id);
+                    if runs.is_empty() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        if runs.is_empty() {
+            let message = format!("no active run '{id}', and no active run of a graph with that name");
+            return Err(EngineError::new(ErrorKind::NotFound, message)
+                .hint("`nerve server graph list --runs` lists runs"));
+        }
+        for run in &runs {
+            run.cancellation.cancel();
+        }
+        Ok(RunsCancelled { cancelled: true, runs: runs.iter().map(|run| run.id.clone()).collect() })
+    }
+
+    /// Ends a run that a server left behind, and its nodes. Returns false if there is no such run, or it has ended.
+    async fn cancel_interrupted(&self, id: &str) -> Result<bool, EngineError> {
+        check_name(id, "run")?;
+        let Some(path) = self.inner.runs.journal(id).filter(|path| path.exists()) else { return Ok(false) };
+        let (journal, replay) = spawn_blocking(move || Journal::resume(&path)).await??;
+        if replay.ending().is_some() {
+            return Ok(false);
+        }
+        journal.record(&JournalRecord::Ended {
+            at: self.inner.clock.now(),
+            status: "cancelled",
+            error: None,
+        });
+        journal.flush().await?;
+        if let Some(session) = self.inner.sessions.find_by_name(id) {
+            self.stop_nodes(&session, &[], false).await;
+        }
+        Ok(true)
+    }
+
+    /// Lists runs without their steps, the newest first. Runs that have ended are included.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn list_runs(&self, _: ListRuns, _: RequestContext) -> Result<RunList, EngineError> {
+        let engine = self.clone();
+        let mut runs = spawn_blocking(move || engine.inner.runs.list()).await?;
+        runs.iter_mut().for_each(|run| run.steps.clear());
+        Ok(RunList { runs })
+    }
+
+    /// Returns the state of a run, with all of its steps or the last ones.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (unreadable journal).
+    pub async fn get_run(&self, request: GetRun, _: RequestContext) -> Result<RunInfo, EngineError> {
+        let GetRun { run_id, last } = request;
+        check_name(&run_id, "run")?;
+        let engine = self.clone();
+        let mut info = spawn_blocking(move || engine.inner.runs.info(&run_id)).await??;
+        if let Some(last) = last {
+            info.steps.drain(..info.steps.len().saturating_sub(last));
+        }
+        Ok(info)
+    }
+
+    /// Answers a gate at which a run waits. Returns the state of the run.
+    ///
+    /// # Errors
+    /// NotFound (no run, no waiting gate), InvalidRequest (not one of its choices).
+    pub async fn answer_gate(&self, request: AnswerGate, _: RequestContext) -> Result<RunInfo, EngineError> {
+        let AnswerGate { run_id, step_id, choice } = request;
+        check_name(&run_id, "run")?;
+        let Some(run) = self.inner.runs.get(&run_id).filter(|run| run.is_active()) else {
+            let engine = self.clone();
+            let info = spawn_blocking(move || engine.inner.runs.info(&run_id)).await??;
+            return Err(no_open_gate(&info));
+        };
+        run.gates.answer(step_id.as_deref(), &choice)?;
+        Ok(run.info())
+    }
+}
+
+/// Returns the error of an answer to a run that has ended.
+fn no_open_gate(info: &RunInfo) -> EngineError {
+    let message = format!("run '{}' has no open gate: it is {}", info.run_id, info.status);
+    let error = EngineError::new(ErrorKind::NotFound, message);
+    match info.status.as_str() {
+        "completed" => error,
+        _ => error.hint(format!("`nerve server graph resume {}` resumes it", info.run_id)),
+    }
+}
+
+fn run_context(
+    run: &Arc<Run>,
+    session: &Session,
+    input: Value,
+    replay: Option<ReplayState>,
+    tracer: Option<Tracer>,
+) -> RunContext {
+    let observed = Arc::clone(run);
+    let mut context = RunContext::new(session)
+        .with_input(input)
+        .with_cancellation(run.cancellation.clone())
+        .with_gates(run.gates.clone())
+        .with_observer(Arc::new(move |event| observed.observe(&event)));
+    if let Some(journal) = run.journal() {
+        context = context.with_journal(journal, replay);
+    }
+    match tracer {
+        Some(tracer) => context.with_trace(tracer),
+        None => context,
+    }
+}
+
+/// Reads a definition for a run, together with the registered graphs that it names.
+fn compile_with_subgraphs(
+    definition: Value,
+    session: &Session,
+) -> Result<(GraphFile, CompiledGraph), EngineError> {
+    let mut file = GraphFile::from_value(definition)?;
+    subgraphs::embed(&mut file, session)?;
+    let compiled = file.compile()?;
+    Ok((file, compiled))
+}
+
+/// Adds the step to the message of an error.
+fn with_step(mut error: EngineError) -> EngineError {
+    if let Some(step) = error.step().filter(|step| !error.message.contains(&format!("'{step}'"))) {
+        error.message = format!("step '{step}': {}", error.message);
+    }
+    error
+}

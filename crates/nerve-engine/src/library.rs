@@ -1,0 +1,91 @@
+//! The library of recordings: lists and prunes it. All functions block and need no server: the engine and the command
+//! line share them.
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nerve_api::reply::{PrunedRecording, RecordingInfo, RecordingsPruned};
+use nerve_api::request::PruneRecordings;
+use nerve_api::value::PruneReason;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_record::library::{self, Reason, Retention, remove, select_expired};
+use nerve_record::store::Store;
+use nerve_types::TsNs;
+
+use crate::branches::{BranchFolders, PruneOptions};
+use crate::data_dirs::DataDirs;
+
+/// Returns the newest recordings, at most `last`. Unreadable ones are skipped.
+pub fn list_recordings(last: Option<usize>, dirs: &DataDirs) -> Vec<RecordingInfo> {
+    let recordings = library::list(&Store::new(&dirs.recordings));
+    recordings.into_iter().take(last.unwrap_or(usize::MAX)).map(info).collect()
+}
+
+fn info(recording: library::RecordingInfo) -> RecordingInfo {
+    let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    RecordingInfo {
+        id: recording.id,
+        path: recording.path.display().to_string(),
+        started_at: recording.started.map(|at| at.0 as f64 / 1e9),
+        started_ts_ns: recording.started.map(|at| at.0),
+        duration: recording.duration.map(|duration| duration.as_secs_f64()),
+        duration_ns: recording.duration.map(nanos),
+        bytes: recording.bytes,
+        cols: recording.size.map(|size| size.cols),
+        rows: recording.size.map(|size| size.rows),
+        command: recording.command,
+        exit: recording.exit.map(Into::into),
+        snapshots: recording.snapshots,
+        live: recording.live,
+        empty: recording.empty,
+    }
+}
+
+/// Removes old recordings and the folders of branches that are no longer needed. Passes a warning for each recording that
+/// is kept against the rules.
+///
+/// # Errors
+/// InvalidRequest: no rule is given. Process: a recording cannot be removed.
+pub fn prune_recordings(
+    request: &PruneRecordings,
+    dirs: &DataDirs,
+    warn: &mut dyn FnMut(String),
+) -> Result<RecordingsPruned, EngineError> {
+    let PruneRecordings { older_than, max_size, branches, force, dry_run } = *request;
+    if older_than.is_none() && max_size.is_none() && !branches {
+        let message = "older_than, max_size or branches is required";
+        return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+    }
+    let all = library::list(&Store::new(&dirs.recordings));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let not_before = older_than.map(|age| TsNs::default() + now.saturating_sub(age.duration()));
+    let (mut removed, mut paths) = (Vec::new(), BTreeSet::new());
+    for (info, reason) in select_expired(&all, Retention { not_before, bytes: max_size }) {
+        let path = info.path.display();
+        let is_removed = dry_run
+            || remove(&info.path).map_err(|error| {
+                EngineError::new(ErrorKind::Process, format!("cannot remove {path}: {error}"))
+            })?;
+        if !is_removed {
+            warn(format!("{} kept: it is being recorded", info.id));
+            continue;
+        }
+        paths.insert(info.path.clone());
+        removed.push(PrunedRecording {
+            id: info.id.clone(),
+            path: path.to_string(),
+            bytes: info.bytes,
+            reason: match reason {
+                Reason::Age => PruneReason::Age,
+                Reason::Bytes => PruneReason::Size,
+            },
+        });
+    }
+    Ok(RecordingsPruned {
+        bytes: removed.iter().map(|recording| recording.bytes).sum(),
+        removed,
+        branches: BranchFolders::scan(dirs).prune(&paths, PruneOptions { all: branches, force, dry_run }),
+        total: all.len() as u64,
+        dry_run,
+    })
+}

@@ -1,0 +1,135 @@
+//! The open gates of a run, for those who answer them.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use nerve_node::command::GateInfo;
+use nerve_node::error::{EngineError, ErrorKind};
+
+/// Holds the open gates of a run and takes their answers. Cheap to clone; clones share their state.
+#[derive(Debug, Clone)]
+pub struct GateHandler {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    open: Mutex<Vec<OpenGate>>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct OpenGate {
+    info: GateInfo,
+    reply: oneshot::Sender<String>,
+}
+
+/// The answer of an open gate, which is closed when the guard is dropped.
+pub(super) struct PendingAnswer {
+    pub(super) choice: oneshot::Receiver<String>,
+    pub(super) guard: CloseOnDrop,
+}
+
+/// Closes the gate when the wait ends, however it ends.
+pub(super) struct CloseOnDrop {
+    handler: GateHandler,
+    step: String,
+}
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.handler.close(&self.step);
+    }
+}
+
+impl GateHandler {
+    /// Creates a set without open gates.
+    pub fn new() -> GateHandler {
+        GateHandler { shared: Arc::new(Shared { open: Mutex::default(), changed: watch::Sender::new(0) }) }
+    }
+
+    /// Returns the open gates, oldest first.
+    pub fn waiting(&self) -> Vec<GateInfo> {
+        self.shared.open.lock().iter().map(|open| open.info.clone()).collect()
+    }
+
+    /// Returns a counter that changes whenever a gate opens or closes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
+    }
+
+    /// Answers the gate of a step, or the only open gate if `step` is `None`. Returns the step.
+    ///
+    /// # Errors
+    /// NotFound: no such gate is open. InvalidRequest: several are open and `step` is `None`, or `choice` is not one of the
+    /// choices.
+    pub fn answer(&self, step: Option<&str>, choice: &str) -> Result<String, EngineError> {
+        let mut open = self.shared.open.lock();
+        let names = || open.iter().map(|open| open.info.step_id.as_str()).collect::<Vec<_>>().join(", ");
+        let at = match step {
+            Some(step) => open.iter().position(|open| open.info.step_id == step),
+            None if open.len() > 1 => {
+                let message = format!("{} gates are open: {}", open.len(), names());
+                return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("name the step"));
+            }
+            None => (!open.is_empty()).then_some(0),
+        };
+        let Some(at) = at else {
+            let what = step
+                .map_or("no gate is open".to_string(), |step| format!("no gate is open at step '{step}'"));
+            let hint = if open.is_empty() {
+                "the run waits for no answer".into()
+            } else {
+                format!("open gates: {}", names())
+            };
+            return Err(EngineError::new(ErrorKind::NotFound, what).hint(hint));
+        };
+        let choices = &open[at].info.choices;
+        let meant = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
+        if meant.is_none() && !choices.is_empty() {
+            let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step_id);
+            let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
+            error.choices = choices.clone().into();
+            return Err(error);
+        }
+        let choice = meant.cloned().unwrap_or_else(|| choice.to_string());
+        let OpenGate { info, reply } = open.remove(at);
+        drop(open);
+        // A send error means that the run was cancelled just now.
+        let _ = reply.send(choice);
+        self.notify_change();
+        Ok(info.step_id)
+    }
+
+    /// Opens a gate.
+    pub(super) fn open(&self, info: GateInfo) -> PendingAnswer {
+        let (reply, choice) = oneshot::channel();
+        let step = info.step_id.clone();
+        self.shared.open.lock().push(OpenGate { info, reply });
+        self.notify_change();
+        PendingAnswer { choice, guard: CloseOnDrop { handler: self.clone(), step } }
+    }
+
+    fn close(&self, step: &str) {
+        let mut open = self.shared.open.lock();
+        let before = open.len();
+        open.retain(|open| open.info.step_id != step);
+        let closed = open.len() < before;
+        drop(open);
+        if closed {
+            self.notify_change();
+        }
+    }
+
+    fn notify_change(&self) {
+        self.shared.changed.send_modify(|count| *count += 1);
+    }
+}
+
+impl Default for GateHandler {
+    fn default() -> GateHandler {
+        GateHandler::new()
+    }
+}

@@ -1,0 +1,191 @@
+//! Reports the events and the end of a step to the journal, the observer and the trace.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nerve_node::context::ChunkSink;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::trace::StepTrace;
+use nerve_types::TsNs;
+use serde_json::{Map, Value};
+
+use super::context::RunContext;
+use super::event::{Completion, StepEvent, StepEventKind};
+use super::executable::Executable;
+use super::journal::JournalRecord;
+use super::step_run::StepRun;
+
+impl StepRun<'_> {
+    /// Reports the end of the step to journal, observer and trace. Returns its result.
+    pub(super) async fn record_end(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        started_at: Option<TsNs>,
+        attempts: u32,
+        result: Result<(Value, Completion), EngineError>,
+    ) -> Result<Value, EngineError> {
+        let run = self.graph.shared();
+        let tokens = if context.step.is_some() { context.turn.pool().usage().tokens_used() } else { 0 };
+        let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
+        self.ended_at.store(at.0, Ordering::Relaxed);
+        let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
+        self.record_result(node, context, (at, ms, tokens), &result).await;
+        if run.observer.is_some() {
+            let (kind, data) = match &result {
+                Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
+                Err(error) => {
+                    (StepEventKind::Error { error_type: error.kind }, Value::from(error.to_string()))
+                }
+            };
+            self.notify(context.step.as_ref(), kind, data);
+        }
+        let outcome = result.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
+        self.trace_at(node, context, started_at, at, outcome, attempts);
+        result.map(|(value, _)| value)
+    }
+
+    /// Records the result of the step in the journal. The steps of a graph have records of their own.
+    async fn record_result(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        (at, ms, tokens): (TsNs, u64, u64),
+        result: &Result<(Value, Completion), EngineError>,
+    ) {
+        let journal = self.graph.shared().journal.as_ref().filter(|_| !node.is_graph());
+        let Some((journal, _)) = journal else { return };
+        let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.journal_key);
+        match result {
+            Ok((value, Completion::Skipped)) => {
+                let reason = "it failed, and its error policy is skip";
+                journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
+            }
+            Ok((value, _)) => {
+                let tokens = (tokens > 0).then_some(tokens);
+                journal.record(&JournalRecord::Finished { at, step, key, value, ms, tokens });
+            }
+            // A cancelled step leaves no end record: after a resume it runs again.
+            Err(error) if error.kind == ErrorKind::Cancelled => {}
+            Err(error) => {
+                let (error, error_type) = (error.to_string(), error.kind.as_str());
+                journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
+            }
+        }
+        if node.is_persistent()
+            && let Err(error) = journal.flush().await
+        {
+            tracing::warn!(%error, "the run continues without its journal");
+        }
+    }
+
+    /// Returns a sink that reports the chunks of the node's answer to the observer, if it wants them.
+    pub(super) fn chunk_sink(&self, context: &RunContext) -> Option<ChunkSink> {
+        let run = self.graph.shared();
+        let observer = run.observer.clone().filter(|_| run.observes_chunks)?;
+        let (step, node) = (context.step.clone().unwrap_or_default(), Arc::clone(&self.step.node));
+        let clock = run.clock;
+        Some(Arc::new(move |chunk: &str| {
+            let (step, node, data) = (step.clone(), node.clone(), Value::from(chunk));
+            observer(StepEvent { kind: StepEventKind::Chunk, step, node, data, at: clock.now() });
+        }))
+    }
+
+    /// Reports an event of the step to the observer.
+    pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
+        let run = self.graph.shared();
+        let Some(observer) = &run.observer else { return };
+        let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
+        observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
+    }
+
+    /// Adds a trace entry for a step that was not executed.
+    pub(super) fn trace_unexecuted(
+        &self,
+        context: &RunContext,
+        error: Option<String>,
+        metadata: Map<String, Value>,
+    ) {
+        let Some(tracer) = self.graph.trace() else { return };
+        let now = self.graph.shared().clock.now();
+        tracer.record(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::clone(&self.step.node),
+            // The name may be unknown; that may be the error.
+            node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
+            input: Value::Null,
+            output: Value::Null,
+            error,
+            start_time: now,
+            end_time: now,
+            tokens_used: 0,
+            metadata,
+        });
+    }
+
+    /// Adds a trace entry for a step that ended now.
+    pub(super) fn trace(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        started_at: Option<TsNs>,
+        outcome: Result<(&Value, Completion), String>,
+        attempts: u32,
+    ) {
+        if self.graph.trace().is_some() {
+            self.trace_at(node, context, started_at, self.graph.shared().clock.now(), outcome, attempts);
+        }
+    }
+
+    /// Adds a trace entry for a step that ended at `at`.
+    fn trace_at(
+        &self,
+        node: &Executable,
+        context: &RunContext,
+        started_at: Option<TsNs>,
+        at: TsNs,
+        outcome: Result<(&Value, Completion), String>,
+        attempts: u32,
+    ) {
+        let Some(tracer) = self.graph.trace() else { return };
+        let mut metadata = match &outcome {
+            Ok((_, Completion::Skipped)) => metadata_entry("skipped", Value::Bool(true)),
+            Ok((_, Completion::Reused)) => metadata_entry("reused", Value::Bool(true)),
+            _ => Map::new(),
+        };
+        if attempts > 1 {
+            metadata.insert("attempts".to_string(), Value::from(attempts));
+        }
+        // The node's turn number identifies the entry in its audit log.
+        if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
+            metadata.insert("turn".to_string(), turn.clone());
+        }
+        let cost = context.turn.pool().usage().cost_dollars();
+        if cost > 0.0 {
+            metadata.insert("cost_dollars".to_string(), Value::from(cost));
+        }
+        let (output, error) = match outcome {
+            // A graph's results appear in the traces of its steps.
+            Ok((value, _)) if !node.is_graph() => (value.clone(), None),
+            Ok(_) => (Value::Null, None),
+            Err(error) => (Value::Null, Some(error)),
+        };
+        tracer.record(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::clone(&self.step.node),
+            node_type: node.kind(),
+            input: context.turn.input.clone(),
+            output,
+            error,
+            start_time: started_at.unwrap_or(at),
+            end_time: at,
+            tokens_used: context.turn.pool().usage().tokens_used(),
+            metadata,
+        });
+    }
+}
+
+/// Returns metadata with one entry.
+pub(super) fn metadata_entry(key: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_string(), value)])
+}

@@ -1,0 +1,113 @@
+//! Follows the agent: its state, its hooks, its conversation and its transcript.
+
+use nerve_agent::driver::AgentState;
+use nerve_host::backend::Backend;
+use nerve_types::TsNs;
+
+use super::Actor;
+use super::queue::ActiveTurn;
+use super::request::Request;
+use crate::command::EventKind;
+use crate::fork::session_files::SessionFiles;
+use crate::hooks::Message;
+use crate::terminal::DialogPolicy;
+use crate::transcript::TranscriptSource;
+
+impl<B: Backend> Actor<B> {
+    pub(super) fn on_hook(&mut self, message: Message) {
+        let now = self.clock.now();
+        self.driver.on_hook(now, message.hook);
+        if let Some(transcript) = message.transcript {
+            self.reporter.follow_transcript(transcript.clone());
+            self.link.remember_transcript(transcript);
+        }
+        if let Some(session) = message.session {
+            self.set_conversation(session);
+        }
+        self.observe(now);
+    }
+
+    pub(super) fn on_state_changed(&mut self) {
+        self.reporter.report_state(self.clock.now(), self.driver.state());
+        self.update_status();
+        let evidence = self.driver.evidence();
+        let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
+        let event = match self.driver.state().clone() {
+            AgentState::Starting | AgentState::Exited(_) => return,
+            AgentState::Ready => {
+                self.look_up_conversation();
+                self.link.remember_ready(self.terminal.offset());
+                // Published with the status: a node with a turn or prompts is not ready.
+                return;
+            }
+            AgentState::Busy => {
+                self.find_transcript();
+                EventKind::NodeBusy { evidence }
+            }
+            AgentState::Blocked { kind, choices } => {
+                self.fail_blocked_turn();
+                EventKind::NodeBlocked { kind, choices, evidence }
+            }
+            AgentState::Suspended { until } => {
+                self.fail_blocked_turn();
+                EventKind::NodeSuspended { until: until.map(TsNs::seconds), evidence }
+            }
+        };
+        self.publish(event);
+    }
+
+    /// Answers the caller of the active turn because the agent is blocked, unless it waits for the turn's outcome. A turn whose
+    /// transcript is being read has its answer already.
+    fn fail_blocked_turn(&mut self) {
+        let error = self.blocked_error();
+        let waits = |active: &&mut ActiveTurn| active.request.prompt.at_dialog == DialogPolicy::Wait;
+        let is_over = |active: &&mut ActiveTurn| active.finishing.is_some();
+        if let Some(active) = self.turns.active_mut().filter(|active| !waits(active) && !is_over(active)) {
+            active.answer(Err(error));
+        }
+    }
+
+    /// Remembers the id of the agent's current conversation.
+    pub(super) fn set_conversation(&mut self, id: String) {
+        if self.spec.profile.session.as_ref().is_some_and(|forms| forms.is_id(&id)) {
+            self.link.remember_agent_session(id);
+        }
+    }
+
+    /// Looks up the agent's conversation id in its session files, on a blocking thread.
+    fn look_up_conversation(&self) {
+        let forms = self.spec.profile.session.as_ref().filter(|forms| forms.id_source.is_some());
+        let (Some(forms), Some(pid)) = (forms, self.link.backend.pid()) else { return };
+        let Some(session_files) = SessionFiles::for_env(&self.spec.program.env) else { return };
+        let (forms, requests) = (forms.clone(), self.requests.clone());
+        tokio::spawn(async move {
+            let found = tokio::task::spawn_blocking(move || session_files.current_id(&forms, pid)).await;
+            if let (Ok(Some(id)), Some(requests)) = (found, requests.upgrade()) {
+                // A send error means that the node is gone and the id is no longer needed.
+                let _ = requests.send(Request::Conversation { id }).await;
+            }
+        });
+    }
+
+    /// Returns where to read the agent's transcript.
+    pub(super) fn transcript(&self) -> Option<TranscriptSource> {
+        let kind = self.spec.profile.transcript?;
+        let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
+        Some(TranscriptSource {
+            kind,
+            file: self.link.transcript().map(Into::into),
+            home,
+            pid: self.link.backend.pid()?,
+            full_screen: self.terminal.modes().alternate,
+        })
+    }
+
+    /// Looks for the transcript of an agent whose hooks do not name it.
+    fn find_transcript(&self) {
+        if self.link.transcript().is_none()
+            && let (Some(source), Some(tail)) = (self.transcript(), self.reporter.transcript_tail())
+        {
+            tokio::task::spawn_blocking(move || source.report(&tail));
+        }
+    }
+}

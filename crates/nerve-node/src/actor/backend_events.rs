@@ -1,0 +1,129 @@
+//! Handles the events of the backend.
+
+use nerve_host::backend::{Backend, BackendEvent};
+use nerve_types::{ExitStatus, Origin, Size};
+use nerve_vt::terminal::Notice;
+
+use super::Actor;
+use crate::command::EventKind;
+use crate::error::{EngineError, ErrorKind};
+
+impl<B: Backend> Actor<B> {
+    pub(super) fn on_backend_event(&mut self, event: BackendEvent) {
+        match event {
+            BackendEvent::Output => self.on_output(),
+            BackendEvent::Resized(size) => self.on_resized(size),
+            BackendEvent::Snapshot(snapshot) => self.terminal.record_snapshot(snapshot),
+            BackendEvent::CaughtUp => self.on_caught_up(),
+            BackendEvent::Closed => self.on_output_closed(),
+            BackendEvent::Exited(exit) => self.on_exit(exit),
+            BackendEvent::Skipped(offset) => {
+                self.terminal.skip_to(offset);
+                self.skipped_to = Some(offset);
+            }
+            BackendEvent::FinalScreen(shown) if shown == self.terminal.screen().text() => {}
+            BackendEvent::FinalScreen(_) => self.link.backend.emit_final_screen(),
+            BackendEvent::Gone(reason) => self.on_gone(reason),
+            // Published with the status.
+            BackendEvent::PlaceChanged => {}
+            // settle() starts the prompts that wait for the lease.
+            BackendEvent::LeaseChanged => self.lease.invalidate(),
+            BackendEvent::Fault(message) => self.on_fault(message),
+            BackendEvent::Lost(reason) => {
+                self.on_fault(reason.clone());
+                self.on_gone(reason);
+            }
+        }
+    }
+
+    fn on_output(&mut self) {
+        let (now, before) = (self.clock.now(), self.terminal.offset());
+        let changes = self.terminal.process_data(now, self.link.take_output(self.terminal.slice_len()));
+        self.driver.on_output(now, self.terminal.offset());
+        self.reporter.set_offset(self.terminal.offset());
+        let mut is_urgent = false;
+        for notice in &changes.notices {
+            self.driver.on_notice(notice);
+            is_urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
+            if let Notice::Rebuilt { reason } = notice {
+                let message = format!("the terminal model failed and was rebuilt: {reason}");
+                self.publish(EventKind::Error { message });
+            }
+        }
+        // Replayed output: its queries were answered in the past, and its screens are out of date.
+        if self.lifecycle.is_replaying() {
+            return;
+        }
+        self.spec.events.metrics().add_output(self.terminal.offset().saturating_sub(before));
+        if !changes.replies.is_empty() && self.spec.answers {
+            self.type_bytes(now, &changes.replies, Origin::Terminal);
+        }
+        self.spec.journal.on_output(now);
+        if self.observation.on_output(now, is_urgent) {
+            self.observe(now);
+        }
+    }
+
+    fn on_caught_up(&mut self) {
+        self.lifecycle.finish_replay();
+        let now = self.clock.now();
+        if self.link.was_ready_at(self.terminal.offset()) {
+            self.driver.on_idle_takeover(now);
+        } else if self.link.was_ready() {
+            self.driver.on_takeover(now);
+        }
+        if let Some(prompt) = self.link.unsent_prompt() {
+            self.driver.on_unsent_prompt(prompt.to_string());
+        }
+        if let Some(transcript) = self.link.transcript() {
+            self.reporter.follow_transcript(transcript.to_path_buf());
+        }
+        // Before a prompt is typed.
+        self.observe(now);
+        self.observation.schedule(now);
+    }
+
+    fn on_resized(&mut self, size: Size) {
+        self.terminal.resize(size);
+        if self.lifecycle.is_replaying() {
+            // A replayed size.
+            return;
+        }
+        self.observation.schedule(self.clock.now());
+        let refusal = self.link.backend.resize_refusal();
+        let node = &self.spec.node.node;
+        self.waiters.finish_resizes(|requested| match refusal {
+            Some(others) if requested != size => Err(EngineError::new(
+                ErrorKind::Busy,
+                format!("node '{node}' stays at {} columns and {} rows: {others}", size.cols, size.rows),
+            )),
+            _ => Ok(()),
+        });
+    }
+
+    pub(super) fn on_fault(&mut self, message: String) {
+        tracing::warn!(node = %self.spec.node.node, "{message}");
+        self.publish(EventKind::Error { message: message.clone() });
+        self.reporter.warn(self.clock.now(), message.clone());
+        self.faults.add(message);
+    }
+
+    /// Handles the end of the program, or of the connection to it, without an exit status.
+    fn on_gone(&mut self, reason: String) {
+        self.lifecycle.set_end_reason(reason);
+        self.conclude();
+    }
+
+    fn on_output_closed(&mut self) {
+        if self.lifecycle.complete_output() {
+            self.conclude();
+        }
+    }
+
+    fn on_exit(&mut self, exit: ExitStatus) {
+        let drain_until = self.clock.now() + self.link.backend.drain_time();
+        if self.lifecycle.exit(exit, drain_until) {
+            self.conclude();
+        }
+    }
+}

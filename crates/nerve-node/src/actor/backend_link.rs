@@ -1,0 +1,182 @@
+//! The connection of an actor to its backend.
+
+use std::path::{Path, PathBuf};
+
+use nerve_host::backend::{Backend, BackendEvent, Memory};
+
+/// Maximum length of the remembered beginning of an unsent prompt, in bytes.
+const UNSENT_PROMPT_LIMIT: usize = 16 << 10;
+
+/// A backend, and the memory that it stores for the next owner of the terminal.
+pub(super) struct BackendLink<B> {
+    pub(super) backend: B,
+    is_lost: bool,
+    /// Bytes taken of the last event's output.
+    taken: usize,
+    /// Bytes of the last event's output that have not been taken.
+    unread: usize,
+    /// Initially the memory of the previous owner.
+    memory: Memory,
+}
+
+impl<B: Backend> BackendLink<B> {
+    pub(super) fn new(backend: B, memory: Memory) -> BackendLink<B> {
+        BackendLink { backend, is_lost: false, taken: 0, unread: 0, memory }
+    }
+
+    /// Waits for the backend's next event. Never completes after [`BackendEvent::Lost`], the last one. Output that has not
+    /// been taken completely is reported again, after other tasks have run.
+    pub(super) async fn next(&mut self) -> BackendEvent {
+        if self.is_lost {
+            return std::future::pending().await;
+        }
+        if self.unread > 0 {
+            tokio::task::yield_now().await;
+            return BackendEvent::Output;
+        }
+        let event = self.backend.next().await;
+        let is_output = matches!(event, BackendEvent::Output);
+        (self.taken, self.unread) = (0, if is_output { self.backend.output().len() } else { 0 });
+        self.is_lost = matches!(event, BackendEvent::Lost(_));
+        event
+    }
+
+    /// Takes the next bytes of the last event's output, at most `limit`.
+    pub(super) fn take_output(&mut self, limit: usize) -> &[u8] {
+        let (start, len) = (self.taken, self.unread.min(limit));
+        self.taken += len;
+        self.unread -= len;
+        self.backend.output().get(start..start + len).unwrap_or_default()
+    }
+
+    /// Returns true if the program was ready once, also under a previous owner.
+    pub(super) fn was_ready(&self) -> bool {
+        self.memory.was_ready
+    }
+
+    /// Returns the transcript of the agent's conversation, as named by its hooks.
+    pub(super) fn transcript(&self) -> Option<&Path> {
+        self.memory.transcript.as_deref()
+    }
+
+    /// Returns the id of the agent's conversation.
+    pub(super) fn agent_session(&self) -> Option<&String> {
+        self.memory.agent_session.as_ref()
+    }
+
+    /// Returns the beginning of a prompt that may stand in the agent's composer.
+    pub(super) fn unsent_prompt(&self) -> Option<&str> {
+        self.memory.unsent_prompt.as_deref()
+    }
+
+    /// Stores the whole memory.
+    pub(super) fn store_memory(&mut self) {
+        self.backend.remember(&self.memory);
+    }
+
+    /// Returns true if the program was ready under a previous owner when it had written this many bytes.
+    pub(super) fn was_ready_at(&self, offset: u64) -> bool {
+        self.memory.ready_at == Some(offset)
+    }
+
+    /// Remembers that the program is ready after this many bytes of output.
+    pub(super) fn remember_ready(&mut self, offset: u64) {
+        if !self.memory.was_ready || self.memory.ready_at != Some(offset) {
+            (self.memory.was_ready, self.memory.ready_at) = (true, Some(offset));
+            self.store_memory();
+        }
+    }
+
+    /// Remembers the prompt that may stand in the agent's composer.
+    pub(super) fn remember_unsent_prompt(&mut self, prompt: Option<&str>) {
+        let prompt = prompt.map(|prompt| {
+            let end = (0..=UNSENT_PROMPT_LIMIT.min(prompt.len())).rfind(|at| prompt.is_char_boundary(*at));
+            &prompt[..end.unwrap_or(0)]
+        });
+        if self.memory.unsent_prompt.as_deref() != prompt {
+            self.memory.unsent_prompt = prompt.map(str::to_string);
+            self.store_memory();
+        }
+    }
+
+    /// Remembers the transcript of the agent's conversation.
+    pub(super) fn remember_transcript(&mut self, transcript: PathBuf) {
+        self.memory.transcript = Some(transcript);
+        self.store_memory();
+    }
+
+    /// Remembers the id of the agent's conversation.
+    pub(super) fn remember_agent_session(&mut self, id: String) {
+        if self.memory.agent_session.as_ref() != Some(&id) {
+            self.memory.agent_session = Some(id);
+            self.store_memory();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use nerve_types::{Foreground, Origin, Size, TsNs};
+    use rustix::process::Signal;
+
+    use super::*;
+
+    /// Reports its output once, and then that the output is complete.
+    struct OneOutput {
+        bytes: &'static [u8],
+        is_reported: bool,
+    }
+
+    impl Backend for OneOutput {
+        async fn next(&mut self) -> BackendEvent {
+            match std::mem::replace(&mut self.is_reported, true) {
+                false => BackendEvent::Output,
+                true => BackendEvent::Closed,
+            }
+        }
+        fn output(&self) -> &[u8] {
+            self.bytes
+        }
+        fn write(&mut self, _: TsNs, _: &[u8], _: Origin) -> bool {
+            false
+        }
+        fn queued_input(&self) -> usize {
+            0
+        }
+        fn resize(&mut self, _: TsNs, _: Size) -> io::Result<()> {
+            Ok(())
+        }
+        fn signal(&self, _: Signal) {}
+        fn foreground(&self, _: bool, _: &[String]) -> Foreground {
+            Foreground::Unknown
+        }
+        fn hides_input(&self) -> bool {
+            false
+        }
+        fn remember(&mut self, _: &Memory) {}
+        fn drain_time(&self) -> Duration {
+            Duration::ZERO
+        }
+        fn pid(&self) -> Option<i32> {
+            None
+        }
+        fn release(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn output_is_reported_until_it_is_taken() {
+        let backend = OneOutput { bytes: b"0123456789", is_reported: false };
+        let mut link = BackendLink::new(backend, Memory::default());
+        let mut slices = Vec::new();
+        while link.next().await == BackendEvent::Output {
+            slices.push(link.take_output(4).to_vec());
+        }
+        assert_eq!(slices, [b"0123".to_vec(), b"4567".to_vec(), b"89".to_vec()]);
+        assert_eq!(link.take_output(4), b"");
+    }
+}

@@ -1,0 +1,56 @@
+//! The errors of a node's requests.
+
+use nerve_agent::driver::AgentState;
+use nerve_api::value::Delivery;
+use nerve_host::backend::Backend;
+
+use super::Actor;
+use crate::error::{EngineError, ErrorKind};
+
+impl<B: Backend> Actor<B> {
+    pub(super) fn with_screen(&self, mut error: EngineError) -> EngineError {
+        error.screen = Some(self.terminal.screen().text());
+        error
+    }
+
+    pub(super) fn blocked_error(&self) -> EngineError {
+        let (kind, choices) = match self.driver.state() {
+            AgentState::Blocked { kind, choices } => (kind, choices),
+            AgentState::Suspended { .. } => return self.suspended_error(),
+            _ => return EngineError::new(ErrorKind::Internal, "not blocked"),
+        };
+        let message = format!("node '{}' is blocked ({})", self.spec.node.node, kind.as_str());
+        let mut error = EngineError::new(ErrorKind::Blocked, message);
+        error.choices = choices.clone().into();
+        error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
+        let hint = if choices.is_empty() {
+            "the dialog has no choices: check the screen and type with `nerve server node write`"
+        } else {
+            "answer the dialog with `nerve server node answer`"
+        };
+        self.with_screen(error.hint(hint))
+    }
+
+    /// Reports a usage limit: nothing is typed before it ends.
+    fn suspended_error(&self) -> EngineError {
+        let until = self.driver.state().until_text().map_or(String::new(), |until| format!(" until {until}"));
+        let evidence = &self.driver.evidence().text;
+        let message = format!("node '{}' is suspended{until}: {evidence}", self.spec.node.node);
+        let mut error = EngineError::new(ErrorKind::Blocked, message);
+        error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
+        self.with_screen(error.hint("wait until then, or cancel the wait with `nerve server node interrupt`"))
+    }
+
+    pub(super) fn stopped_error(&self) -> EngineError {
+        let message = format!("node '{}' is stopped: {}", self.spec.node.node, self.lifecycle.refusal());
+        self.with_screen(EngineError::new(ErrorKind::NodeStopped, message))
+    }
+
+    /// Reports a prompt that timed out in the queue.
+    pub(super) fn late_error(&self, reason: &str) -> EngineError {
+        let message = format!("node '{}': {reason}", self.spec.node.node);
+        let mut error = EngineError::new(ErrorKind::Timeout, message);
+        error.delivery = Some(Delivery::Unknown);
+        self.with_screen(error.hint("run `nerve server node why` to see the evidence for its state"))
+    }
+}

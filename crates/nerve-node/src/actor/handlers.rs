@@ -1,0 +1,312 @@
+//! Handles the requests of callers, one at a time.
+
+use nerve_agent::driver::AgentState;
+use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
+use nerve_host::backend::{Backend, BoxFuture, PaneError};
+use nerve_types::{Origin, Size, TsNs};
+use nerve_vt::keys::{paste, unescape};
+use tokio::sync::oneshot;
+
+use super::request::{DialogReply, Request, RequestedTurn, TurnReply};
+use super::{Actor, tail_of};
+use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
+use crate::command::{Choice, ClientOrigin, DialogAnswer, Response, StateName};
+use crate::error::{EngineError, ErrorKind};
+use crate::terminal::{DialogPolicy, check_prompt};
+
+impl<B: Backend> Actor<B> {
+    pub(super) fn on_request(&mut self, request: Request) {
+        let now = self.clock.now();
+        match request {
+            Request::Execute(request) => self.execute(now, request),
+            Request::Cancel { ticket, by } => self.cancel(now, ticket, &by),
+            Request::Write { data, reply } => {
+                let written = self.write(now, &data);
+                self.respond(reply, written);
+            }
+            Request::Run { command, reply } => {
+                let typed = self.run_command(now, &command);
+                self.respond(reply, typed);
+            }
+            Request::Read { lines, reply } => self.read(lines, reply),
+            Request::Clear { reply } => {
+                self.terminal.clear_scrollback();
+                let _ = reply.send(());
+            }
+            Request::Interrupt { reply } => self.interrupt(now, reply),
+            Request::Resize { size, reply } => self.resize(now, size, reply),
+            Request::Answer { answer, reply } => self.answer(now, &answer, reply),
+            Request::Explain { reply } => drop(reply.send(self.explain())),
+            Request::Focus { reply } => self.query_pane(self.link.backend.focus(), reply),
+            Request::PaneInfo { reply } => self.query_pane(self.link.backend.pane_info(), reply),
+            Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
+            Request::Release { reply } => drop(reply.send(self.release())),
+            Request::Conversation { id } => self.set_conversation(id),
+            Request::Finished { response } => self.finish(*response),
+        }
+    }
+
+    /// Answers a request after its effect on the status was published.
+    fn respond<T>(&mut self, reply: oneshot::Sender<T>, value: T) {
+        self.update_status();
+        // A send error means that the caller left.
+        let _ = reply.send(value);
+    }
+
+    fn execute(&mut self, now: TsNs, mut request: RequestedTurn) {
+        let prompt = &request.prompt;
+        let error = if let Err(error) = check_prompt(&prompt.text) {
+            error
+        } else if !self.lifecycle.takes_requests() {
+            self.stopped_error()
+        } else if self.is_at_dialog() && prompt.at_dialog != DialogPolicy::Wait {
+            self.blocked_error()
+        } else if prompt.fail_if_busy && !self.turns.is_idle() {
+            let message = format!("node '{}' is running another turn", self.spec.node.node);
+            EngineError::new(ErrorKind::Busy, message)
+        } else {
+            let timeout = prompt.timeout.unwrap_or(self.spec.response_timeout);
+            request.deadline = Some(now + timeout);
+            return self.turns.queue.push(request);
+        };
+        self.turns.queue.refuse(request, error);
+    }
+
+    /// Returns true if a dialog or a usage limit blocks the program.
+    fn is_at_dialog(&self) -> bool {
+        matches!(self.driver.state(), AgentState::Blocked { .. } | AgentState::Suspended { .. })
+    }
+
+    /// Cancels a prompt. A running turn is interrupted and answered once the interrupt has taken effect; a queued prompt is
+    /// removed. Other prompts are not affected.
+    fn cancel(&mut self, now: TsNs, ticket: u64, by: &ClientOrigin) {
+        if let Some(active) = self.turns.active().filter(|active| active.can_cancel(ticket)) {
+            self.spec.journal.log_cancel(now, &active.request.prompt.text, by);
+            self.interrupt_program(now);
+        } else {
+            if let Some(text) = self.turns.queue.text_of(ticket) {
+                self.spec.journal.log_cancel(now, text, by);
+            }
+            self.turns.queue.cancel(ticket, cancelled);
+        }
+    }
+
+    /// Interrupts the program. The caller is answered once that took effect.
+    fn interrupt(&mut self, now: TsNs, reply: oneshot::Sender<Result<(), EngineError>>) {
+        if let Err(error) = self.check_open() {
+            let _ = reply.send(Err(error));
+            return;
+        }
+        let turn = self.turns.active().map(|active| active.number);
+        self.interrupt_program(now);
+        self.waiters.add_interrupt(turn, now + INTERRUPT_TIMEOUT, reply);
+    }
+
+    fn interrupt_program(&mut self, now: TsNs) {
+        self.driver.interrupt(now, self.cursor_line());
+        let terminal = &self.terminal;
+        self.spec.journal.log_interrupt(now, || tail_of(terminal));
+    }
+
+    fn write(&mut self, now: TsNs, data: &[u8]) -> Result<usize, EngineError> {
+        let text = self.mask_hidden_input(&String::from_utf8_lossy(data));
+        self.type_input(now, data)?;
+        let terminal = &self.terminal;
+        self.spec.journal.log_write(now, &text, || tail_of(terminal));
+        Ok(data.len())
+    }
+
+    fn run_command(&mut self, now: TsNs, command: &str) -> Result<(), EngineError> {
+        let enter = unescape(&self.spec.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec());
+        let modes = self.terminal.modes();
+        let mut bytes =
+            if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
+        bytes.extend(enter);
+        let text = self.mask_hidden_input(command);
+        self.type_input(now, &bytes)?;
+        let terminal = &self.terminal;
+        self.spec.journal.log_run(now, &text, || tail_of(terminal));
+        Ok(())
+    }
+
+    /// Types a caller's input and tells the driver about it.
+    fn type_input(&mut self, now: TsNs, bytes: &[u8]) -> Result<(), EngineError> {
+        self.check_open()?;
+        let line = self.cursor_line();
+        if !self.type_bytes(now, bytes, Origin::Api) {
+            let queued = self.link.backend.queued_input();
+            let node = &self.spec.node.node;
+            let message = format!("node '{node}' is not reading its input: {queued} bytes are queued");
+            return Err(EngineError::new(ErrorKind::Busy, message));
+        }
+        self.driver.on_input(now, line, bytes);
+        Ok(())
+    }
+
+    /// Checks that the node is neither stopped nor being stopped.
+    fn check_open(&self) -> Result<(), EngineError> {
+        if self.lifecycle.takes_requests() { Ok(()) } else { Err(self.stopped_error()) }
+    }
+
+    /// Returns typed text as it may be logged: masked if the terminal hides its input, for example for a password.
+    fn mask_hidden_input(&self, text: &str) -> String {
+        let star = |c: char| if matches!(c, '\r' | '\n') { c } else { '*' };
+        if self.link.backend.hides_input() { text.chars().map(star).collect() } else { text.to_string() }
+    }
+
+    fn read(&self, lines: Option<usize>, reply: oneshot::Sender<String>) {
+        let text = self.terminal.tail(lines.unwrap_or(usize::MAX)).join("\n");
+        match self.link.backend.live_text(lines).filter(|_| self.lifecycle.has_terminal()) {
+            Some(live) => {
+                // Our copy may be outdated; it is the fallback if the owner of the pane does not answer.
+                tokio::spawn(async move {
+                    let _ = reply.send(live.await.unwrap_or(text));
+                });
+            }
+            None => drop(reply.send(text)),
+        }
+    }
+
+    fn resize(&mut self, now: TsNs, size: Size, reply: oneshot::Sender<Result<(), EngineError>>) {
+        let failed = |error: std::io::Error| EngineError::new(ErrorKind::Internal, error.to_string());
+        let requested = self.check_open().and_then(|()| self.link.backend.resize(now, size).map_err(failed));
+        match requested {
+            Ok(()) => self.waiters.add_resize(size, reply),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// Sends a request to the pane's multiplexer from a separate task, because multiplexers are slow.
+    fn query_pane<T: Send + 'static>(
+        &self,
+        query: Option<BoxFuture<Result<T, PaneError>>>,
+        reply: oneshot::Sender<Result<T, EngineError>>,
+    ) {
+        let node = self.spec.node.node.clone();
+        let Some(query) = query.filter(|_| !self.lifecycle.is_ended()) else {
+            let message = format!("node '{node}' is not in a pane");
+            let error = EngineError::new(ErrorKind::InvalidRequest, message);
+            let _ = reply.send(Err(error.hint("only the backends tmux and wezterm use panes")));
+            return;
+        };
+        tokio::spawn(async move {
+            let failed = |error| EngineError::new(ErrorKind::Process, format!("node '{node}': {error}"));
+            let _ = reply.send(query.await.map_err(failed));
+        });
+    }
+
+    fn answer(&mut self, now: TsNs, answer: &DialogAnswer, reply: DialogReply) {
+        let AgentState::Blocked { kind, choices } = self.driver.state().clone() else {
+            let error = EngineError::new(
+                ErrorKind::InvalidRequest,
+                format!("node '{}' is not showing a dialog", self.spec.node.node),
+            );
+            let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
+            return;
+        };
+        let picked = match pick(&answer.choice, &choices) {
+            Ok(picked) => picked,
+            Err(message) => {
+                let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
+                error.choices = choices.into();
+                let _ = reply.send(Err(error));
+                return;
+            }
+        };
+        let refusal = if self.waiters.has_dialog() {
+            EngineError::new(ErrorKind::Busy, "the dialog is being answered already")
+        } else if !self.driver.answer(now, &choices, picked) {
+            self.with_screen(EngineError::new(ErrorKind::Blocked, "the dialog changed; nothing was typed"))
+        } else {
+            let choice = picked.and_then(|picked| choices.get(picked));
+            self.spec.journal.log_dialog(now, kind.as_str(), choice.map(String::as_str), &answer.origin);
+            return match self.turns.active_mut().filter(|_| answer.wait) {
+                Some(active) => {
+                    active.request.deadline =
+                        Some(now + answer.timeout.unwrap_or(self.spec.response_timeout));
+                    active.request.reply = Some(forward(reply, active.request.reply.take()));
+                }
+                None => self.waiters.add_dialog(reply),
+            };
+        };
+        let _ = reply.send(Err(refusal));
+    }
+
+    /// Replies to the caller that answered the dialog. `is_closed`: whether the dialog closed; otherwise no key had an effect on it.
+    pub(super) fn on_dialog_answered(&mut self, is_closed: bool) {
+        // The caller finds the node as the answer left it.
+        self.publish_status();
+        let error = self.with_screen(EngineError::new(
+            ErrorKind::Blocked,
+            "the dialog did not accept the answer and is still shown",
+        ));
+        match (is_closed, self.waiters.take_dialog()) {
+            (true, Some(reply)) => drop(reply.send(Ok(None))),
+            (false, Some(reply)) => drop(reply.send(Err(error))),
+            (false, None) => {
+                if let Some(active) = self.turns.active_mut() {
+                    active.answer(Err(error));
+                }
+            }
+            (true, None) => {}
+        }
+    }
+
+    /// Explains the state. The node adds its state and metadata.
+    fn explain(&self) -> NodeExplanation {
+        let evidence = self.driver.evidence();
+        let choices = match self.driver.state() {
+            AgentState::Blocked { choices, .. } => choices.clone(),
+            _ => Vec::new(),
+        };
+        NodeExplanation {
+            node_id: self.spec.node.node.clone(),
+            state: StateName::default(),
+            evidence: evidence.text.clone(),
+            source: evidence.source,
+            offset: evidence.offset,
+            choices,
+            screen: self.terminal.screen().text(),
+            turn: self.driver.turn().map(|(turn, delivery)| RunningTurn { turn, delivery }),
+            metadata: NodeMetadata::default(),
+        }
+    }
+}
+
+/// Resolves a choice to its index, or to `None` for cancelling the dialog.
+fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
+    let offered = || {
+        choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ")
+    };
+    match choice {
+        Choice::Cancel => Ok(None),
+        Choice::Number(number) if (1..=choices.len()).contains(number) => Ok(Some(number - 1)),
+        Choice::Number(number) => Err(format!("no choice {number}: {}", offered())),
+        Choice::Label(label) => {
+            let label = label.to_lowercase();
+            let exact = choices.iter().position(|choice| choice.to_lowercase() == label);
+            let fits: Vec<usize> =
+                (0..choices.len()).filter(|at| choices[*at].to_lowercase().contains(&label)).collect();
+            match (exact, fits.as_slice()) {
+                (Some(at), _) => Ok(Some(at)),
+                (None, [at]) => Ok(Some(*at)),
+                (None, []) => Err(format!("no choice contains '{label}': {}", offered())),
+                (None, _) => Err(format!("'{label}' matches several choices: {}", offered())),
+            }
+        }
+    }
+}
+
+/// Creates a turn reply that forwards its result to the reply of a dialog, and to the caller that still waits for the turn.
+fn forward(reply: DialogReply, caller: Option<TurnReply>) -> TurnReply {
+    let (sender, receiver) = oneshot::channel::<Result<Response, EngineError>>();
+    tokio::spawn(async move {
+        if let Ok(answer) = receiver.await {
+            if let Some(caller) = caller {
+                let _ = caller.send(answer.clone());
+            }
+            let _ = reply.send(answer.map(Some));
+        }
+    });
+    sender
+}

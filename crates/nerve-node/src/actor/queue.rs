@@ -1,0 +1,216 @@
+//! The queue of prompts and the turn in progress.
+
+use std::collections::VecDeque;
+
+use nerve_agent::parse::ParserKind;
+use nerve_api::value::Delivery;
+use nerve_types::TsNs;
+
+use super::request::RequestedTurn;
+use crate::command::{ClientOrigin, Response};
+use crate::error::{EngineError, ErrorKind};
+use crate::metrics::TurnTimer;
+use crate::stream::Stream;
+
+/// Maximum number of queued prompts.
+const MAX_QUEUED: usize = 64;
+
+/// The turn in progress.
+#[derive(Debug)]
+pub(super) struct ActiveTurn {
+    pub(super) request: RequestedTurn,
+    pub(super) number: u64,
+    pub(super) parser: ParserKind,
+    pub(super) preceding: Option<u64>,
+    /// The chunk stream, if chunks were requested.
+    pub(super) stream: Option<Stream>,
+    pub(super) stream_due: Option<TsNs>,
+    /// The response as parsed from the screen, while the transcript of the ended turn is being read.
+    pub(super) finishing: Option<Box<Response>>,
+    pub(super) metered: TurnTimer,
+}
+
+impl ActiveTurn {
+    /// Returns true if this is the prompt with the ticket and its answer is not known yet.
+    pub(super) fn can_cancel(&self, ticket: u64) -> bool {
+        self.request.has_ticket(ticket) && self.finishing.is_none()
+    }
+
+    /// Answers the caller. Does nothing after the first call.
+    pub(super) fn answer(&mut self, answer: Result<Response, EngineError>) {
+        self.metered.end(&answer);
+        self.request.answer(answer);
+    }
+}
+
+/// The turns of a node: those in the queue, and the one in progress.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    pub(super) queue: PromptQueue,
+    active: Option<ActiveTurn>,
+    /// Number of the last turn.
+    last: u64,
+}
+
+impl Turns {
+    /// Returns the number of turns begun.
+    pub(super) fn count(&self) -> u64 {
+        self.last
+    }
+
+    /// Returns true if a prompt would begin its turn without waiting for another one.
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.is_none() && self.queue.is_empty()
+    }
+
+    /// Returns the turn in progress.
+    pub(super) fn active(&self) -> Option<&ActiveTurn> {
+        self.active.as_ref()
+    }
+
+    /// Returns the turn in progress.
+    pub(super) fn active_mut(&mut self) -> Option<&mut ActiveTurn> {
+        self.active.as_mut()
+    }
+
+    /// Makes a turn the one in progress.
+    pub(super) fn begin(&mut self, turn: ActiveTurn) {
+        self.last = turn.number;
+        self.active = Some(turn);
+    }
+
+    /// Removes the turn in progress.
+    pub(super) fn end(&mut self) -> Option<ActiveTurn> {
+        self.active.take()
+    }
+
+    /// Returns when a turn times out or its next chunk is due.
+    pub(super) fn deadline(&self) -> Option<TsNs> {
+        let active = self.active.as_ref();
+        let times = [
+            self.queue.deadline(),
+            active.and_then(|active| active.request.deadline),
+            active.and_then(|active| active.stream_due),
+        ];
+        times.into_iter().flatten().min()
+    }
+}
+
+/// A bounded first-in, first-out queue of prompts.
+#[derive(Debug, Default)]
+pub(super) struct PromptQueue {
+    waiting: VecDeque<RequestedTurn>,
+    /// Prompts that failed before they were typed, for the audit log.
+    unsent: Vec<UnsentPrompt>,
+}
+
+/// A prompt that was never typed.
+#[derive(Debug)]
+pub(super) struct UnsentPrompt {
+    pub(super) text: String,
+    pub(super) reason: String,
+    pub(super) origin: ClientOrigin,
+}
+
+impl PromptQueue {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Queues a prompt, or fails it if the queue is full.
+    pub(super) fn push(&mut self, waiting: RequestedTurn) {
+        if self.waiting.len() >= MAX_QUEUED {
+            let error = EngineError::new(
+                ErrorKind::Busy,
+                format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
+            )
+            .hint("try again later");
+            self.refuse(waiting, error);
+        } else {
+            self.waiting.push_back(waiting);
+        }
+    }
+
+    /// Removes the next prompt whose caller still waits.
+    pub(super) fn pop(&mut self) -> Option<RequestedTurn> {
+        loop {
+            let waiting = self.waiting.pop_front()?;
+            if waiting.is_awaited() {
+                return Some(waiting);
+            }
+            self.refuse(waiting, EngineError::new(ErrorKind::Cancelled, "its client left before its turn"));
+        }
+    }
+
+    /// Fails a prompt that was not typed.
+    pub(super) fn refuse(&mut self, mut prompt: RequestedTurn, mut error: EngineError) {
+        // The error may describe another prompt's turn.
+        error.delivery = Some(Delivery::Unknown);
+        self.unsent.push(UnsentPrompt {
+            text: std::mem::take(&mut prompt.prompt.text),
+            reason: error.message.clone(),
+            origin: prompt.prompt.origin.clone(),
+        });
+        prompt.answer(Err(error));
+    }
+
+    /// Removes the prompts that failed since the last call.
+    pub(super) fn take_unsent(&mut self) -> Vec<UnsentPrompt> {
+        std::mem::take(&mut self.unsent)
+    }
+
+    /// Returns the waiting prompt with a ticket.
+    pub(super) fn text_of(&self, ticket: u64) -> Option<&str> {
+        self.waiting
+            .iter()
+            .find(|waiting| waiting.has_ticket(ticket))
+            .map(|waiting| waiting.prompt.text.as_str())
+    }
+
+    /// Puts a prompt back to the front.
+    pub(super) fn push_front(&mut self, waiting: RequestedTurn) {
+        self.waiting.push_front(waiting);
+    }
+
+    pub(super) fn deadline(&self) -> Option<TsNs> {
+        self.waiting.iter().filter_map(|waiting| waiting.deadline).min()
+    }
+
+    /// Fails the prompts whose deadline has passed.
+    pub(super) fn expire(&mut self, now: TsNs, error: impl Fn() -> EngineError) {
+        self.fail_if(|waiting| waiting.is_late(now), error);
+    }
+
+    /// Fails the prompt with a ticket.
+    pub(super) fn cancel(&mut self, ticket: u64, error: impl Fn() -> EngineError) {
+        self.fail_if(|waiting| waiting.has_ticket(ticket), error);
+    }
+
+    /// Fails all prompts.
+    pub(super) fn fail_all(&mut self, error: &EngineError) {
+        self.fail_if(|_| true, || error.clone());
+    }
+
+    /// Returns true if a prompt fails at a dialog. `has_turn`: the dialog belongs to a turn.
+    pub(super) fn fails_at_dialog(&self, has_turn: bool) -> bool {
+        self.waiting.iter().any(|waiting| waiting.prompt.at_dialog.fails_in_queue(has_turn))
+    }
+
+    /// Fails the prompts that do not wait at a dialog.
+    pub(super) fn fail_at_dialog(&mut self, has_turn: bool, error: &EngineError) {
+        self.fail_if(|waiting| waiting.prompt.at_dialog.fails_in_queue(has_turn), || error.clone());
+    }
+
+    fn fail_if(&mut self, matches: impl Fn(&RequestedTurn) -> bool, error: impl Fn() -> EngineError) {
+        let (failed, rest): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(matches);
+        self.waiting = rest;
+        for waiting in failed {
+            self.refuse(waiting, error());
+        }
+    }
+}

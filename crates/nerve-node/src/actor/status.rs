@@ -1,0 +1,70 @@
+//! The status of a node, as its actor publishes it.
+
+use nerve_agent::driver::{AgentState, Evidence, Source};
+use nerve_api::value::Delivery;
+use nerve_types::{Size, TsNs};
+
+use super::faults::Faults;
+use crate::command::StateName;
+use crate::terminal::spec::TerminalSpec;
+
+/// The status that the node's task publishes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Status {
+    pub(crate) state: AgentState,
+    pub(crate) evidence: Evidence,
+    pub(crate) stopping: bool,
+    pub(crate) closed: bool,
+    pub(crate) title: String,
+    pub(crate) size: Size,
+    pub(crate) turns: u64,
+    /// A turn has not ended.
+    pub(crate) has_turn: bool,
+    /// Delivery of its prompt.
+    pub(crate) delivery: Option<Delivery>,
+    pub(crate) queued: usize,
+    pub(crate) faults: Faults,
+    /// Reason for the end of the node, if the exit status does not show it.
+    pub(crate) end_reason: Option<String>,
+    /// Id of the agent's own conversation.
+    pub(crate) agent_session: Option<String>,
+    /// The changing part of the terminal's location: names and values.
+    pub(crate) place: Vec<(&'static str, String)>,
+}
+
+impl Status {
+    /// Creates the status before the first byte of output.
+    pub(crate) fn starting(spec: &TerminalSpec, now: TsNs) -> Status {
+        Status {
+            state: AgentState::Starting,
+            evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
+            stopping: false,
+            closed: false,
+            title: String::new(),
+            size: spec.size,
+            turns: 0,
+            has_turn: false,
+            delivery: None,
+            queued: 0,
+            faults: Faults::default(),
+            end_reason: None,
+            agent_session: spec.agent_session.clone(),
+            place: Vec::new(),
+        }
+    }
+
+    /// Returns the name of the node's state. A node with a running turn or waiting prompts is not ready.
+    pub(crate) fn name(&self) -> StateName {
+        match (&self.state, self.stopping) {
+            _ if self.closed => StateName::Stopped,
+            (AgentState::Exited(_), _) => StateName::Stopped,
+            (_, true) => StateName::Stopping,
+            (AgentState::Starting, _) => StateName::Starting,
+            (AgentState::Ready, _) if self.has_turn || self.queued > 0 => StateName::Busy,
+            (AgentState::Ready, _) => StateName::Ready,
+            (AgentState::Busy, _) => StateName::Busy,
+            (AgentState::Blocked { .. }, _) => StateName::Blocked,
+            (AgentState::Suspended { .. }, _) => StateName::Suspended,
+        }
+    }
+}

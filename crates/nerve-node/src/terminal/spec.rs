@@ -1,0 +1,48 @@
+//! The start parameters of a terminal node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_agent::parse::ParserKind;
+use nerve_agent::profile::Profile;
+use nerve_host::backend::{Memory, Program};
+use nerve_types::Size;
+
+use crate::command::NodeRef;
+use crate::events::Publisher;
+use crate::journal::Journal;
+use crate::proxy::NodeProxy;
+
+/// Start parameters of a terminal node.
+pub struct TerminalSpec {
+    /// Session and id.
+    pub node: NodeRef,
+    /// The program to run.
+    pub program: Program,
+    /// Size of the terminal.
+    pub size: Size,
+    /// The program's profile.
+    pub profile: Arc<Profile>,
+    /// Parser of turns that set none.
+    pub parser: ParserKind,
+    /// Timeout of the start.
+    pub ready_timeout: Duration,
+    /// Timeout of turns that set none.
+    pub response_timeout: Duration,
+    /// The audit log.
+    pub journal: Journal,
+    /// The state left by the previous owner of a running program; its earlier output is replayed first. `None` for a new program.
+    pub adopted: Option<Memory>,
+    /// Answer the program's terminal queries. False if another terminal in front of it does.
+    pub answers: bool,
+    /// Publishes the node's events.
+    pub events: Publisher,
+    /// Kind of the node, as on the wire.
+    pub kind: &'static str,
+    /// Log the start as a typed command.
+    pub log_start: bool,
+    /// Id of the agent's own conversation, if it was given one.
+    pub agent_session: Option<String>,
+    /// The node's proxy. It is already running and ends with the node.
+    pub proxy: Option<NodeProxy>,
+}

@@ -1,0 +1,180 @@
+//! Decides whether a finished turn succeeded. Every caller reads the outcome of a turn from here.
+
+use nerve_api::value::{Delivery, SectionKind};
+use nerve_types::ErrorKind;
+
+use crate::command::Response;
+
+/// Why a finished turn does not count as a success. The response keeps the text that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnFailure {
+    /// Kind of error; decides exit codes.
+    pub kind: ErrorKind,
+    /// Message: what failed, and why.
+    pub message: String,
+    /// Suggested fix.
+    pub hint: Option<String>,
+}
+
+impl TurnFailure {
+    fn new(kind: ErrorKind, message: impl Into<String>) -> TurnFailure {
+        TurnFailure { kind, message: message.into(), hint: None }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> TurnFailure {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl Response {
+    /// Returns true if the turn is complete, was not interrupted and did not fail.
+    pub fn is_success(&self) -> bool {
+        self.failure().is_none()
+    }
+
+    /// Returns true if the turn was interrupted by a request, or by keys typed into its terminal.
+    pub fn is_interrupted(&self) -> bool {
+        let is_requested =
+            self.attributes.get("interrupted").is_some_and(|interrupted| interrupted == "true");
+        is_requested || self.last_section() == Some(SectionKind::Interrupted)
+    }
+
+    /// Returns why the turn failed: it was interrupted, its command exited with a code other than 0, its answer ends with an error,
+    /// it has no answer, or its answer is incomplete.
+    pub fn failure(&self) -> Option<TurnFailure> {
+        if self.is_interrupted() {
+            let hint = "the text is the part of the answer that arrived before";
+            return Some(TurnFailure::new(ErrorKind::Interrupted, "the turn was interrupted").hint(hint));
+        }
+        if let Some(code) = self.attributes.get("exit_code").filter(|code| *code != "0") {
+            let message = format!("the command ended with exit code {code}");
+            return Some(TurnFailure::new(ErrorKind::Process, message));
+        }
+        self.agent_error().or_else(|| self.missing_answer()).or_else(|| self.incomplete_answer())
+    }
+
+    /// Returns the kind of the last section, thinking aside.
+    fn last_section(&self) -> Option<SectionKind> {
+        self.sections.iter().map(|section| section.kind).rfind(|kind| *kind != SectionKind::Thinking)
+    }
+
+    /// Returns the error that ends the answer, or that the agent shows instead of an answer.
+    fn agent_error(&self) -> Option<TurnFailure> {
+        let ends_with_error = self.last_section() == Some(SectionKind::Error);
+        let has_text = self.sections.iter().any(|section| section.kind == SectionKind::Text);
+        let error = self.sections.iter().rfind(|section| section.kind == SectionKind::Error);
+        let error = error.filter(|_| ends_with_error || !has_text)?;
+        let hint = format!("the agent reported this error: see `nerve server node read {}`", self.node);
+        Some(TurnFailure::new(ErrorKind::Api, error.content.clone()).hint(hint))
+    }
+
+    /// Returns a failure if an agent's turn has no text and was not seen to start work. A shell command may print nothing.
+    fn missing_answer(&self) -> Option<TurnFailure> {
+        if !self.is_agent || self.delivery == Delivery::Started || !self.text.trim().is_empty() {
+            return None;
+        }
+        let hint = format!(
+            "see its screen with `nerve server node why {}`; some of an agent's own commands, such as /clear, answer nothing",
+            self.node
+        );
+        Some(TurnFailure::new(ErrorKind::NoAnswer, "the agent showed no work and no answer").hint(hint))
+    }
+
+    fn incomplete_answer(&self) -> Option<TurnFailure> {
+        let why = match &self.incomplete {
+            Some(why) => why.as_str(),
+            None if self.is_complete => return None,
+            None => "its end was not seen",
+        };
+        let hint = format!(
+            "`nerve server node read {}` shows the terminal's text; let the node write long output to a file",
+            self.node
+        );
+        Some(TurnFailure::new(ErrorKind::Incomplete, format!("the answer is incomplete: {why}")).hint(hint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use nerve_agent::parse::Section;
+    use nerve_api::reply::Turn;
+    use nerve_api::value::ResponseSource;
+    use nerve_types::TsNs;
+
+    use super::*;
+
+    fn agent(sections: &[(SectionKind, &str)]) -> Response {
+        let sections: Vec<Section> =
+            sections.iter().map(|(kind, content)| Section::new(*kind, *content)).collect();
+        let text = sections.iter().find(|section| section.kind == SectionKind::Text);
+        Response {
+            node: "me".into(),
+            turn: 1,
+            raw: String::new(),
+            text: text.map_or(String::new(), |section| section.content.clone()),
+            sections,
+            tokens: None,
+            usage: None,
+            is_complete: true,
+            is_ready: true,
+            is_agent: true,
+            incomplete: None,
+            source: ResponseSource::Screen,
+            delivery: Delivery::Started,
+            ended_by: String::new(),
+            bytes: (0, 0),
+            time: (TsNs(0), TsNs(0)),
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    fn kind(response: &Response) -> Option<ErrorKind> {
+        response.failure().map(|failure| failure.kind)
+    }
+
+    #[test]
+    fn turn_that_ends_with_an_error_failed() {
+        use SectionKind::{Error, Text, Thinking, ToolCall};
+        assert_eq!(kind(&agent(&[(Text, "Done")])), None);
+        assert_eq!(kind(&agent(&[(Text, "I begin"), (Error, "529 overloaded")])), Some(ErrorKind::Api));
+        assert_eq!(kind(&agent(&[(Error, "500"), (Thinking, "hm")])), Some(ErrorKind::Api));
+        assert_eq!(kind(&agent(&[(Error, "500"), (ToolCall, "ls")])), Some(ErrorKind::Api), "no text");
+        assert_eq!(kind(&agent(&[(Error, "retried"), (Text, "Done")])), None, "the agent recovered");
+    }
+
+    #[test]
+    fn interrupted_turn_failed_and_keeps_its_text() {
+        let mut response = agent(&[(SectionKind::Text, "half")]);
+        response.attributes.insert("interrupted".into(), "true".into());
+        response.is_complete = false;
+        assert_eq!(kind(&response), Some(ErrorKind::Interrupted));
+        let turn = Turn::from(response).response;
+        assert!(turn.interrupted && !turn.success);
+        assert_eq!((turn.text.as_str(), turn.error_type), ("half", Some(ErrorKind::Interrupted)));
+        let by_key = agent(&[(SectionKind::Text, "half"), (SectionKind::Interrupted, "by user")]);
+        assert_eq!(kind(&by_key), Some(ErrorKind::Interrupted));
+    }
+
+    #[test]
+    fn agent_without_work_and_text_gave_no_answer() {
+        let silent = Response { delivery: Delivery::Submitted, ..agent(&[]) };
+        assert_eq!(kind(&silent), Some(ErrorKind::NoAnswer));
+        assert!(silent.failure().unwrap().hint.is_some());
+        assert_eq!(kind(&Response { delivery: Delivery::Started, ..silent.clone() }), None, "it used tools");
+        assert_eq!(kind(&Response { is_agent: false, ..silent }), None, "`cd` prints nothing");
+    }
+
+    #[test]
+    fn incomplete_answer_is_a_failure() {
+        let whole = agent(&[(SectionKind::Text, "the end")]);
+        let cut = Response { incomplete: Some("its first 9 bytes are left out".into()), ..whole.clone() };
+        assert_eq!(kind(&cut), Some(ErrorKind::Incomplete));
+        assert!(cut.failure().unwrap().message.contains("first 9 bytes"));
+        assert_eq!(kind(&Response { is_complete: false, ..whole }), Some(ErrorKind::Incomplete));
+        let failed = BTreeMap::from([("exit_code".to_string(), "3".to_string())]);
+        assert_eq!(kind(&Response { attributes: failed, ..cut }), Some(ErrorKind::Process));
+    }
+}

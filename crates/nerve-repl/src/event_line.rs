@@ -1,0 +1,217 @@
+//! Formats events as readable lines.
+
+use nerve_api::reply::GateInfo;
+use nerve_api::value::{BlockKind, StepState};
+use nerve_api::{EventKind, EventMessage};
+
+use crate::out;
+
+/// Maximum length of a line, in characters.
+const MAX_LENGTH: usize = 160;
+
+/// Formats an event. Returns `None` for events that are not shown, such as output chunks and activity.
+pub(super) fn format_event(event: &EventMessage) -> Option<String> {
+    let node = event.node_id.as_deref().unwrap_or("?");
+    let details = event.details()?;
+    // `graph/step`, the prefix of paths into nested graphs.
+    let step = match (details.run(), details.step()) {
+        (Some(run), Some(step)) => format!("{}/{step}", run.graph_id),
+        _ => String::new(),
+    };
+    let text = match details {
+        EventKind::NodeCreated { kind, .. } => format!("{node} created ({kind})"),
+        EventKind::NodeReady { .. } => format!("{node} is ready"),
+        EventKind::NodeBusy { .. } => format!("{node} is busy"),
+        EventKind::NodeBlocked { kind, choices, .. } => blocked(node, kind, &choices),
+        EventKind::NodeSuspended { evidence, .. } => format!("{node} is suspended: {evidence}"),
+        EventKind::NodeStopped { reason } => match reason.as_str() {
+            "" | "stopped" => format!("{node} stopped"),
+            reason => format!("{node} stopped: {reason}"),
+        },
+        EventKind::GraphStarted { run, steps, resumed } => {
+            let verb = if resumed { "resumed" } else { "started" };
+            let steps = pluralize(u64::try_from(steps).unwrap_or(u64::MAX), "step");
+            format!("{} {verb}: {steps}, run {}", run.graph_id, run.run_id)
+        }
+        EventKind::StepStarted { node_id, attempt, queued, .. } => {
+            let by = match node_id.as_str() {
+                "" => String::new(),
+                node if queued => format!(", waiting for {node}"),
+                node => format!(" on {node}"),
+            };
+            match attempt {
+                0 | 1 => format!("{step} started{by}"),
+                attempt => format!("{step} started{by}, attempt {attempt}"),
+            }
+        }
+        EventKind::StepCompleted { state: StepState::Completed, duration_ms, tokens_used, .. } => {
+            format!("{step} completed{}", effort(duration_ms, tokens_used))
+        }
+        EventKind::StepCompleted { state, .. } => format!("{step} {state}"),
+        EventKind::StepFailed { error, retry_in, .. } => {
+            let retry = retry_in.map(|delay| format!("; retry in {}", duration(delay)));
+            format!("{step} failed: {error}{}", retry.unwrap_or_default())
+        }
+        EventKind::GateAsked { gate, .. } => gate_asked(&step, &gate),
+        EventKind::GateAnswered { choice, by, .. } => format!("{step}: {choice} ({by})"),
+        EventKind::GraphCompleted { run, status, duration_ms, tokens_used, error } => {
+            let why = error.map(|error| format!(": {error}")).unwrap_or_default();
+            format!("{} {status}{}{why}", run.graph_id, effort(duration_ms, tokens_used))
+        }
+        EventKind::ResultReady { result_id, status, .. } => format!("{node}: result {result_id} is {status}"),
+        EventKind::SnapshotTaken { id, .. } => format!("{node}: snapshot {id} taken"),
+        EventKind::BranchProgress { step, .. } => format!("branch: {step}"),
+        EventKind::Error { message } => format!("error: {message}"),
+        EventKind::ServerShutdown {} => "the server is shutting down".to_string(),
+        EventKind::EventsDropped { dropped } => {
+            format!("{} dropped", pluralize(dropped.unwrap_or_default(), "event"))
+        }
+        EventKind::OutputChunk { .. } | EventKind::OutputParsed { .. } | EventKind::NodeActivity(_) => {
+            return None;
+        }
+    };
+    Some(out::preview(&text, MAX_LENGTH))
+}
+
+/// Returns the id of the event's run.
+pub(super) fn run_id(event: &EventMessage) -> Option<&str> {
+    event.data.get("run_id")?.as_str()
+}
+
+fn blocked(node: &str, kind: BlockKind, choices: &[String]) -> String {
+    let choices: Vec<String> =
+        choices.iter().enumerate().map(|(at, text)| format!("{}. {text}", at + 1)).collect();
+    match choices.is_empty() {
+        true => format!("{node} is blocked ({kind}); 'why {node}' shows it"),
+        false => format!("{node} is blocked ({kind}): {}; 'answer {node} N'", choices.join("  ")),
+    }
+}
+
+fn gate_asked(step: &str, gate: &GateInfo) -> String {
+    let choices = &gate.choices;
+    let offered = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" | ")) };
+    let default = gate.default.as_ref().map(|default| format!(" [default: {default}]")).unwrap_or_default();
+    format!("{step} asks: {}{offered}; answer with 'gate CHOICE'{default}", gate.question)
+}
+
+/// Formats time and tokens.
+fn effort(duration_ms: u64, tokens: u64) -> String {
+    let time = duration(duration_ms as f64 / 1000.0);
+    match tokens {
+        0 => format!(" after {time}"),
+        tokens => format!(" after {time}, {}", pluralize(tokens, "token")),
+    }
+}
+
+/// Formats seconds.
+pub(super) fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 1.0 => format!("{:.0} ms", short * 1000.0),
+        some if some < 60.0 => format!("{some:.1} s"),
+        long => format!("{:.0} min {:02.0} s", (long / 60.0).floor(), (long % 60.0).floor()),
+    }
+}
+
+/// Formats a count with its noun.
+pub(super) fn pluralize(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_api::EventType;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn format(kind: EventType, node: Option<&str>, data: Value) -> Option<String> {
+        format_event(&EventMessage {
+            event_type: kind.to_string(),
+            node_id: node.map(str::to_string),
+            channel_id: None,
+            session_id: None,
+            data,
+            timestamp: 0.0,
+            seq: 1,
+        })
+    }
+
+    #[test]
+    fn formats_node_events() {
+        let me = Some("me");
+        let cases = [
+            (EventType::NodeCreated, json!({"type": "pty"}), "me created (pty)"),
+            (EventType::NodeReady, json!({}), "me is ready"),
+            (
+                EventType::NodeBlocked,
+                json!({"kind": "trust", "choices": ["Yes", "No"]}),
+                "me is blocked (trust): 1. Yes 2. No; 'answer me N'",
+            ),
+            (EventType::NodeBlocked, json!({"kind": "login"}), "me is blocked (login); 'why me' shows it"),
+            (EventType::NodeStopped, json!({"reason": "exit code 3"}), "me stopped: exit code 3"),
+            (EventType::NodeStopped, json!({"reason": "stopped"}), "me stopped"),
+        ];
+        for (kind, data, expected) in cases {
+            assert_eq!(format(kind, me, data).as_deref(), Some(expected));
+        }
+        assert_eq!(format(EventType::OutputChunk, me, json!({"chunk": "x"})), None);
+        assert_eq!(format(EventType::NodeActivity, me, json!({})), None);
+    }
+
+    #[test]
+    fn formats_run_and_step_events() {
+        let of = |more: Value| {
+            let mut data = json!({"run_id": "r-1", "graph_id": "review", "step_id": "ask", "node_id": "me"});
+            data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            data
+        };
+        let cases = [
+            (EventType::GraphStarted, json!({"steps": 1}), "review started: 1 step, run r-1"),
+            (
+                EventType::GraphStarted,
+                json!({"steps": 3, "resumed": true}),
+                "review resumed: 3 steps, run r-1",
+            ),
+            (EventType::StepStarted, json!({"attempt": 1}), "review/ask started on me"),
+            (
+                EventType::StepStarted,
+                json!({"attempt": 2, "queued": true}),
+                "review/ask started, waiting for me, attempt 2",
+            ),
+            (
+                EventType::StepCompleted,
+                json!({"state": "completed", "duration_ms": 1234, "tokens_used": 7}),
+                "review/ask completed after 1.2 s, 7 tokens",
+            ),
+            (EventType::StepCompleted, json!({"state": "skipped"}), "review/ask skipped"),
+            (
+                EventType::StepFailed,
+                json!({"error": "exit 1", "retry_in": 2.0}),
+                "review/ask failed: exit 1; retry in 2.0 s",
+            ),
+            (
+                EventType::GateAsked,
+                json!({"question": "Ship?", "choices": ["yes", "no"], "default": "no"}),
+                "review/ask asks: Ship? [yes | no]; answer with 'gate CHOICE' [default: no]",
+            ),
+            (EventType::GateAnswered, json!({"choice": "yes", "by": "person"}), "review/ask: yes (person)"),
+            (
+                EventType::GraphCompleted,
+                json!({"status": "failed", "duration_ms": 61000, "error": "ask failed"}),
+                "review failed after 1 min 01 s: ask failed",
+            ),
+        ];
+        for (kind, data, expected) in cases {
+            assert_eq!(format(kind, None, of(data)).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn strips_line_breaks_and_escapes() {
+        let line =
+            format(EventType::Error, None, json!({"error": "a\n\x1b[2Jb".to_string() + &"x".repeat(500)}))
+                .unwrap();
+        assert!(line.starts_with("error: a [2Jb"), "{line}");
+        assert!(line.chars().count() <= MAX_LENGTH + 1 && line.ends_with('…'));
+    }
+}

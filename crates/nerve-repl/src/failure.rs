@@ -1,0 +1,203 @@
+//! Errors that commands report, with their exit codes.
+
+use std::fmt;
+
+use nerve_api::value::Delivery;
+use nerve_client::ClientError;
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_server::error::ServerError;
+
+/// Success.
+pub const DONE: u8 = 0;
+/// Failure.
+pub const FAILED: u8 = 1;
+/// Invalid command line or request.
+pub const USAGE: u8 = 2;
+/// Server, node, session or entry not found.
+pub const NOT_FOUND: u8 = 3;
+/// Timeout.
+pub const TIMED_OUT: u8 = 4;
+/// A dialog of the agent blocks the node.
+pub const BLOCKED: u8 = 5;
+/// There is no proof that the prompt arrived.
+pub const NOT_DELIVERED: u8 = 6;
+/// The agent showed no work and no answer.
+pub const NO_ANSWER: u8 = 7;
+/// The answer is known or suspected to be incomplete.
+pub const INCOMPLETE: u8 = 8;
+/// Interrupted by Ctrl+C, or the turn was interrupted (128 + SIGINT).
+pub const INTERRUPTED: u8 = 130;
+
+/// Request fields and requests that hints name, with the option or command that replaces each.
+const TERMS: [(&str, &str); 17] = [
+    ("at", "--at"),
+    ("dir", "--dir"),
+    ("force", "--force"),
+    ("id", "--id"),
+    ("in_place", "--in-place"),
+    ("limit", "--limit"),
+    ("no_files", "--no-files"),
+    ("no_proxy", "--no-proxy"),
+    ("proxy", "--proxy"),
+    ("recording", "--session"),
+    ("target_id", "--node"),
+    ("to", "--to"),
+    ("LIST_BRANCHES", "nerve recordings branches"),
+    ("LIST_NODES", "nerve server node list"),
+    ("LIST_RECORDINGS", "nerve recordings list"),
+    ("LIST_SNAPSHOTS", "nerve snapshot list"),
+    ("TAKE_SNAPSHOT", "nerve snapshot"),
+];
+
+/// An error of a command, with its exit code and a hint.
+#[derive(Debug, Clone, Default)]
+pub struct Failure {
+    /// Exit code: one of the constants above.
+    pub code: u8,
+    /// `what failed: why`.
+    pub message: String,
+    /// Hint on how to solve the problem, preferably a command to run.
+    pub hint: Option<String>,
+    /// The node's screen, if it explains the error.
+    pub screen: Option<String>,
+    /// The choices of the blocking dialog.
+    pub choices: Vec<String>,
+    /// Delivery of the prompt.
+    pub delivery: Option<Delivery>,
+    /// The part of the answer that arrived before the turn failed.
+    pub text: Option<Box<str>>,
+}
+
+impl Failure {
+    /// Creates an error without a hint.
+    pub fn new(code: u8, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), ..Failure::default() }
+    }
+
+    /// Sets the hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Converts the first error in the chain that has an exit code of its own; other chains become a [`FAILED`] error.
+    pub fn from_error(error: &anyhow::Error) -> Failure {
+        for cause in error.chain() {
+            if let Some(failure) = cause.downcast_ref::<Failure>() {
+                return failure.clone();
+            }
+            if let Some(error) = cause.downcast_ref::<ServerError>() {
+                let usage = matches!(error, ServerError::Name(_) | ServerError::NeedsTls { .. });
+                let code = if usage { USAGE } else { FAILED };
+                return Failure { hint: error.hint(), ..Failure::new(code, error.to_string()) };
+            }
+            if let Some(error) = cause.downcast_ref::<ClientError>() {
+                return Failure::from(error);
+            }
+            if let Some(error) = cause.downcast_ref::<EngineError>() {
+                return Failure::from(error.clone());
+            }
+        }
+        Failure::new(FAILED, format!("{error:#}"))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure {
+            code: exit_code_of(error.kind),
+            message: error.message,
+            hint: error.hint.as_deref().map(replace_terms),
+            screen: error.screen,
+            choices: error.choices.into(),
+            delivery: error.delivery,
+            text: error.text,
+        }
+    }
+}
+
+impl From<&ClientError> for Failure {
+    fn from(error: &ClientError) -> Failure {
+        match error {
+            ClientError::Server(error) => Failure {
+                code: exit_code_of(error.error_type),
+                message: error.message.clone(),
+                hint: error.hint.as_deref().map(replace_terms),
+                screen: error.screen.clone(),
+                choices: error.choices.clone(),
+                delivery: error.delivery,
+                text: error.text.as_deref().map(Box::from),
+            },
+            ClientError::NotRunning { .. } => Failure::new(NOT_FOUND, error.to_string()),
+            ClientError::Closed(_) | ClientError::Io { .. } | ClientError::Protocol(_) => {
+                Failure::new(FAILED, error.to_string())
+            }
+        }
+    }
+}
+
+/// Replaces the fields and requests that a hint of the engine names, such as `` `to` ``, by options and commands.
+fn replace_terms(hint: &str) -> String {
+    TERMS.iter().fold(hint.to_string(), |hint, (term, option)| hint.replace(&format!("`{term}`"), option))
+}
+
+/// Returns the exit code of a kind of error.
+pub fn exit_code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::Timeout => TIMED_OUT,
+        ErrorKind::Blocked => BLOCKED,
+        ErrorKind::InvalidRequest => USAGE,
+        ErrorKind::Delivery => NOT_DELIVERED,
+        ErrorKind::NoAnswer => NO_ANSWER,
+        ErrorKind::Incomplete => INCOMPLETE,
+        ErrorKind::Interrupted => INTERRUPTED,
+        _ => FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn error_kinds_have_their_exit_codes() {
+        let code = |kind| Failure::from(EngineError::new(kind, "x")).code;
+        assert_eq!(code(ErrorKind::NotFound), 3);
+        assert_eq!(code(ErrorKind::Timeout), 4);
+        assert_eq!(code(ErrorKind::Blocked), 5);
+        assert_eq!(code(ErrorKind::InvalidRequest), 2);
+        assert_eq!(code(ErrorKind::Delivery), 6);
+        assert_eq!(code(ErrorKind::NoAnswer), 7);
+        assert_eq!(code(ErrorKind::Incomplete), 8);
+        assert_eq!(code(ErrorKind::Interrupted), 130);
+        assert_eq!(code(ErrorKind::Api), 1);
+        assert_eq!(code(ErrorKind::Internal), 1);
+    }
+
+    #[test]
+    fn hints_name_options_instead_of_request_fields() {
+        let error =
+            EngineError::new(ErrorKind::Process, "x").hint("use `no_files`, or `LIST_SNAPSHOTS`: `other`");
+        let hint = Failure::from(error).hint.unwrap();
+        assert_eq!(hint, "use --no-files, or nerve snapshot list: `other`");
+    }
+
+    #[test]
+    fn failure_is_found_under_context() {
+        let error = anyhow::Error::new(Failure::new(NOT_FOUND, "no node 'x'")).context("while looking");
+        assert_eq!(Failure::from_error(&error).message, "no node 'x'");
+        let other = anyhow::Error::new(io::Error::other("disk")).context("cannot read f");
+        assert_eq!(Failure::from_error(&other).message, "cannot read f: disk");
+    }
+}

@@ -1,0 +1,150 @@
+//! An interactive client for nodes and graphs, and what it shares with nerve's command line.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`node_command`] | the commands of `nerve server node`: arguments, requests, output |
+//! | [`graph_file`] | a graph file on its way to a server |
+//! | [`run_display`] | the live display of a run |
+//! | [`out`], [`failure`] | output; errors with their exit codes |
+//! | [`prompt`], [`trace`] | prompts from arguments, files and standard input; the trace context of this process |
+//! | `input`, `parser`, `command` | parse typed lines into requests; no I/O |
+//! | `completion` | Tab completion; no I/O |
+//! | `event_line` | formats events; no I/O |
+//! | `draft` | the current graph |
+//! | `source`, `editor`, `name_lookup` | where commands come from; the editor thread; names for completion |
+//! | `screen` | output above the edited line |
+//! | `shell`, `nodes`, `graphs` | the main loop and the commands |
+//! | `interruption` | Ctrl-C and termination signals |
+//! | `runs`, `started_nodes` | runs and nodes to stop at exit |
+
+mod command;
+mod completion;
+mod draft;
+mod editor;
+mod event_line;
+pub mod failure;
+pub mod graph_file;
+mod graphs;
+mod help;
+mod input;
+mod interruption;
+mod name_lookup;
+pub mod node_command;
+mod nodes;
+pub mod out;
+mod parser;
+pub mod prompt;
+pub mod run_display;
+mod runs;
+mod screen;
+mod shell;
+mod source;
+mod started_nodes;
+pub mod trace;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nerve_client::NerveClient;
+use nerve_graph::session::DEFAULT;
+use nerve_server::paths::{ServerPaths, private_directory};
+
+use self::editor::{Editor, TerminalGuard};
+use self::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
+use self::name_lookup::{Lookup, SharedState, with_state};
+use self::screen::Screen;
+use self::shell::{Exit, Shell};
+use self::source::{Source, history_file, is_graph_file};
+
+/// Options of a REPL.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Server name for the prompt and messages. `None`: the server is in this process.
+    pub server: Option<String>,
+    /// Command script or graph file to run first.
+    pub file: Option<PathBuf>,
+    /// Continue after script errors; the exit code is still 1.
+    pub keep_going: bool,
+    /// Initial session. `None`: the server's default session.
+    pub session: Option<String>,
+}
+
+/// Runs a REPL until its input ends or a command exits. Returns the exit code.
+///
+/// # Errors
+/// The file does not exist or cannot be read, the session cannot be used, or the terminal has no line editor.
+pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
+    let terminal = TerminalGuard::save();
+    let state = SharedState::default();
+    if let Some(session) = options.session.filter(|session| session != DEFAULT) {
+        client.session(Some(&session)).await?;
+        with_state(&state, |state| state.session = Some(session));
+    }
+    let (graph, commands) = classify_file(options.file)?;
+    // On a terminal the REPL becomes interactive after the script. Otherwise standard input is read only without a script.
+    let rest = match (screen::is_terminal(), commands.is_some()) {
+        (true, _) => Some(RemainingInput::Terminal),
+        (false, true) => None,
+        (false, false) => Some(RemainingInput::StandardInput),
+    };
+    let mut shell = Shell::new(client.clone(), options.server, Screen::plain(), state.clone())?;
+    let mut exit = Exit { code: DONE, keep: false };
+    let mut is_done = false;
+    if let Some(graph) = graph {
+        shell.load(&graph)?;
+    }
+    if let Some(commands) = commands {
+        let mut source = Source::file(&commands)?;
+        exit = shell.run(&mut source, options.keep_going).await;
+        let continues = exit.code == DONE || (options.keep_going && exit.code != INTERRUPTED);
+        is_done = shell.has_exited() || !continues;
+    }
+    if let (false, Some(rest)) = (is_done, rest) {
+        let source = match rest {
+            RemainingInput::StandardInput => Source::standard_input(),
+            RemainingInput::Terminal => interactive_source(&mut shell, client, state).await,
+        };
+        let mut source = match source {
+            Ok(source) => source,
+            Err(error) => {
+                shell.finish(exit).await;
+                return Err(error);
+            }
+        };
+        exit = shell.run(&mut source, options.keep_going).await;
+    }
+    // A line may still be in the editor.
+    drop(terminal);
+    Ok(shell.finish(exit).await)
+}
+
+/// Where commands come from after the script.
+enum RemainingInput {
+    Terminal,
+    StandardInput,
+}
+
+/// Switches the shell to interactive mode.
+async fn interactive_source(shell: &mut Shell, client: NerveClient, state: SharedState) -> Result<Source> {
+    let editor = Editor::start(editor_history(), Lookup::start(client, state)).await?;
+    shell.screen = Screen::interactive(editor.printer.clone());
+    shell.print_greeting();
+    Ok(Source::editor(editor))
+}
+
+/// Returns the file as a graph file or as a command script, by its extension.
+fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
+    match file {
+        Some(file) if !file.exists() => {
+            Err(Failure::new(NOT_FOUND, format!("file not found: {}", file.display())).into())
+        }
+        Some(file) if is_graph_file(&file) => Ok((Some(file), None)),
+        commands => Ok((None, commands)),
+    }
+}
+
+/// Returns the history file, if its directory is usable.
+fn editor_history() -> Option<PathBuf> {
+    let state = ServerPaths::from_env().state;
+    private_directory(&state).ok().map(|()| history_file(&state))
+}

@@ -1,0 +1,381 @@
+//! The arguments of node commands.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
+
+use nerve_api::value::{BackendKind, HistoryOp, NodeState, ParserKind};
+
+use super::chat_args::ChatOptions;
+use super::proxy_args::ProxyOptions;
+use super::turn_args::{ConversationArgs, TurnOptions};
+use super::values::{COLS, EnvPair, ROWS, Seconds, described_values, one_of};
+use crate::prompt::Prompt;
+
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Start a program in a terminal as a node
+    Create(Box<CreateArgs>),
+    /// Start a defined node that is not running
+    #[command(after_long_help = "\
+Works for nodes in state 'created': stopped by 'session stop', or not recovered when their server restarted.
+
+EXAMPLES
+  nerve server node start me")]
+    Start(NodeArg),
+    /// Create a node that continues another node's conversation
+    Fork(ForkArgs),
+    /// List the nodes
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server node list
+  nerve server node list --json | jq -r '.nodes[]'")]
+    List,
+    /// Show one node
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server node info me")]
+    Info(NodeArg),
+    /// Send a prompt and wait for the answer
+    Execute(ExecuteArgs),
+    /// Send a prompt and wait for the answer (older name of 'execute')
+    #[command(hide = true)]
+    Send(ExecuteArgs),
+    /// Type a command without waiting
+    Run(RunArgs),
+    /// Print the text of a terminal
+    Read(ReadArgs),
+    /// Write bytes or keys to a terminal
+    Write(WriteArgs),
+    /// Interrupt a node's turn in the way its program expects, and wait until it has ended
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server node interrupt me && nerve server node execute me 'Retry'")]
+    Interrupt(NodeArg),
+    /// Resize a terminal
+    Resize(ResizeArgs),
+    /// Wait until a node is in one of the given states
+    Wait(WaitArgs),
+    /// Explain a node's state: the evidence and the screen
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server node why me")]
+    Why(NodeArg),
+    /// Answer the dialog that blocks a node
+    Answer(AnswerArgs),
+    /// Show the audit log of a node
+    History(HistoryArgs),
+    /// Stop a node
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server node stop me")]
+    Stop(NodeArg),
+    /// Stop a node (older name of 'stop')
+    #[command(hide = true)]
+    Delete(NodeArg),
+    /// Stop a node (older name of 'stop')
+    #[command(hide = true)]
+    Close(NodeArg),
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The new node starts with the source's conversation so far; afterwards the two are independent. A terminal agent is started like its
+source, on a copy of the conversation: Claude Code, Codex, and Gemini CLI and opencode if the conversation's id is known. A chat node is
+copied. The source must be ready and is not changed.
+
+EXAMPLES
+  nerve server node fork me              as me-fork, or me-fork-2 if taken
+  nerve server node fork me other
+  nerve server node fork me back --at 2  after its second turn (Claude Code)")]
+pub struct ForkArgs {
+    /// Node to fork
+    #[arg(id = "node", value_name = "SRC")]
+    pub node: String,
+    /// Name of the new node [default: derived from SRC]
+    #[arg(value_name = "DST")]
+    pub target: Option<String>,
+    /// Fork after this turn, counted from 1 [default: the latest]
+    #[arg(long, value_name = "TURN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub at: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeArg {
+    /// Node
+    pub node: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The command returns when the program has started; 'node wait' waits until the node is ready, and 'node execute' does so itself.
+
+EXAMPLES
+  nerve server node create me -c claude --cwd ~/project
+  nerve server node create sh -c 'bash --norc' --env PS1='$ ' --no-history
+  nerve server node create tests --backend bash
+  nerve server node create me -b claude-tmux --tmux-session work
+  nerve server node create seen -b tmux --pane-id %3 --profile claude
+  nerve server node create ask -b chat --model claude-sonnet-4-5 --tool tests
+  nerve server node create me -c claude --proxy anthropic \\
+      --proxy-max-tokens 2000000
+  nerve server node create me -c claude --proxy openai \\
+      --proxy-base-url http://127.0.0.1:11434 --proxy-model qwen3")]
+pub struct CreateArgs {
+    /// Name: 1-32 of a-z, 0-9 and '-'
+    pub name: String,
+    /// Program and arguments [default: 'claude' for Claude Code backends, otherwise your shell]
+    #[arg(short, long, value_name = "COMMAND")]
+    pub command: Option<String>,
+    /// Working directory [default: the current one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<PathBuf>,
+    /// Backend of the node
+    #[arg(short, long, value_parser = one_of::<BackendKind>(described_values::<BackendKind>()), default_value_t = BackendKind::Pty)]
+    pub backend: BackendKind,
+    #[command(flatten)]
+    pub pane: PaneOptions,
+    #[command(flatten)]
+    pub model: ChatOptions,
+    #[command(flatten)]
+    pub proxy: ProxyOptions,
+    /// Claude Code session id [default: from the command, otherwise generated]
+    #[arg(long, value_name = "UUID")]
+    pub claude_session_id: Option<String>,
+    /// Environment variable; repeatable
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    pub env: Vec<EnvPair>,
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
+    /// show-sandbox-execution'
+    #[arg(long)]
+    pub trace_tools: bool,
+    /// Keep an audit log (the default)
+    #[arg(long, overrides_with = "no_history")]
+    pub history: bool,
+    /// Keep no audit log
+    #[arg(long)]
+    pub no_history: bool,
+    /// Record the terminal (the default)
+    #[arg(long, overrides_with = "no_record")]
+    pub record: bool,
+    /// Do not record: the terminal's output is lost with the server
+    #[arg(long)]
+    pub no_record: bool,
+    /// Agent profile [default: detected from the command]
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Answer parser [default: from the profile]
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub parser: Option<ParserKind>,
+    /// Terminal columns, 2-1000; existing panes keep theirs [default: 120]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(COLS))]
+    pub cols: Option<u16>,
+    /// Terminal rows, 1-1000; existing panes keep theirs [default: 40]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(ROWS))]
+    pub rows: Option<u16>,
+    /// Time limit for the program's start in seconds
+    #[arg(long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
+    pub ready_timeout: Seconds,
+    /// Time limit of a turn in seconds, unless 'execute' sets --timeout
+    #[arg(long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
+    pub response_timeout: Seconds,
+    #[command(flatten)]
+    pub conversation: ConversationArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A node runs one turn at a time; further prompts are queued. Exits with 1 if the turn failed, 4 if it timed out, 5 if a dialog blocks the
+node.
+
+EXAMPLES
+  nerve server node execute me 'What does main.rs do?'
+  git diff | nerve server node execute me - --timeout 300
+  nerve server node execute me --file task.md --stream
+  nerve server node execute me 'Now the tests' --json | jq -r .response.text
+  nerve server node execute me 'Fix the test' --async
+  nerve server node execute me 'And now?' --workspace site --chat search")]
+#[command(override_usage = "nerve server node execute [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
+pub struct ExecuteArgs {
+    /// Node
+    pub node: String,
+    #[command(flatten)]
+    pub prompt: Prompt,
+    /// Answer parser [default: the node's]
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub parser: Option<ParserKind>,
+    /// Time limit in seconds, including the wait for the node [default: the node's limit]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub timeout: Option<Seconds>,
+    /// Print the terminal's text as the answer grows; with --json one object per line
+    #[arg(long)]
+    pub stream: bool,
+    /// Fail immediately if the node is busy
+    #[arg(long)]
+    pub fail_if_busy: bool,
+    /// Fail at a dialog instead of waiting behind it, also with --async
+    #[arg(long)]
+    pub fail_if_blocked: bool,
+    /// On timeout, let the turn continue instead of interrupting it; the history records its end
+    #[arg(long)]
+    pub detach: bool,
+    #[command(flatten)]
+    pub talk: TurnOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve server node run sh 'make watch'")]
+pub struct RunArgs {
+    /// Node
+    pub node: String,
+    /// Command to type, followed by Enter
+    pub command: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve server node read me
+  nerve server node read me -n 50")]
+pub struct ReadArgs {
+    /// Node
+    pub node: String,
+    /// Print the last N lines [default: all, including scrollback]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub lines: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Without --escape DATA is written unchanged. With it, \\r \\n \\t \\e \\0 \\\\ \\xHH and \\u{HHHH} are interpreted.
+Keys: enter, esc, tab, S-tab, space, backspace, up, down, left, right, home, end, pageup, pagedown, insert, delete, f1 to f20,
+C-c or ctrl+c, M-x or alt+x, or one character.
+
+EXAMPLES
+  nerve server node write sh 'ls' --key enter
+  nerve server node write sh --escape 'ls\\r'
+  nerve server node write me --key C-c
+  printf 'a\\tb' | nerve server node write sh -")]
+#[command(group(ArgGroup::new("what").required(true).multiple(true)))]
+#[command(override_usage = "nerve server node write [OPTIONS] <NODE> [DATA] [--key <KEY>]...")]
+pub struct WriteArgs {
+    /// Node
+    pub node: String,
+    /// Data to write; '-' reads standard input
+    #[arg(value_name = "DATA", group = "what")]
+    pub data: Option<String>,
+    /// Interpret escapes in DATA
+    #[arg(long, requires = "data")]
+    pub escape: bool,
+    /// Key to press after DATA; repeatable
+    #[arg(short, long = "key", value_name = "KEY", group = "what")]
+    pub keys: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve server node resize me --cols 100 --rows 30")]
+pub struct ResizeArgs {
+    /// Node
+    pub node: String,
+    /// Columns, 2-1000
+    #[arg(long, value_parser = clap::value_parser!(u16).range(COLS))]
+    pub cols: u16,
+    /// Rows, 1-1000
+    #[arg(long, value_parser = clap::value_parser!(u16).range(ROWS))]
+    pub rows: u16,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Prints the state that ended the wait. Exits with 4 on timeout, 5 if the node is blocked or suspended and --until does not name that state.
+
+EXAMPLES
+  nerve server node wait me
+  nerve server node wait me --until ready --until blocked --timeout 600")]
+pub struct WaitArgs {
+    /// Node
+    pub node: String,
+    /// State to wait for; repeatable
+    #[arg(short, long, value_parser = one_of::<NodeState>(waitable_states()), default_value = "ready")]
+    pub until: Vec<NodeState>,
+    /// Time limit in seconds
+    #[arg(short, long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
+    pub timeout: Seconds,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve server node answer me 1
+  nerve server node answer me 'yes, proceed' --wait
+  nerve server node answer me --cancel")]
+#[command(group(ArgGroup::new("choices").required(true)))]
+#[command(override_usage = "nerve server node answer [OPTIONS] <NODE> <CHOICE|--cancel>")]
+pub struct AnswerArgs {
+    /// Node
+    pub node: String,
+    /// Number of the choice, counted from 1, or a unique part of its text
+    #[arg(group = "choices")]
+    pub choice: Option<String>,
+    /// Cancel the dialog
+    #[arg(long, group = "choices")]
+    pub cancel: bool,
+    /// Wait for the end of the blocked turn and print its answer
+    #[arg(short, long)]
+    pub wait: bool,
+    /// Time limit in seconds [default: the node's limit]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, requires = "wait")]
+    pub timeout: Option<Seconds>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Also works without a running server: the log is then read from .nerve/history under the current directory, or under NERVE_HOME.
+
+EXAMPLES
+  nerve server node history me
+  nerve server node history me --last 10
+  nerve server node history me --inputs-only --json
+  nerve server node history me --summary")]
+pub struct HistoryArgs {
+    /// Node; may no longer exist
+    pub node: String,
+    /// Show the last N matching entries
+    #[arg(short = 'n', long, value_name = "N")]
+    pub last: Option<u64>,
+    /// Show only this operation
+    #[arg(long, value_parser = one_of::<HistoryOp>(HistoryOp::names()))]
+    pub op: Option<HistoryOp>,
+    /// Show only the entry with this number
+    #[arg(long, value_name = "N")]
+    pub seq: Option<u64>,
+    /// Show only inputs: send, send_stream, write and run
+    #[arg(long)]
+    pub inputs_only: bool,
+    /// Print counts instead of entries
+    #[arg(long)]
+    pub summary: bool,
+}
+
+/// Pane of a tmux or WezTerm node.
+#[derive(Debug, Args)]
+pub struct PaneOptions {
+    /// Existing pane to use, never closed: '%3' or 'session:window.pane' in tmux, a number in WezTerm
+    #[arg(long, value_name = "PANE")]
+    pub pane_id: Option<String>,
+    /// tmux session for a new pane; created if missing [default: nerve]
+    #[arg(long, value_name = "NAME")]
+    pub tmux_session: Option<String>,
+    /// tmux or WezTerm server: socket path, or for tmux a name as for 'tmux -L'
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<String>,
+}
+
+/// Returns the states that a node can reach by itself.
+pub(crate) fn waitable_states() -> impl Iterator<Item = &'static str> {
+    NodeState::names().filter(|name| !["created", "stopping"].contains(name))
+}

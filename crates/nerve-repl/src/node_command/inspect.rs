@@ -1,0 +1,151 @@
+//! `node list`, `info`, `wait` and `why`: shows nodes and their states.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nerve_api::reply::{NodeDetails, NodeExplanation, NodeInfo, NodeList, NodeMetadata, ReachedState};
+use nerve_api::request::{ExplainNode, GetNode, ListNodes, Seconds, States, WaitNode};
+use nerve_api::value::NodeState;
+
+use super::Target;
+use super::args::WaitArgs;
+use crate::failure::{BLOCKED, FAILED, Failure, TIMED_OUT};
+use crate::out;
+
+/// Maximum printed length of a command, in characters.
+const MAX_COMMAND: usize = 60;
+
+/// Lists the nodes of a session.
+pub(super) async fn list(target: &Target) -> Result<()> {
+    let params = ListNodes { session_id: target.session.clone() };
+    let data = target.request(&params).await?;
+    if target.json {
+        return out::json(&data);
+    }
+    let nodes = serde_json::from_value::<NodeList>(data)?.nodes_info;
+    if nodes.is_empty() {
+        out::note("no nodes; create one with 'nerve server node create NAME -c COMMAND'");
+    }
+    let row = |node: &NodeInfo| {
+        let field = |name: &str| node.metadata.text(name).to_string();
+        let state = format_state(node.state, &node.metadata);
+        // Chat nodes have a model instead of a command. `info` shows long commands in full.
+        let command =
+            Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
+        vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
+    };
+    let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    out::table(&["node", "type", "state", "command", "cwd"], &rows)
+}
+
+/// Shows one node.
+pub(super) async fn info(target: &Target, node: String) -> Result<()> {
+    let data = target.request(&GetNode::new(node, target.session.clone())).await?;
+    if target.json {
+        return out::json(&data);
+    }
+    let node: NodeDetails = serde_json::from_value(data)?;
+    let mut fields = vec![
+        ("node", node.node_id.clone()),
+        ("type", node.kind.clone()),
+        ("state", format_state(node.state, &node.metadata)),
+    ];
+    let others = node.metadata.iter().filter(|(name, _)| *name != "blocked");
+    fields.extend(others.map(|(name, text)| (name.as_str(), text.clone())));
+    fields.push(("session", node.metadata.session.clone()));
+    out::fields(&fields)
+}
+
+/// Waits for a state.
+pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
+    // Returns early when the node can no longer reach the state by itself.
+    let mut until = args.until.clone();
+    until.extend([NodeState::Blocked, NodeState::Suspended, NodeState::Stopped]);
+    let params = WaitNode {
+        node_id: args.node.clone(),
+        session_id: target.session.clone(),
+        until: States(until),
+        timeout: Some(Seconds::from(args.timeout.0)),
+    };
+    let waiting = format!("waiting for '{}'", args.node);
+    let requested: Vec<&str> = args.until.iter().map(|state| state.as_str()).collect();
+    let requested = requested.join(" or ");
+    let data = out::progress(&waiting, target.request(&params)).await.map_err(|error| {
+        let failure = Failure::from_error(&error);
+        if failure.code != TIMED_OUT {
+            return error;
+        }
+        // The server's message also lists the states that end the wait early.
+        let message = format!("node '{}' was not {requested} within {:?}", args.node, args.timeout.0);
+        Failure { message, ..failure }.into()
+    })?;
+    let state = serde_json::from_value::<ReachedState>(data)?.state;
+    if args.until.contains(&state) {
+        return if target.json {
+            out::json(&ReachedState { state })
+        } else {
+            out::line(out::state(state.as_str()))
+        };
+    }
+    let message = format!("node '{}' is {state}, not {requested}", args.node);
+    if !matches!(state, NodeState::Blocked | NodeState::Suspended) {
+        return Err(Failure::new(FAILED, message).into());
+    }
+    let why = target.request(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
+    let why: NodeExplanation = serde_json::from_value(why)?;
+    let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
+    failure.screen = Some(why.screen);
+    failure.choices = why.choices;
+    let hint = match failure.choices.is_empty() {
+        _ if state == NodeState::Suspended => {
+            format!("wait for it, or interrupt it with 'nerve server node interrupt {}'", args.node)
+        }
+        true => {
+            format!("the dialog has no choices: type with 'nerve server node write {} --key …'", args.node)
+        }
+        false => format!("choose with 'nerve server node answer {} NUMBER'", args.node),
+    };
+    Err(failure.hint(hint).into())
+}
+
+/// Explains a node's state.
+pub(super) async fn why(target: &Target, node: String) -> Result<()> {
+    let data = target.request(&ExplainNode::new(node, target.session.clone())).await?;
+    if target.json {
+        return out::json(&data);
+    }
+    let why: NodeExplanation = serde_json::from_value(data)?;
+    let mut fields = vec![
+        ("node", why.node_id.clone()),
+        ("state", format_state(why.state, &why.metadata)),
+        ("evidence", why.evidence.clone()),
+        ("source", format!("{}, seen after {} bytes of output", why.source, why.offset)),
+    ];
+    if let Some(turn) = &why.turn {
+        fields.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
+    }
+    if let Some(faults) = why.metadata.get("faults") {
+        fields.push(("faults", faults.clone()));
+    }
+    out::fields(&fields)?;
+    if !why.choices.is_empty() {
+        out::line("\nchoices")?;
+        for (number, choice) in why.choices.iter().enumerate() {
+            out::text(&format!("  {}. {choice}", number + 1))?;
+        }
+    }
+    out::line("\nscreen")?;
+    let mut screen = String::new();
+    for row in why.screen.trim_end().lines() {
+        writeln!(screen, "  | {row}")?;
+    }
+    out::text(&screen)
+}
+
+/// Formats the state, with the kind of dialog of a blocked node.
+fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
+    match metadata.text("blocked") {
+        kind if state == NodeState::Blocked && !kind.is_empty() => format!("blocked ({kind})"),
+        _ => state.to_string(),
+    }
+}

@@ -1,0 +1,142 @@
+//! The commands of `nerve server node`, which the REPL has too.
+
+pub(crate) mod args;
+mod chat_args;
+mod create;
+pub mod entries;
+pub mod execute;
+pub(crate) mod fork;
+pub mod history;
+mod inspect;
+mod proxy_args;
+mod turn_args;
+pub(crate) mod values;
+mod write;
+
+use anyhow::Result;
+use nerve_api::Request;
+use nerve_api::reply::{NodeText, Turn};
+use nerve_api::request::{
+    AnswerNode, GetBuffer, NodeChoice, ResizeNode, RunCommand, Seconds as ApiSeconds, SendInterrupt,
+    StartNode, StopNode,
+};
+use nerve_client::NerveClient;
+use serde_json::Value;
+
+use self::args::AnswerArgs;
+pub use self::args::{HistoryArgs, NodeCommand};
+pub use self::create::trace_tools;
+pub use self::proxy_args::{ProxyOptions, price, proxy_params};
+pub(crate) use self::turn_args::TurnOptions;
+pub use self::values::{COLS, EnvPair, ROWS, Seconds, one_of};
+use crate::out;
+
+/// Connection and options that all commands share.
+pub struct Target {
+    /// Connection to the server.
+    pub client: NerveClient,
+    /// Session of the node. `None`: the server's default session.
+    pub session: Option<String>,
+    /// Print as JSON.
+    pub json: bool,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// The request fails, or a turn does.
+pub async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
+    let done = dispatch(target, command).await;
+    // The server sends warnings separately from its replies.
+    target.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
+    done
+}
+
+async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
+    match command {
+        NodeCommand::Create(args) => create::run(target, *args).await,
+        NodeCommand::List => inspect::list(target).await,
+        NodeCommand::Info(args) => inspect::info(target, args.node).await,
+        NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
+        NodeCommand::Run(args) => {
+            let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
+            let params = RunCommand {
+                node_id,
+                session_id,
+                command,
+                traceparent: crate::trace::parent(),
+                tracestate: crate::trace::state(),
+            };
+            target.request_silently(&params).await
+        }
+        NodeCommand::Read(args) => {
+            let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
+            let params = GetBuffer { node_id: args.node, session_id: target.session.clone(), lines };
+            let data = target.request(&params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::text(&serde_json::from_value::<NodeText>(data)?.buffer)
+        }
+        NodeCommand::Write(args) => write::run(target, args).await,
+        NodeCommand::Interrupt(args) => {
+            target.request_silently(&SendInterrupt::new(args.node, target.session.clone())).await
+        }
+        NodeCommand::Resize(args) => {
+            let (node_id, session_id) = (args.node, target.session.clone());
+            let params = ResizeNode { node_id, session_id, cols: args.cols, rows: args.rows };
+            target.request_silently(&params).await
+        }
+        NodeCommand::Wait(args) => inspect::wait(target, args).await,
+        NodeCommand::Why(args) => inspect::why(target, args.node).await,
+        NodeCommand::Answer(args) => answer(target, args).await,
+        NodeCommand::History(args) => history::run(target, &args).await,
+        NodeCommand::Start(args) => {
+            let params = StartNode::new(args.node, target.session.clone());
+            let data = target.request(&params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::line(format_args!("node '{}' started", params.node_id))
+        }
+        NodeCommand::Fork(args) => fork::run(target, args).await,
+        NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
+            let params = StopNode::new(args.node, target.session.clone());
+            let data = target.request(&params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::line(format_args!("node '{}' stopped", params.node_id))
+        }
+    }
+}
+
+async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
+    let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
+    let choice = args.choice.map(|text| number(&text).map_or(NodeChoice::Label(text), NodeChoice::Number));
+    let (node_id, session_id) = (args.node, target.session.clone());
+    let timeout = args.timeout.map(|timeout| ApiSeconds::from(timeout.0));
+    let params = AnswerNode { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
+    let data = target.request(&params).await?;
+    match serde_json::from_value::<Turn>(data.clone()) {
+        Ok(data) => {
+            execute::print(&data, target.json)?;
+            execute::check(&data.response)
+        }
+        // The dialog blocked no turn, or --wait was not given.
+        Err(_) if target.json => out::json(&data),
+        Err(_) => Ok(()),
+    }
+}
+
+impl Target {
+    async fn request<R: Request>(&self, request: &R) -> Result<Value> {
+        Ok(self.client.request_json(request).await?)
+    }
+
+    /// Sends a request that prints nothing on success, except as JSON.
+    async fn request_silently<R: Request>(&self, request: &R) -> Result<()> {
+        let data = self.request(request).await?;
+        if self.json { out::json(&data) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,21 @@
+//! Shows a run on the terminal until it ends, asks the user at its gates, and cancels it on Ctrl+C.
+
+mod follower;
+mod keyboard;
+mod progress;
+mod rows;
+mod run_log;
+mod screen;
+
+pub use self::follower::RunFollower;
+pub use self::keyboard::resolve_choice;
+pub use self::progress::Progress;
+pub use self::rows::{format_duration, group_digits};
+pub use self::run_log::{format_question, step_count};
+pub use self::screen::{format_clock, now};
+
+/// Returns a `nerve server graph` command line for a server.
+pub fn graph_command(server: &str, rest: &str) -> String {
+    let server = if server == "default" { String::new() } else { format!(" -s {server}") };
+    format!("nerve server graph{server} {rest}")
+}

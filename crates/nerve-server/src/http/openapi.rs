@@ -1,0 +1,313 @@
+//! The table of operations as OpenAPI 3.1.
+
+use nerve_api::reply::{Pong, Stopped};
+use nerve_api::request::{Example, Shutdown};
+use nerve_api::{Event, EventMessage, EventType};
+use schemars::Schema;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::agentapi::{AgentStatus, MessageAccepted, MessageList, MessageRequest};
+use super::operation::{BodyUse, Builtin, Handler, Operation};
+use super::operations::OPERATIONS;
+use super::query::{Kind, Query};
+
+/// Returns the description of the HTTP interface as formatted JSON. It is the same for all servers of a version.
+pub(crate) fn document() -> String {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let described = describe(operation, &mut generator);
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.to_ascii_lowercase()] = described;
+    }
+    // Clients in other languages generate the types of PING's reply, which has no route, and of any event from this document.
+    generator.subschema_for::<Pong>();
+    generator.subschema_for::<EventMessage>();
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Problem".to_string(), problem());
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "nerve",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Drives, records and orchestrates terminal agents. `nerve token show` prints the token.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let mut described = json!({
+        "operationId": operation_id(operation),
+        "tags": [operation.tag()],
+        "summary": operation.summary,
+    });
+    if operation.open {
+        described["security"] = json!([]);
+    }
+    let mut parameters: Vec<Value> = operation.placeholders().map(in_path).collect();
+    parameters.extend(operation.query().iter().map(in_query));
+    if !parameters.is_empty() {
+        described["parameters"] = Value::from(parameters);
+    }
+    let sent = match &operation.handler {
+        Handler::Request(mapped) => (mapped.body != BodyUse::None)
+            .then(|| (body(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
+        Handler::Builtin(Builtin::Line, _) => Some((
+            json!({ "type": "object", "required": ["command_type"], "properties": {
+            "type": { "const": "command" }, "command_type": { "type": "string" }, "params": { "type": "object" },
+            "request_id": { "type": ["string", "integer", "null"] },
+        } }),
+            true,
+        )),
+        Handler::Builtin(Builtin::Shutdown, _) => Some((generator.subschema_for::<Shutdown>().into(), false)),
+        Handler::Builtin(Builtin::AgentMessage, _) => {
+            Some((generator.subschema_for::<MessageRequest>().into(), true))
+        }
+        Handler::Builtin(..) => None,
+    };
+    if let Some((schema, required)) = sent {
+        let mut content = json!({ "schema": schema });
+        if let Some(example) = operation.example() {
+            content["example"] = body_example(operation, example.params);
+        }
+        described["requestBody"] =
+            json!({ "required": required, "content": { "application/json": content } });
+    }
+    described["responses"] = responses(operation, generator);
+    described
+}
+
+/// Returns the schema of the parameters that are not in the path.
+fn body(operation: &Operation, schema: Schema) -> Value {
+    let mut schema = Value::from(schema);
+    for name in operation.placeholders() {
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.shift_remove(name);
+        }
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.retain(|field| field != name);
+        }
+    }
+    schema
+}
+
+/// Returns the parameters of an example that are not in the path.
+pub(crate) fn body_example(operation: &Operation, mut params: Value) -> Value {
+    if let Value::Object(fields) = &mut params {
+        for name in operation.placeholders() {
+            fields.shift_remove(name);
+        }
+    }
+    params
+}
+
+fn in_path(name: &str) -> Value {
+    json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+}
+
+fn in_query(query: &Query) -> Value {
+    let schema = match query.kind {
+        Kind::Text | Kind::List => json!({ "type": "string" }),
+        Kind::Number => json!({ "type": "integer", "minimum": 0 }),
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Seconds => json!({ "type": "number", "minimum": 0 }),
+    };
+    json!({ "name": query.name, "in": "query", "description": query.about, "schema": schema })
+}
+
+fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let json = |schema: Value| json!({ "application/json": { "schema": schema } });
+    let (status, done, content) = match &operation.handler {
+        Handler::Request(mapped) => {
+            let mut schema = Value::from((mapped.reply)(generator));
+            if mapped.list.is_some() {
+                let next = json!({ "type": "object", "properties": { "next": {
+                    "description": "Cursor of the next page; null on the last page.", "type": ["string", "null"],
+                } } });
+                schema = json!({ "allOf": [schema, next] });
+            }
+            (if mapped.creates { "201" } else { "200" }, "Done", json(schema))
+        }
+        Handler::Builtin(which, _) => match which {
+            Builtin::Socket => ("101", "Switches to a WebSocket", Value::Null),
+            Builtin::Events => {
+                let schema = generator.subschema_for::<Event>();
+                let examples: Map<String, Value> = EventType::ALL
+                    .iter()
+                    .map(|event| (event.to_string(), json!({ "value": event.example() })))
+                    .collect();
+                (
+                    "200",
+                    "Events until the client disconnects",
+                    json!({ "text/event-stream": { "schema": schema, "examples": examples } }),
+                )
+            }
+            Builtin::Metrics => ("200", "The metrics", json!({ "text/plain": {} })),
+            Builtin::Page => ("200", "The page", json!({ "text/html": {} })),
+            Builtin::Line => {
+                ("200", "The result message, also for a failed command", json(json!({ "type": "object" })))
+            }
+            Builtin::Shutdown => {
+                ("200", "The server is shutting down", json(generator.subschema_for::<Stopped>().into()))
+            }
+            Builtin::AgentEvents => {
+                ("200", "Events in the format of agentapi", json!({ "text/event-stream": {} }))
+            }
+            Builtin::AgentStatus => {
+                ("200", "The status", json(generator.subschema_for::<AgentStatus>().into()))
+            }
+            Builtin::AgentMessages => {
+                ("200", "The messages", json(generator.subschema_for::<MessageList>().into()))
+            }
+            Builtin::AgentMessage => {
+                ("200", "Done", json(generator.subschema_for::<MessageAccepted>().into()))
+            }
+            Builtin::Health | Builtin::Document => ("200", "Done", json(json!({ "type": "object" }))),
+        },
+    };
+    let mut good = json!({ "description": done });
+    if !content.is_null() {
+        good["content"] = content;
+    }
+    if let Some(example) = operation.example() {
+        good["content"]["application/json"]["example"] = example.reply;
+    }
+    let later = matches!(&operation.handler, Handler::Request(mapped) if mapped.may_be_later);
+    let problem =
+        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let mut responses = json!({ status: good.clone() });
+    if later {
+        responses["202"] = good;
+        responses["202"]["description"] =
+            Value::from("The execution has started and continues asynchronously");
+    }
+    responses["default"] = json!({ "description": "An error", "content": problem });
+    responses
+}
+
+fn problem() -> Value {
+    json!({
+        "description": "An error (RFC 9457).",
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "error_type", "request_id"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+            "error_type": { "type": "string" },
+            "hint": { "description": "Hint on how to solve the problem.", "type": "string" },
+            "request_id": { "type": "string" },
+            "data": { "description": "Details: screen, choices, delivery or a run.", "type": "object" },
+            "warnings": { "type": "array", "items": { "type": "string" } },
+        },
+    })
+}
+
+/// `post_nodes_node_id_execute`.
+fn operation_id(operation: &Operation) -> String {
+    let words =
+        operation.path.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(operation.method.to_ascii_lowercase().as_str()).chain(words).collect::<Vec<_>>().join("_")
+}
+
+impl Operation {
+    /// Returns the first word of the path, or `server`.
+    pub(crate) fn tag(&self) -> &'static str {
+        match &self.handler {
+            Handler::Builtin(
+                Builtin::Health
+                | Builtin::Metrics
+                | Builtin::Document
+                | Builtin::Page
+                | Builtin::Line
+                | Builtin::Shutdown
+                | Builtin::Socket
+                | Builtin::Events,
+                _,
+            ) => "server",
+            Handler::Builtin(..) | Handler::Request(_) => self.path.split('/').nth(1).unwrap_or_default(),
+        }
+    }
+
+    /// Returns an example of the request; `None` for built-in handlers.
+    pub(crate) fn example(&self) -> Option<Example> {
+        match &self.handler {
+            Handler::Request(mapped) => Some(mapped.request.example()),
+            Handler::Builtin(..) => None,
+        }
+    }
+
+    /// Returns the names of the placeholders in the path.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn references_resolve_and_operation_ids_are_unique() {
+        let text = document();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let mut ids = HashSet::new();
+        for operation in OPERATIONS {
+            let described = &document["paths"][operation.path][operation.method.to_ascii_lowercase()];
+            assert!(ids.insert(described["operationId"].as_str().unwrap().to_string()), "{described}");
+        }
+        let mut references = text.split("\"$ref\": \"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        assert!(references.clone().count() > 20);
+        assert_eq!(references.find(|to| document.pointer(to.trim_start_matches('#')).is_none()), None);
+    }
+
+    #[test]
+    fn every_event_has_fields_and_an_example() {
+        let document: Value = serde_json::from_str(&document()).unwrap();
+        let stream = &document["paths"]["/events"]["get"]["responses"]["200"]["content"]["text/event-stream"];
+        assert_eq!(stream["schema"]["$ref"], "#/components/schemas/Event");
+        let schema = &document["components"]["schemas"]["Event"];
+        let events = schema["oneOf"].as_array().unwrap();
+        assert_eq!(events.len(), EventType::ALL.len());
+        for (event, schema) in EventType::ALL.iter().zip(events) {
+            let example = &stream["examples"][event.as_str()]["value"];
+            let fields = &schema["properties"];
+            assert_eq!(fields["event_type"]["const"], event.as_str());
+            if *event == EventType::NodeActivity {
+                assert_eq!(fields["data"]["$ref"], "#/components/schemas/Activity");
+                continue;
+            }
+            for name in example["data"].as_object().unwrap().keys() {
+                assert!(fields["data"]["properties"][name]["description"].is_string(), "{event}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn body_omits_path_parameters() {
+        let document: Value = serde_json::from_str(&document()).unwrap();
+        let body = &document["paths"]["/nodes/{node_id}/execute"]["post"]["requestBody"];
+        let schema = &body["content"]["application/json"]["schema"];
+        assert_eq!(schema["required"], json!(["text"]), "{schema}");
+        assert!(schema["properties"]["node_id"].is_null() && !schema["properties"]["timeout"].is_null());
+        let example = &body["content"]["application/json"]["example"];
+        assert!(example["node_id"].is_null() && example["text"].is_string(), "{example}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Commands that need no server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use nerve_api::value::ParserKind;
+
+use nerve_repl::node_command::{Seconds, one_of};
+use nerve_repl::prompt::Prompt;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve demo
+  nerve demo --command claude
+  nerve demo --json | jq -r '.turns[].text'")]
+pub(crate) struct DemoArgs {
+    /// Agent to use instead of the built-in one: claude, codex, gemini …
+    #[arg(short, long, value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Print one JSON object at the end instead of the narration
+    #[arg(short, long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve ask 'What does main.rs do?'
+  git diff | nerve ask --command codex -
+  nerve ask --file question.md --cwd ~/project --timeout 600 --json")]
+pub(crate) struct AskArgs {
+    #[command(flatten)]
+    pub(crate) prompt: Prompt,
+    /// Agent to ask
+    #[arg(short, long, default_value = "claude", value_name = "COMMAND")]
+    pub(crate) command: String,
+    /// Agent profile [default: detected from the command]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Answer parser [default: from the profile]
+    #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]
+    pub(crate) parser: Option<ParserKind>,
+    /// Working directory of the agent
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
+    /// show-sandbox-execution'
+    #[arg(long)]
+    pub(crate) trace_tools: bool,
+    /// Time limit in seconds, including the start
+    #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) timeout: Seconds,
+    /// Print the complete response as JSON
+    #[arg(short, long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exits with 1 if something essential is missing. A missing agent is reported but is not an error.
+
+EXAMPLES
+  nerve doctor
+  nerve doctor --json | jq '.checks[] | select(.ok | not)'
+  nerve doctor --agents")]
+pub(crate) struct DoctorArgs {
+    /// Print as JSON
+    #[arg(short, long)]
+    pub(crate) json: bool,
+    /// Start each installed agent and report the state it reaches
+    ///
+    /// Starts each agent once in an empty folder, with your own HOME and settings, and stops it again. Types nothing, answers no
+    /// dialog and sends no model request. An agent that waits in a known dialog (folder trust, login) passes. Exits with 1 if an
+    /// installed agent could not be driven.
+    #[arg(long)]
+    pub(crate) agents: bool,
+    /// Time limit per agent in seconds
+    #[arg(
+        long,
+        default_value = "60",
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        requires = "agents"
+    )]
+    pub(crate) timeout: Seconds,
+}
+
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve mock-agent
+  nerve mock-agent --replay session.ahr --fast
+  nerve mock-agent --help")]
+pub(crate) struct MockAgentArgs {
+    /// Arguments of the agent; '--help' lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve mock-model
+  nerve mock-model --addr 127.0.0.1:8080
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8080 ANTHROPIC_AUTH_TOKEN=dummy claude")]
+pub(crate) struct MockModelArgs {
+    /// Listen address, loopback only; port 0 picks a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) addr: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve completions bash > ~/.local/share/bash-completion/completions/nerve
+  nerve completions zsh > ~/.zfunc/_nerve
+  nerve completions fish > ~/.config/fish/completions/nerve.fish")]
+pub(crate) struct CompletionsArgs {
+    /// Shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve man | man -l -
+  nerve man --dir ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write one page per command into this directory; created if missing
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// Arguments of `nerve hook`.
+#[derive(Debug, Args)]
+pub(crate) struct HookArgs {
+    /// Hook socket of the node.
+    pub(crate) socket: PathBuf,
+}

@@ -1,0 +1,85 @@
+//! `nerve server node`: nodes and their turns. An audit log is read from its file if its server is not running.
+
+use anyhow::Result;
+use nerve_api::reply::NodeHistory;
+use nerve_client::{ClientError, NerveClient};
+use nerve_record::history::{Filter, HistoryError, HistoryReader};
+use nerve_repl::node_command::{HistoryArgs, NodeCommand, Target, history, perform};
+use nerve_server::paths::ServerPaths;
+use serde_json::Value;
+
+use super::server::{connect, is_remote};
+use crate::cli::node::NodeArgs;
+use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// Runs the subcommand.
+pub(super) async fn run(args: NodeArgs) -> Result<()> {
+    let server = &args.server.server;
+    if let NodeCommand::History(history_args) = &args.command
+        && !is_remote(server)
+    {
+        let history = history_of(server, args.session.as_deref(), history_args).await?;
+        return history::print(&history, history_args, server, args.server.json);
+    }
+    let client = connect(server).await?;
+    let target = Target { client, session: args.session, json: args.server.json };
+    perform(&target, args.command).await
+}
+
+/// Returns the selected entries from a server on this machine, or from the file if it is not running.
+async fn history_of(server: &str, session: Option<&str>, args: &HistoryArgs) -> Result<NodeHistory> {
+    let paths = ServerPaths::from_env();
+    match NerveClient::connect(&paths.socket(server)?).await {
+        Ok(client) => history::request(&client, session, args).await,
+        Err(ClientError::NotRunning { .. }) => from_file(&paths, server, session, args),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn from_file(
+    paths: &ServerPaths,
+    server: &str,
+    session: Option<&str>,
+    args: &HistoryArgs,
+) -> Result<NodeHistory> {
+    let base = &paths.history;
+    let filter = Filter {
+        last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
+        op: args.op,
+        seq: args.seq,
+        inputs_only: args.inputs_only,
+        max_bytes: None,
+    };
+    let reader = HistoryReader::open_in_session(base, server, session, &args.node);
+    let (path, page) = reader
+        .and_then(|reader| Ok((reader.path().to_path_buf(), reader.query(&filter)?)))
+        .map_err(|error| failure(&error, server))?;
+    out::note(format_args!("server '{server}' is not running; read from {}", path.display()));
+    if page.malformed > 0 {
+        out::warning(format_args!("skipped {} malformed lines", page.malformed));
+    }
+    let parse = |entry: &String| serde_json::from_str(entry).unwrap_or_else(|_| Value::from(entry.as_str()));
+    Ok(NodeHistory {
+        node_id: args.node.clone(),
+        server_name: server.to_string(),
+        entries: page.entries.iter().map(parse).collect(),
+        total: page.total,
+        ..NodeHistory::default()
+    })
+}
+
+fn failure(error: &HistoryError, server: &str) -> Failure {
+    let code = match error {
+        HistoryError::NotFound { .. } => NOT_FOUND,
+        HistoryError::Name(_) | HistoryError::Ambiguous { .. } => USAGE,
+        _ => FAILED,
+    };
+    let failure = Failure::new(code, error.to_string());
+    match error {
+        HistoryError::NotFound { .. } => failure
+            .hint(format!("server '{server}' is not running, so only files in this directory are searched")),
+        HistoryError::Ambiguous { .. } => failure.hint("select one with --session"),
+        _ => failure,
+    }
+}
