@@ -139,7 +139,7 @@ class NerveClient(GraphCommands, BranchCommands):
         """Closes the connection, and stops a `standalone` server."""
         try:
             if self._own is not None:
-                await self._own.stop(self)
+                await self._own.stop(self.shutdown)
         finally:
             await self._connection.close()
 
@@ -239,7 +239,7 @@ class NerveClient(GraphCommands, BranchCommands):
             **more,
         }
         data = await self.request("CREATE_NODE", params)
-        return RemoteNode(self, str(field_of(data, "node_id")), session_id)
+        return RemoteNode(self._connection, str(field_of(data, "node_id")), session_id)
 
     async def get_node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
         """Returns an existing node. Raises `NotFoundError` if it does not exist."""
@@ -249,7 +249,7 @@ class NerveClient(GraphCommands, BranchCommands):
 
     def node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
         """Returns a node without checking that it exists."""
-        return RemoteNode(self, node_id, session_id)
+        return RemoteNode(self._connection, node_id, session_id)
 
     async def list_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
         """Lists the nodes of a session."""
@@ -309,7 +309,7 @@ class NerveClient(GraphCommands, BranchCommands):
 
         async def create() -> RemoteChannel:
             node = await self.create_node(channel_id, command, backend, **more)
-            return RemoteChannel(self, node.id, node.session_id)
+            return RemoteChannel(self._connection, node.id, node.session_id)
 
         return create()
 
@@ -318,7 +318,7 @@ class NerveClient(GraphCommands, BranchCommands):
         deprecated("NerveClient.get_channel", "NerveClient.get_node")
 
         async def get() -> RemoteChannel:
-            return RemoteChannel(self, (await self.get_node(channel_id)).id)
+            return RemoteChannel(self._connection, (await self.get_node(channel_id)).id)
 
         return get()
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import enum
 import warnings
-from typing import TYPE_CHECKING, Any, Awaitable, Dict, Iterable, Mapping, Optional, Union
+from typing import Any, Awaitable, Dict, Iterable, Mapping, Optional, Union
 
+from .connection import Connection
 from .stream import ExecuteStream
 from .reply import field_of, from_wire, response_of
 from .types import Explanation, History, NodeInfo, Response
-
-if TYPE_CHECKING:
-    from .client import NerveClient
 
 #: `claude`, `codex`, `gemini`, `none`, or an enum with these values.
 Parser = Union[str, enum.Enum]
@@ -20,8 +18,8 @@ Parser = Union[str, enum.Enum]
 class RemoteNode:
     """A node on a server. All methods raise the same errors as `NerveClient.request`."""
 
-    def __init__(self, client: NerveClient, node_id: str, session_id: Optional[str] = None) -> None:
-        self._client = client
+    def __init__(self, connection: Connection, node_id: str, session_id: Optional[str] = None) -> None:
+        self._connection = connection
         self._node_id = node_id
         self._session_id = session_id
 
@@ -40,7 +38,7 @@ class RemoteNode:
 
     async def info(self) -> NodeInfo:
         """Returns information about the node."""
-        data = await self._ask("GET_NODE")
+        data = await self._request("GET_NODE")
         fields = {**data, "id": data.get("node_id")} if isinstance(data, dict) else data
         return from_wire(NodeInfo, fields)
 
@@ -51,6 +49,7 @@ class RemoteNode:
         timeout: Optional[float] = None,
         *,
         fail_if_busy: bool = False,
+        fail_if_blocked: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
@@ -60,10 +59,13 @@ class RemoteNode:
         Expect `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError`. A failed task, for example a command with a non-zero
         exit code, raises nothing: see `success`. Cancelling does not stop the turn: use `interrupt`.
 
+        A prompt behind another turn waits in the node's queue. `fail_if_busy` raises instead, `fail_if_blocked` only if a dialog is open.
         `traceparent`: the parent span of the turn (W3C Trace Context).
         """
-        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
-        return response_of(await self._ask("EXECUTE_INPUT", **options))
+        options = _prompt(
+            input, parser, timeout, fail_if_busy, fail_if_blocked, detach_on_timeout, conversation, traceparent
+        )
+        return response_of(await self._request("EXECUTE_INPUT", **options))
 
     def execute_stream(
         self,
@@ -72,13 +74,16 @@ class RemoteNode:
         timeout: Optional[float] = None,
         *,
         fail_if_busy: bool = False,
+        fail_if_blocked: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> ExecuteStream:
         """Sends a prompt and streams its answer; at the end, the stream's `response` is the finished turn."""
-        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
-        return ExecuteStream(self._client._connection, self._params(stream=True, **options))
+        options = _prompt(
+            input, parser, timeout, fail_if_busy, fail_if_blocked, detach_on_timeout, conversation, traceparent
+        )
+        return ExecuteStream(self._connection, self._params(stream=True, **options))
 
     async def execute_async(
         self,
@@ -87,6 +92,7 @@ class RemoteNode:
         timeout: Optional[float] = None,
         *,
         fail_if_busy: bool = False,
+        fail_if_blocked: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         webhook: Optional[Mapping[str, Any]] = None,
@@ -96,21 +102,23 @@ class RemoteNode:
 
         `webhook` has `url`, and `secret` to sign the notification.
         """
-        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
-        data = await self._ask("EXECUTE_INPUT", **options, **{"async": True}, webhook=webhook)
+        options = _prompt(
+            input, parser, timeout, fail_if_busy, fail_if_blocked, detach_on_timeout, conversation, traceparent
+        )
+        data = await self._request("EXECUTE_INPUT", **options, **{"async": True}, webhook=webhook)
         return str(field_of(data, "result_id"))
 
     async def write(self, data: str) -> int:
         """Writes data unchanged; returns the number of bytes written."""
-        return int(field_of(await self._ask("WRITE_DATA", data=data), "written"))
+        return int(field_of(await self._request("WRITE_DATA", data=data), "written"))
 
     async def run(self, command: str) -> None:
         """Types a command without waiting for its end."""
-        await self._ask("RUN_COMMAND", command=command)
+        await self._request("RUN_COMMAND", command=command)
 
     async def read(self, lines: Optional[int] = None) -> str:
         """Returns the last `lines` lines of text; None: all."""
-        return str(field_of(await self._ask("GET_BUFFER", lines=lines), "buffer"))
+        return str(field_of(await self._request("GET_BUFFER", lines=lines), "buffer"))
 
     async def read_tail(self, lines: int = 50) -> str:
         """Returns the last `lines` lines of text."""
@@ -118,15 +126,15 @@ class RemoteNode:
 
     async def clear_buffer(self) -> None:
         """Clears the text buffer but not the screen."""
-        await self._ask("CLEAR_BUFFER")
+        await self._request("CLEAR_BUFFER")
 
     async def interrupt(self) -> None:
         """Interrupts the current turn."""
-        await self._ask("SEND_INTERRUPT")
+        await self._request("SEND_INTERRUPT")
 
     async def resize(self, cols: int, rows: int) -> None:
         """Resizes the terminal."""
-        await self._ask("RESIZE_NODE", cols=cols, rows=rows)
+        await self._request("RESIZE_NODE", cols=cols, rows=rows)
 
     async def wait(self, until: Union[str, Iterable[str]] = "ready", timeout: Optional[float] = None) -> str:
         """Waits until the node is in one of the states `until`; returns the state.
@@ -134,7 +142,7 @@ class RemoteNode:
         Raises `NerveTimeoutError` after `timeout` seconds (None: the node's limit).
         """
         states = until if isinstance(until, str) else list(until)
-        return str(field_of(await self._ask("WAIT_NODE", until=states, timeout=timeout), "state"))
+        return str(field_of(await self._request("WAIT_NODE", until=states, timeout=timeout), "state"))
 
     async def history(
         self,
@@ -147,11 +155,11 @@ class RemoteNode:
     ) -> History:
         """Returns the `last` entries of the audit log, filtered by operation, number or inputs."""
         options: Dict[str, Any] = {"last": last, "op": op, "seq": seq, "server_name": server_name}
-        return from_wire(History, await self._ask("GET_HISTORY", **options, inputs_only=inputs_only))
+        return from_wire(History, await self._request("GET_HISTORY", **options, inputs_only=inputs_only))
 
     async def why(self) -> Explanation:
         """Explains the node's state and returns its screen."""
-        return from_wire(Explanation, await self._ask("EXPLAIN_NODE"))
+        return from_wire(Explanation, await self._request("EXPLAIN_NODE"))
 
     async def answer(
         self, choice: Union[int, str], *, wait: bool = False, timeout: Optional[float] = None
@@ -160,32 +168,32 @@ class RemoteNode:
 
         `wait` waits for the end of the interrupted turn and returns its response, if any.
         """
-        data = await self._ask("ANSWER_NODE", choice=choice, wait=wait, timeout=timeout)
+        data = await self._request("ANSWER_NODE", choice=choice, wait=wait, timeout=timeout)
         return response_of(data) if isinstance(data, Mapping) and data.get("response") is not None else None
 
     async def cancel_dialog(self) -> None:
         """Cancels the current dialog."""
-        await self._ask("ANSWER_NODE", cancel=True)
+        await self._request("ANSWER_NODE", cancel=True)
 
     async def fork(self, target_id: str, at: Optional[int] = None) -> RemoteNode:
         """Creates a node that continues this one's conversation, from its end or from turn `at` (from 1)."""
         params = {"source_id": self._node_id, "target_id": target_id, "at": at, "session_id": self._session_id}
-        data = await self._client.request("FORK_NODE", params)
-        return RemoteNode(self._client, str(field_of(data, "node_id")), self._session_id)
+        data = await self._connection.request("FORK_NODE", params)
+        return RemoteNode(self._connection, str(field_of(data, "node_id")), self._session_id)
 
     async def start(self) -> None:
         """Starts the stopped node again."""
-        await self._ask("START_NODE")
+        await self._request("START_NODE")
 
     async def stop(self) -> None:
         """Stops the node."""
-        await self._ask("STOP_NODE")
+        await self._request("STOP_NODE")
 
     def _params(self, **params: Any) -> Dict[str, Any]:
         return {"node_id": self._node_id, "session_id": self._session_id, **params}
 
-    async def _ask(self, name: str, /, **params: Any) -> Any:
-        return await self._client.request(name, self._params(**params))
+    async def _request(self, name: str, /, **params: Any) -> Any:
+        return await self._connection.request(name, self._params(**params))
 
 
 class RemoteChannel(RemoteNode):
@@ -225,6 +233,7 @@ def _prompt(
     parser: Optional[Parser],
     timeout: Optional[float],
     fail_if_busy: bool,
+    fail_if_blocked: bool,
     detach_on_timeout: bool,
     conversation: Optional[Mapping[str, Any]],
     traceparent: Optional[str],
@@ -234,6 +243,7 @@ def _prompt(
         "parser": parser.value if isinstance(parser, enum.Enum) else parser,
         "timeout": timeout,
         "fail_if_busy": fail_if_busy,
+        "fail_if_blocked": fail_if_blocked,
         "detach_on_timeout": detach_on_timeout,
         "conversation": conversation,
         "traceparent": traceparent,

@@ -10,12 +10,9 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Mapping, Optional, Union
+from typing import Awaitable, Callable, Mapping, Optional, Union
 
 from .errors import NerveError, NotRunningError
-
-if TYPE_CHECKING:
-    from .client import NerveClient
 
 #: Interval for checking whether the server listens or has ended, in seconds.
 POLL = 0.02
@@ -83,11 +80,11 @@ class Standalone:
             raise
         return server
 
-    async def stop(self, client: Optional[NerveClient] = None) -> None:
-        """Stops it with its nodes, through `client` if possible, and removes its home. Can be called again."""
-        if client is not None and self._process.poll() is None:
+    async def stop(self, shutdown: Optional[Callable[[], Awaitable[None]]] = None) -> None:
+        """Stops it with its nodes, by the request `shutdown` if given, and removes its home. Can be called again."""
+        if shutdown is not None and self._process.poll() is None:
             with contextlib.suppress(NerveError, asyncio.TimeoutError):
-                await asyncio.wait_for(client.shutdown(), STOP_TIMEOUT)
+                await asyncio.wait_for(shutdown(), STOP_TIMEOUT)
         elif self._process.poll() is None:
             self._process.terminate()
         try:

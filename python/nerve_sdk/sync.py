@@ -78,6 +78,7 @@ class RemoteNode:
         timeout: Optional[float] = None,
         *,
         fail_if_busy: bool = False,
+        fail_if_blocked: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
@@ -87,6 +88,7 @@ class RemoteNode:
         Expect `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError`. A failed task, for example a command with a non-zero
         exit code, raises nothing: see `success`. Cancelling does not stop the turn: use `interrupt`.
 
+        A prompt behind another turn waits in the node's queue. `fail_if_busy` raises instead, `fail_if_blocked` only if a dialog is open.
         `traceparent`: the parent span of the turn (W3C Trace Context).
         """
         return self._portal.run(lambda: self._inner.execute(
@@ -94,6 +96,7 @@ class RemoteNode:
             parser,
             timeout,
             fail_if_busy=fail_if_busy,
+            fail_if_blocked=fail_if_blocked,
             detach_on_timeout=detach_on_timeout,
             conversation=conversation,
             traceparent=traceparent,
@@ -106,6 +109,7 @@ class RemoteNode:
         timeout: Optional[float] = None,
         *,
         fail_if_busy: bool = False,
+        fail_if_blocked: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
@@ -116,6 +120,7 @@ class RemoteNode:
             parser,
             timeout,
             fail_if_busy=fail_if_busy,
+            fail_if_blocked=fail_if_blocked,
             detach_on_timeout=detach_on_timeout,
             conversation=conversation,
             traceparent=traceparent,
@@ -128,6 +133,7 @@ class RemoteNode:
         timeout: Optional[float] = None,
         *,
         fail_if_busy: bool = False,
+        fail_if_blocked: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         webhook: Optional[Mapping[str, Any]] = None,
@@ -142,6 +148,7 @@ class RemoteNode:
             parser,
             timeout,
             fail_if_busy=fail_if_busy,
+            fail_if_blocked=fail_if_blocked,
             detach_on_timeout=detach_on_timeout,
             conversation=conversation,
             webhook=webhook,

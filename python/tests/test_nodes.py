@@ -152,6 +152,18 @@ async def test_interrupt_ends_a_turn(server: Server, transport: str, name: str) 
         await node.stop()
 
 
+async def test_prompt_can_refuse_to_wait_behind_a_dialog(server: Server, transport: str, name: str) -> None:
+    async with server.connect(transport) as client:
+        node = await client.create_node(name, command=MOCK, profile="claude")
+        result_id = await node.execute_async("PERMIT")
+        assert await node.wait(["blocked"], timeout=60) == "blocked"
+        with pytest.raises(BlockedError):
+            await node.execute("hello", timeout=60, fail_if_blocked=True)
+        await node.answer("yes")
+        assert (await client.wait_for_result(result_id, timeout=60)).status == "done"
+        await node.stop()
+
+
 async def test_slow_turn_times_out(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
