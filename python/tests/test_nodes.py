@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import re
 from pathlib import Path
 from typing import List
 
@@ -217,6 +218,34 @@ async def test_dialog_blocks_and_is_answered(server: Server, transport: str, nam
 def _trusting(choices: List[str]) -> int:
     (number,) = [at for at, choice in enumerate(choices, 1) if choice.lower().startswith("yes")]
     return number
+
+
+async def test_history_has_answers_cancels_and_unsent_prompts(server: Server, transport: str, name: str) -> None:
+    async with server.connect(transport) as client:
+        node = await client.create_node(name, command=MOCK, profile="claude")
+        for _ in range(2):
+            with pytest.raises(BlockedError):
+                await node.execute("PERMIT", timeout=60)
+            waiting = await node.execute_async("never sent")
+            await client.cancel_result(waiting)
+            if (await node.history(op="answer")).total == 0:
+                await node.answer("yes", wait=True, timeout=60)
+            else:
+                await node.cancel_dialog()
+                await node.wait("ready", timeout=60)
+        with pytest.raises(InvalidRequestError):
+            await node.execute("\x07")
+        await node.stop()
+        entries = {op: (await node.history(op=op)).entries for op in ("answer", "cancel", "unsent")}
+    (answer,) = entries["answer"]
+    assert answer["dialog"] == "permission" and answer["choice"].lower().endswith("yes"), answer
+    (cancel,) = [entry for entry in entries["cancel"] if entry["dialog"]]
+    assert cancel["dialog"] == "permission" and cancel["input"] is None, cancel
+    for op in ("cancel", "unsent"):
+        assert [entry["input"] for entry in entries[op] if entry["input"]] == ["never sent"] * 2, entries[op]
+    client_pattern = r"uid \d+ pid \d+" if transport == "unix" else r"127\.0\.0\.1:\d+"
+    for entry in [answer, *entries["cancel"], *entries["unsent"]]:
+        assert entry["transport"] == transport and re.fullmatch(client_pattern, entry["client"]), entry
 
 
 async def test_answer_can_wait_for_the_turn(server: Server, transport: str, name: str) -> None:
