@@ -15,6 +15,7 @@ const BENCHES: [&str; 16] = [
     "throughput",
     "scrollback",
     "server",
+    "floods",
     "history",
     "recording",
     "replay",
