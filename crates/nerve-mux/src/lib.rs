@@ -3,7 +3,9 @@
 //! Each multiplexer is a feature, enabled by default. Without it, its module has the same interface and every call fails with
 //! [`nerve_host::backend::PaneError::NotBuilt`].
 
+mod exec;
 pub mod pane;
+mod pane_text;
 #[cfg(feature = "tmux")]
 pub mod tmux;
 #[cfg(not(feature = "tmux"))]
