@@ -14,6 +14,8 @@ const STDERR_LIMIT: u64 = 64 << 10;
 /// The command line of a multiplexer.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
+    /// Fails in a build without the multiplexer's feature.
+    pub(crate) ensure_built: fn() -> Result<(), PaneError>,
     /// Name in errors, also of the program in PATH.
     pub(crate) name: &'static str,
     /// The action in errors of the system: `run NAME`.
@@ -26,8 +28,9 @@ impl CommandLine {
     /// Starts a command whose output and standard error are read.
     ///
     /// # Errors
-    /// NotInstalled, System.
+    /// NotBuilt, NotInstalled, System.
     pub(crate) fn spawn(&self, command: &mut Command) -> Result<Child, PaneError> {
+        (self.ensure_built)()?;
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => PaneError::NotInstalled(self.name),
@@ -38,7 +41,7 @@ impl CommandLine {
     /// Runs a command to its end, for at most `timeout`.
     ///
     /// # Errors
-    /// NotInstalled, Timeout, System. A command that fails is not an error.
+    /// NotBuilt, NotInstalled, Timeout, System. A command that fails is not an error.
     pub(crate) async fn run(
         &self,
         mut command: Command,

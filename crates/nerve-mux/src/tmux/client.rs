@@ -8,7 +8,7 @@ use nerve_host::backend::{Program, close_descriptors};
 use tokio::process::Command;
 
 use super::formats::{self, PANES};
-use super::{quoting, version};
+use super::{ensure_built, quoting, version};
 use crate::exec::CommandLine;
 use crate::pane::NewPane;
 use crate::pane_text::last_rows;
@@ -19,7 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
 pub(super) const NAME: &str = "tmux";
 /// The output limit is twice a scrollback of fifty thousand long lines.
-pub(super) const TMUX: CommandLine = CommandLine { name: NAME, action: "run tmux", output_limit: 64 << 20 };
+pub(super) const TMUX: CommandLine =
+    CommandLine { ensure_built, name: NAME, action: "run tmux", output_limit: 64 << 20 };
 
 /// Rows of a pane to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub use pane::TmuxPane;
 use self::attach::{Attachment, NewPaneSpec, PaneDetails, attach_pane, create_pane};
 use self::pane::{AttachError, AttachedConnection, PaneParts, Resources, reattach};
 use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
-use nerve_host::backend::SpawnError;
+use nerve_host::backend::{PaneError, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
@@ -183,4 +183,9 @@ async fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> 
 
 fn claim(panes: &Panes, details: &PaneDetails, label: &Label) -> Result<Claim, SpawnError> {
     panes.claim(TerminalKind::Tmux, details.socket.as_deref(), &details.pane, label)
+}
+
+/// Fails in a build without the feature.
+fn ensure_built() -> Result<(), PaneError> {
+    if cfg!(feature = "tmux") { Ok(()) } else { Err(PaneError::NotBuilt("tmux")) }
 }

@@ -56,12 +56,13 @@ pub async fn start(
     context: PaneContext<'_>,
     add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
 ) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
+    ensure_built()?;
     let server = server_of(context.panes, context.place.socket.clone());
     let mut entry = context.new_entry(TerminalKind::Wezterm);
     let (listed, claim) = match &context.place.pane {
         Some(pane) => {
             let listed = server.wezterm.find(pane).await.map_err(spawn_error)?;
-            let claim = claim(context.panes, &server, &listed.id(), context.label)?;
+            let claim = claim_pane(context.panes, &server, &listed.id(), context.label)?;
             (listed, claim)
         }
         None => {
@@ -87,7 +88,8 @@ pub async fn start(
 pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (WeztermPane, PaneEntry) {
     let server = server_of(panes, entry.socket.clone());
     let mut events = VecDeque::new();
-    let claim = claim(panes, &server, &entry.pane, &entry.label);
+    let claim = ensure_built().map_err(SpawnError::from);
+    let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
     let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
     let mut pump = Pump::default();
@@ -189,7 +191,7 @@ async fn create_claimed(
     let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
     let pane = server.wezterm.spawn_program(&program, &pane, context.full_screen).await.map_err(spawn_error)?;
     let listed = server.wezterm.find(&pane).await.map_err(spawn_error)?;
-    match claim(context.panes, server, &listed.id(), context.label) {
+    match claim_pane(context.panes, server, &listed.id(), context.label) {
         Ok(claim) => Ok((listed, claim)),
         Err(error) => {
             // The claim file failed; no other process can have a new pane.
@@ -205,7 +207,7 @@ fn repainter_for(full_screen: bool, ours: bool) -> Repainter {
     if full_screen { Repainter::for_full_screen(ours) } else { Repainter::default() }
 }
 
-fn claim(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
+fn claim_pane(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
     panes.claim(TerminalKind::Wezterm, server.wezterm.socket(), pane, label)
 }
 
@@ -217,4 +219,9 @@ fn spawn_error(error: PaneError) -> SpawnError {
         _ => "",
     };
     SpawnError::Multiplexer(format!("{error}{what_to_do}"))
+}
+
+/// Fails in a build without the feature.
+fn ensure_built() -> Result<(), PaneError> {
+    if cfg!(feature = "wezterm") { Ok(()) } else { Err(PaneError::NotBuilt("WezTerm")) }
 }
