@@ -13,7 +13,8 @@ use nerve_record::store::Store;
 use nerve_types::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
-use nerve_host::backend::{Memory, Program};
+use nerve_host::HostSpec;
+use nerve_host::backend::{Memory, Program, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::recorder::Recorder;
 
@@ -171,7 +172,12 @@ impl Panes {
             // It may be gone already.
             let _ = fs::remove_file(path_of(registry, &entry.id));
         }
-        if let Some(folder) = self.hooks_dir(&entry.id) {
+        self.remove_hooks(&entry.id);
+    }
+
+    /// Removes the directory for hooks, if it exists.
+    pub(crate) fn remove_hooks(&self, id: &str) {
+        if let Some(folder) = self.hooks_dir(id) {
             let _ = fs::remove_dir_all(folder);
         }
     }
@@ -187,7 +193,7 @@ impl Panes {
     ///
     /// # Errors
     /// The recording or its metadata cannot be written; the message.
-    pub fn start_recording(
+    fn start_recording(
         &self,
         entry: &PaneEntry,
         size: Size,
@@ -223,7 +229,7 @@ impl Panes {
     ///
     /// # Errors
     /// The metadata cannot be written.
-    pub fn finish_recording(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
+    pub(crate) fn finish_recording(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
         let Some(path) = &entry.recording else { return Ok(()) };
         let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
         let Memory { agent_session, transcript, .. } = entry.memory.clone();
@@ -231,11 +237,24 @@ impl Panes {
         Meta { ended_at: Some(ended), exit: Some(exit), agent_session, transcript, home, ..meta }.store(path)
     }
 
-    /// Claims a pane for this process until the claim is dropped. `holder` names us in the error of a second claimant.
+    /// Claims a pane for the node with this label until the claim is dropped. The error of a second claimant names the node.
     ///
     /// # Errors
-    /// Another process has the claim ([`io::ErrorKind::ResourceBusy`]), or the lock file cannot be used.
-    pub fn claim(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
+    /// [`SpawnError::Multiplexer`]: another process has the claim, or the lock file cannot be used.
+    pub(crate) fn claim(
+        &self,
+        terminal: TerminalKind,
+        socket: Option<&str>,
+        pane: &str,
+        label: &Label,
+    ) -> Result<Claim, SpawnError> {
+        let (node, server, pid) = (&label.node, &label.server, std::process::id());
+        let holder = format!("node '{node}' of nerve server '{server}' (pid {pid})");
+        let claim = self.lock(terminal, socket.unwrap_or_default(), pane, &holder);
+        claim.map_err(|error| SpawnError::Multiplexer(error.to_string()))
+    }
+
+    fn lock(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
         create_private_dir(&self.claims)?;
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = format!("{terminal:?}-{socket}-{pane}").chars().map(word).collect();
@@ -260,6 +279,50 @@ impl Panes {
             }
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+impl PaneContext<'_> {
+    /// Returns an entry with new ids, before the pane is known.
+    pub(crate) fn new_entry(&self, terminal: TerminalKind) -> PaneEntry {
+        let (id, session_id) = HostSpec::new_ids();
+        PaneEntry {
+            id,
+            session_id,
+            terminal,
+            socket: self.place.socket.clone(),
+            server: None,
+            session: None,
+            pane: String::new(),
+            pid: None,
+            cwd: self.program.cwd.clone(),
+            ours: self.place.pane.is_none(),
+            label: self.label.clone(),
+            recording: None,
+            memory: Memory { agent_session: self.agent_session.clone(), ..Memory::default() },
+        }
+    }
+
+    /// Starts the recording, if there is one, and writes the entry. Also returns failures: the node works without both.
+    pub(crate) fn register(
+        &self,
+        entry: &mut PaneEntry,
+        size: Size,
+        screens: bool,
+    ) -> (Option<Recorder>, Vec<String>) {
+        let mut faults = Vec::new();
+        let recorder = match self.record {
+            true => self.panes.start_recording(entry, size, self.now, screens).unwrap_or_else(|error| {
+                faults.push(error);
+                None
+            }),
+            false => None,
+        };
+        entry.recording = recorder.as_ref().map(|recorder| recorder.flusher().path().to_path_buf());
+        if let Err(error) = self.panes.store(entry) {
+            faults.push(format!("cannot write the pane's entry, so a new server will not find it: {error}"));
+        }
+        (recorder, faults)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use nerve_record::history::{
-    HISTORY_BUFFER_LINES, HistoryWriter, RequestedBy, ResponseData, SendEntry, SendStreamEntry,
+    HISTORY_BUFFER_LINES, HistoryWriter, Operation, RequestedBy, ResponseData, SendEntry, SendStreamEntry,
 };
 use nerve_types::TsNs;
 
@@ -113,17 +113,18 @@ impl Journal {
             return None;
         }
         self.flush(now, &tail);
-        Some(self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES)).filter(|seq| *seq > 0)
+        Some(self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES }))
+            .filter(|seq| *seq > 0)
     }
 
     /// Logs a streamed prompt of a node without a terminal.
     pub(crate) fn log_stream(&mut self, entry: SendStreamEntry<'_>) {
-        self.writer.log_send_stream(entry);
+        self.writer.log(&Operation::SendStream(entry));
     }
 
     /// Logs a prompt of a node without a terminal. There is nothing to capture.
     pub(crate) fn log_send(&mut self, entry: SendEntry<'_>) {
-        self.writer.log_send(entry);
+        self.writer.log(&Operation::Send(entry));
     }
 
     /// Logs an ended turn, after the capture that an input during the turn may have left pending.
@@ -134,69 +135,81 @@ impl Journal {
         tail: impl FnOnce() -> String,
     ) {
         self.flush(sent.time.1, tail);
-        self.writer.log_send(SendEntry {
+        self.writer.log(&Operation::Send(SendEntry {
             ts_start: sent.time.0,
             ts_end: sent.time.1,
             input: sent.input,
             preceding_buffer_seq: sent.preceding,
             response,
-        });
+        }));
     }
 
     /// Logs an ended turn that was streamed.
     pub(super) fn log_streamed_turn(&mut self, sent: &FinishedPrompt<'_>, tail: impl Fn() -> String) {
         self.flush(sent.time.1, &tail);
-        self.writer.log_send_stream(SendStreamEntry {
+        self.writer.log(&Operation::SendStream(SendStreamEntry {
             ts_start: sent.time.0,
             ts_end: sent.time.1,
             input: sent.input,
             preceding_buffer_seq: sent.preceding,
             final_buffer: &tail(),
             parser: sent.parser,
-        });
+        }));
     }
 
     pub(super) fn log_write(&mut self, now: TsNs, data: &str, tail: impl FnOnce() -> String) {
         self.flush(now, tail);
-        self.writer.log_write(now, data);
+        self.writer.log(&Operation::Write { ts: now, input: data });
         self.schedule_capture(now);
     }
 
     pub(super) fn log_run(&mut self, now: TsNs, command: &str, tail: impl FnOnce() -> String) {
         self.flush(now, tail);
-        self.writer.log_run(now, command);
+        self.writer.log(&Operation::Run { ts: now, input: command });
         self.schedule_capture(now);
     }
 
     pub(super) fn log_interrupt(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
         self.flush(now, tail);
-        self.writer.log_interrupt(now);
+        self.writer.log(&Operation::Interrupt { ts: now });
         self.schedule_capture(now);
     }
 
     /// Logs the answer to a dialog; without a choice, that it was closed.
     pub(super) fn log_dialog(&mut self, now: TsNs, dialog: &str, choice: Option<&str>, by: &ClientOrigin) {
         match choice {
-            Some(choice) => self.writer.log_answer(now, dialog, choice, requested_by(by)),
-            None => self.writer.log_dialog_cancel(now, dialog, requested_by(by)),
+            Some(choice) => {
+                self.writer.log(&Operation::Answer { ts: now, dialog, choice, by: requested_by(by) })
+            }
+            None => self.writer.log(&Operation::Cancel {
+                ts: now,
+                dialog: Some(dialog),
+                input: None,
+                by: requested_by(by),
+            }),
         };
     }
 
     /// Logs that a prompt, or its turn, was cancelled.
     pub(super) fn log_cancel(&mut self, now: TsNs, prompt: &str, by: &ClientOrigin) {
-        self.writer.log_cancel(now, prompt, requested_by(by));
+        self.writer.log(&Operation::Cancel {
+            ts: now,
+            dialog: None,
+            input: Some(prompt),
+            by: requested_by(by),
+        });
     }
 
     /// Logs a prompt that was never typed.
     pub(super) fn log_unsent(&mut self, now: TsNs, prompt: &str, reason: &str, by: &ClientOrigin) {
-        self.writer.log_unsent(now, prompt, reason, requested_by(by));
+        self.writer.log(&Operation::Unsent { ts: now, input: prompt, reason, by: requested_by(by) });
     }
 
     pub(crate) fn close(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
         if self.is_enabled() {
             self.due = None;
-            self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES);
-            self.writer.log_close(now, reason);
+            self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES });
+            self.writer.log(&Operation::Close { ts: now, reason });
             self.writer.close();
         }
     }
@@ -209,7 +222,7 @@ impl Journal {
 
     fn flush(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
         if self.due.take().is_some() {
-            self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES);
+            self.writer.log(&Operation::Read { ts: now, buffer: &tail(), lines: HISTORY_BUFFER_LINES });
         }
     }
 }

@@ -1,27 +1,26 @@
 //! The command line of tmux: one short-lived process per call, with a timeout.
 
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use nerve_host::backend::{PaneError, PaneInfo};
 use nerve_host::backend::{Program, close_descriptors};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::formats::{self, PANES};
-use super::{quoting, version};
+use super::{ensure_built, quoting, version};
+use crate::exec::CommandLine;
 use crate::pane::NewPane;
+use crate::pane_text::last_rows;
 
 /// tmux answers from memory: a slower one hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Limit of the output that is read, twice that of a scrollback of fifty thousand long lines.
-const OUTPUT_LIMIT: u64 = 64 << 20;
-/// Limit of the standard error that is read.
-const STDERR_LIMIT: u64 = 16 << 10;
 /// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`.
 pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
 pub(super) const NAME: &str = "tmux";
+/// The output limit is twice a scrollback of fifty thousand long lines.
+pub(super) const TMUX: CommandLine =
+    CommandLine { ensure_built, name: NAME, action: "run tmux", output_limit: 64 << 20 };
 
 /// Rows of a pane to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,13 +176,11 @@ impl Tmux {
             words.extend(["-S", "-"]);
         }
         let text = self.call(&words, &[]).await?;
-        let text = String::from_utf8_lossy(&text);
-        let rows: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
-        let from = match range {
-            Range::Last(count) => rows.len().saturating_sub(count),
-            Range::Screen | Range::All => 0,
+        let count = match range {
+            Range::Last(count) => count,
+            Range::Screen | Range::All => usize::MAX,
         };
-        Ok(rows[from..].join("\n"))
+        Ok(last_rows(&String::from_utf8_lossy(&text), count))
     }
 
     /// Closes a pane and ends its program.
@@ -223,7 +220,7 @@ impl Tmux {
                 }
             }
         }
-        command.env_remove("TMUX").env_remove("TMUX_PANE").kill_on_drop(true);
+        command.env_remove("TMUX").env_remove("TMUX_PANE");
         close_descriptors(&mut command);
         command
     }
@@ -249,51 +246,14 @@ pub(super) fn buffer_name() -> String {
 }
 
 /// Runs a command and returns its standard output.
-async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
-    command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
-        _ => PaneError::System { what: "run tmux", error },
-    })?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let exchange = async {
-        let write = async {
-            if let Some(mut stdin) = stdin {
-                // If it stops reading, its standard error has the reason.
-                let _ = stdin.write_all(input).await;
-            }
-        };
-        let (output, stderr_text, ()) =
-            tokio::join!(read(stdout, OUTPUT_LIMIT), read(stderr, STDERR_LIMIT), write);
-        let status = child.wait().await;
-        (output, stderr_text, status)
-    };
-    let (output, stderr_text, status) =
-        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| PaneError::Timeout(NAME, TIMEOUT))?;
-    let status = status.map_err(|error| PaneError::System { what: "wait for tmux", error })?;
-    if status.success() {
-        Ok(output)
-    } else {
-        Err(stderr_error(&String::from_utf8_lossy(&stderr_text), status))
+async fn run(command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
+    let output = TMUX.run(command, input, TIMEOUT).await?;
+    if output.status.success() {
+        return Ok(output.stdout);
     }
-}
-
-async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(from) = from {
-        // The bytes before an error are kept.
-        let _ = from.take(limit).read_to_end(&mut bytes).await;
-    }
-    bytes
-}
-
-fn stderr_error(message: &str, status: ExitStatus) -> PaneError {
-    let message = message.trim();
-    if message.is_empty() {
-        PaneError::Refused(format!("tmux ended with {status}"))
-    } else {
-        parse_error(message)
+    match String::from_utf8_lossy(&output.stderr).trim() {
+        "" => Err(PaneError::Refused(format!("tmux ended with {}", output.status))),
+        message => Err(parse_error(message)),
     }
 }
 

@@ -9,7 +9,7 @@ use nerve_host::backend::PaneError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::client::{NAME, parse_error};
+use super::client::{NAME, TMUX, parse_error};
 use super::parser::{ControlMessage, ControlParser};
 use super::quoting;
 use super::quoting::CommandArgs;
@@ -47,13 +47,10 @@ impl ControlConnection {
         args: &[&str],
     ) -> Result<(ControlConnection, String), PaneError> {
         command.arg("-C").args(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped());
         // Keeps terminal signals away from it.
         command.process_group(0);
-        let mut client = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
-            _ => PaneError::System { what: "run tmux", error },
-        })?;
+        let mut client = TMUX.spawn(&mut command)?;
         let (stdin, stdout, stderr) = (client.stdin.take(), client.stdout.take(), client.stderr.take());
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
             let error = io::ErrorKind::BrokenPipe.into();

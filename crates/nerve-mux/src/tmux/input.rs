@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use nerve_host::backend::pty::WRITE_LIMIT;
+use nerve_vt::keys::{PASTE_END, PASTE_START, split_paste};
 
 use super::quoting::CommandArgs;
 
@@ -15,8 +16,6 @@ const MAX_KEY_BYTES: usize = 256;
 const CHUNK: usize = 32 << 10;
 /// Printed by a command that found the pane in a mode.
 pub(super) const BLOCKED: &str = "held";
-/// The markers of a bracketed paste.
-const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 
 /// The input queue of a pane.
 #[derive(Debug)]
@@ -115,7 +114,7 @@ impl Input {
             Piece::Paste(bytes) => {
                 // Zero bytes cannot be pasted.
                 let text: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
-                (bytes.len() + PASTE.0.len() + PASTE.1.len(), self.paste(&text, "-p -r", &mut commands))
+                (bytes.len() + PASTE_START.len() + PASTE_END.len(), self.paste(&text, "-p -r", &mut commands))
             }
         };
         let held = format!("display-message -p {BLOCKED}");
@@ -178,15 +177,6 @@ fn length_to_zero_byte(bytes: &[u8]) -> usize {
 
 fn command<S: AsRef<[u8]>>(words: &[S]) -> CommandArgs {
     words.iter().map(|word| word.as_ref().to_vec()).collect()
-}
-
-/// Splits bytes at the first bracketed paste: before, inside, after.
-fn split_paste(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
-    let start = find(bytes, PASTE.0)?;
-    let (before, rest) = (&bytes[..start], &bytes[start + PASTE.0.len()..]);
-    let end = find(rest, PASTE.1)?;
-    Some((before, &rest[..end], &rest[end + PASTE.1.len()..]))
 }
 
 #[cfg(test)]

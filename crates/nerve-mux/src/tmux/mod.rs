@@ -33,8 +33,7 @@ pub use pane::TmuxPane;
 use self::attach::{Attachment, NewPaneSpec, PaneDetails, attach_pane, create_pane};
 use self::pane::{AttachError, AttachedConnection, PaneParts, Resources, reattach};
 use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
-use nerve_host::HostSpec;
-use nerve_host::backend::SpawnError;
+use nerve_host::backend::{PaneError, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
@@ -56,53 +55,26 @@ pub async fn start(
 ) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
     let tmux = Tmux::new(context.place.socket.as_deref()).with_program(context.panes.tmux.clone());
     tmux.version().await?;
-    let (id, session_id) = HostSpec::new_ids();
-    let hooks_dir = context.panes.hooks_dir(&id);
-    let (attachment, claim, ours) = match &context.place.pane {
-        Some(target) => {
-            let (attachment, claim) = attach_claimed(&tmux, target, &context).await?;
-            (attachment, claim, false)
-        }
+    let mut entry = context.new_entry(TerminalKind::Tmux);
+    let (attachment, claim) = match &context.place.pane {
+        Some(target) => attach_claimed(&tmux, target, &context).await?,
         None => {
+            let hooks_dir = context.panes.hooks_dir(&entry.id);
             let created = create_claimed(&tmux, &context, hooks_dir.as_deref(), add_hooks).await;
-            let (attachment, claim) = created.inspect_err(|_| remove_hooks(hooks_dir.as_ref()))?;
-            (attachment, claim, true)
+            created.inspect_err(|_| context.panes.remove_hooks(&entry.id))?
         }
     };
     let details = &attachment.details;
     let size = details.size;
-    let mut entry = PaneEntry {
-        id,
-        session_id,
-        terminal: TerminalKind::Tmux,
-        socket: details.socket.clone().or_else(|| context.place.socket.clone()),
-        server: details.server,
-        session: Some(details.session.clone()),
-        pane: details.pane.clone(),
-        pid: details.pid,
-        // An existing pane keeps its own working directory.
-        cwd: context.program.cwd.clone().or_else(|| details.cwd.clone()),
-        ours,
-        label: context.label.clone(),
-        recording: None,
-        memory: nerve_host::backend::Memory {
-            agent_session: context.agent_session.clone(),
-            ..nerve_host::backend::Memory::default()
-        },
-    };
-    let mut faults = Vec::new();
-    let recorder = match context.record {
-        true => context.panes.start_recording(&entry, size, context.now, false).unwrap_or_else(|error| {
-            faults.push(error);
-            None
-        }),
-        false => None,
-    };
+    entry.socket = details.socket.clone().or(entry.socket);
+    entry.server = details.server;
+    entry.session = Some(details.session.clone());
+    entry.pane = details.pane.clone();
+    entry.pid = details.pid;
+    // An existing pane keeps its own working directory.
+    entry.cwd = entry.cwd.or_else(|| details.cwd.clone());
+    let (recorder, faults) = context.register(&mut entry, size, false);
     let flusher = recorder.as_ref().map(Recorder::flusher);
-    entry.recording = flusher.as_ref().map(|flusher| flusher.path().to_path_buf());
-    if let Err(error) = context.panes.store(&entry) {
-        faults.push(format!("cannot write the pane's entry, so a new server will not find it: {error}"));
-    }
     let pump = Pump::new(recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect());
     // The socket's path does not depend on the environment.
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(context.panes.tmux.clone());
@@ -210,16 +182,10 @@ async fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> 
 }
 
 fn claim(panes: &Panes, details: &PaneDetails, label: &Label) -> Result<Claim, SpawnError> {
-    let socket = details.socket.as_deref().unwrap_or_default();
-    let (node, pid) = (&label.node, std::process::id());
-    let holder = format!("node '{node}' of nerve server '{}' (pid {pid})", label.server);
-    let claimed = panes.claim(TerminalKind::Tmux, socket, &details.pane, &holder);
-    claimed.map_err(|error| SpawnError::Multiplexer(error.to_string()))
+    panes.claim(TerminalKind::Tmux, details.socket.as_deref(), &details.pane, label)
 }
 
-fn remove_hooks(folder: Option<&PathBuf>) {
-    if let Some(folder) = folder {
-        // The program was not started.
-        let _ = std::fs::remove_dir_all(folder);
-    }
+/// Fails in a build without the feature.
+fn ensure_built() -> Result<(), PaneError> {
+    if cfg!(feature = "tmux") { Ok(()) } else { Err(PaneError::NotBuilt("tmux")) }
 }

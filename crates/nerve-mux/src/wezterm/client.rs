@@ -96,7 +96,7 @@ impl Wezterm {
     }
 
     pub(super) async fn list_panes(&self) -> Result<Vec<ListedPane>, PaneError> {
-        let json = self.run("list panes", &["list", "--format", "json"], None).await?;
+        let json = self.run(&["list", "--format", "json"], &[]).await?;
         let panes = listing::parse(&json)
             .map_err(|error| PaneError::Refused(format!("cannot parse wezterm's list of panes: {error}")))?;
         let ttys = panes.iter().filter_map(|pane| Some((pane.id(), pane.tty.clone()?))).collect();
@@ -173,7 +173,7 @@ impl Wezterm {
         for name in removed.chain(["LINES", "COLUMNS", "WEZTERM_PANE"]) {
             command.env_remove(name);
         }
-        let answer = self.call("create a pane", command, None).await?;
+        let answer = self.call(command, &[]).await?;
         let id = String::from_utf8_lossy(&answer).trim().to_string();
         parse_pane_id(&id).map_err(|_| {
             PaneError::Refused(format!("wezterm printed '{id}' instead of the new pane's id"))
@@ -210,7 +210,7 @@ impl Wezterm {
         }
         parse_pane_id(pane)?;
         self.count_sent(pane, text.len());
-        self.run("paste", &["send-text", "--pane-id", pane], Some(text)).await?;
+        self.run(&["send-text", "--pane-id", pane], text).await?;
         Ok(())
     }
 
@@ -224,7 +224,7 @@ impl Wezterm {
         self.wait_until_read(pane).await?;
         self.count_sent(pane, keys.len());
         let args = ["send-text", "--no-paste", "--pane-id", pane];
-        self.run("type keys", &args, Some(keys.as_bytes())).await.map(drop)
+        self.run(&args, keys.as_bytes()).await.map(drop)
     }
 
     /// Waits until exact bytes can no longer freeze the server.
@@ -269,7 +269,7 @@ impl Wezterm {
         let mut args =
             vec!["get-text", "--pane-id", pane, "--start-line", start.as_str(), "--end-line", end.as_str()];
         args.extend(escapes.then_some("--escapes"));
-        let text = self.run("read text", &args, None).await?;
+        let text = self.run(&args, &[]).await?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -279,7 +279,7 @@ impl Wezterm {
     /// NoPane; see [`Wezterm::list`].
     pub async fn activate(&self, pane: &str) -> Result<(), PaneError> {
         parse_pane_id(pane)?;
-        self.run("focus", &["activate-pane", "--pane-id", pane], None).await.map(drop)
+        self.run(&["activate-pane", "--pane-id", pane], &[]).await.map(drop)
     }
 
     /// Closes the pane; its program gets SIGHUP.
@@ -288,34 +288,24 @@ impl Wezterm {
     /// NoPane; see [`Wezterm::list`].
     pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
         parse_pane_id(pane)?;
-        self.run("close a pane", &["kill-pane", "--pane-id", pane], None).await.map(drop)
+        self.run(&["kill-pane", "--pane-id", pane], &[]).await.map(drop)
     }
 
     fn count_sent(&self, pane: &str, bytes: usize) {
         *self.cache.lock().sent.entry(pane.to_string()).or_default() += bytes;
     }
 
-    async fn run(
-        &self,
-        what: &'static str,
-        args: &[&str],
-        stdin: Option<&[u8]>,
-    ) -> Result<Vec<u8>, PaneError> {
+    async fn run(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>, PaneError> {
         let mut command = Command::new(&self.program);
         command.args(["cli", "--no-auto-start"]).args(args);
-        self.call(what, command, stdin).await
+        self.call(command, input).await
     }
 
-    async fn call(
-        &self,
-        what: &'static str,
-        mut command: Command,
-        stdin: Option<&[u8]>,
-    ) -> Result<Vec<u8>, PaneError> {
+    async fn call(&self, mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
         if let Some(socket) = &self.socket {
             command.env("WEZTERM_UNIX_SOCKET", socket);
         }
-        run(what, command, stdin, self.timeout).await
+        run(command, input, self.timeout).await
     }
 }
 

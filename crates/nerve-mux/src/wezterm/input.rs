@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::args::Keys;
+use nerve_vt::keys::split_paste;
 
-const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
+use super::args::Keys;
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,44 +27,32 @@ impl InputCall {
 /// Splits bytes: bracketed pastes without their markers and long text become pastes, everything else short exact bytes. `None`
 /// for invalid UTF-8, which WezTerm rejects.
 pub(super) fn input_calls(bytes: &[u8]) -> Option<VecDeque<InputCall>> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let mut input_calls = VecDeque::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (before, pasted, after) = next_paste(rest);
-        plain(before, &mut input_calls);
-        if let Some(pasted) = pasted.filter(|pasted| !pasted.is_empty()) {
-            input_calls.push_back(InputCall::Paste(pasted.as_bytes().to_vec()));
+    let mut calls = VecDeque::new();
+    let mut rest = bytes;
+    while let Some((before, inside, after)) = split_paste(rest) {
+        add_plain(str::from_utf8(before).ok()?, &mut calls);
+        str::from_utf8(inside).ok()?;
+        if !inside.is_empty() {
+            calls.push_back(InputCall::Paste(inside.to_vec()));
         }
         rest = after;
     }
-    Some(input_calls)
-}
-
-/// Splits text at the next bracketed paste: before, inside, after.
-fn next_paste(text: &str) -> (&str, Option<&str>, &str) {
-    let marks = (std::str::from_utf8(PASTE.0), std::str::from_utf8(PASTE.1));
-    if let (Ok(begin), Ok(end)) = marks
-        && let Some((before, rest)) = text.split_once(begin)
-        && let Some((inside, after)) = rest.split_once(end)
-    {
-        return (before, Some(inside), after);
-    }
-    (text, None, "")
+    add_plain(str::from_utf8(rest).ok()?, &mut calls);
+    Some(calls)
 }
 
 /// Adds calls for plain text. Long runs without control characters are pasted; control characters would mean something else in
 /// a paste.
-fn plain(text: &str, input_calls: &mut VecDeque<InputCall>) {
+fn add_plain(text: &str, calls: &mut VecDeque<InputCall>) {
     if text.len() <= Keys::MAX {
-        input_calls.extend(Keys::new(text.as_bytes()).filter(|keys| keys.len() > 0).map(InputCall::Keys));
+        calls.extend(Keys::new(text.as_bytes()).filter(|keys| keys.len() > 0).map(InputCall::Keys));
         return;
     }
     let mut rest = text;
     while !rest.is_empty() {
         let end = rest.find(char::is_control).unwrap_or(rest.len());
         if end > Keys::MAX {
-            input_calls.push_back(InputCall::Paste(rest.as_bytes()[..end].to_vec()));
+            calls.push_back(InputCall::Paste(rest.as_bytes()[..end].to_vec()));
             rest = &rest[end..];
             continue;
         }
@@ -78,7 +66,7 @@ fn plain(text: &str, input_calls: &mut VecDeque<InputCall>) {
             cut = next;
         }
         let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
-        input_calls.extend(Keys::new(&rest.as_bytes()[..cut]).map(InputCall::Keys));
+        calls.extend(Keys::new(&rest.as_bytes()[..cut]).map(InputCall::Keys));
         rest = &rest[cut..];
     }
 }

@@ -1,7 +1,10 @@
 //! Parses the output of `wezterm cli list --format json`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode;
 use serde::Deserialize;
 
 use nerve_host::backend::PaneInfo;
@@ -99,21 +102,9 @@ pub(super) fn parse(json: &[u8]) -> Result<Vec<ListedPane>, serde_json::Error> {
 
 /// Returns the path of a `file://HOST/PATH` URL.
 fn path_of(url: &str) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
     let rest = url.strip_prefix("file://")?;
-    let path = &rest.as_bytes()[rest.find('/')?..];
-    let hex = |digits: &[u8]| {
-        let digits =
-            std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
-        digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())
-    };
-    let (mut bytes, mut at) = (Vec::with_capacity(path.len()), 0);
-    while at < path.len() {
-        let escaped = (path[at] == b'%').then(|| path.get(at + 1..at + 3)).flatten().and_then(hex);
-        bytes.push(escaped.unwrap_or(path[at]));
-        at += if escaped.is_some() { 3 } else { 1 };
-    }
-    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    let path: Vec<u8> = percent_decode(&rest.as_bytes()[rest.find('/')?..]).collect();
+    Some(PathBuf::from(OsString::from_vec(path)))
 }
 
 #[cfg(test)]

@@ -21,9 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use nerve_host::HostSpec;
 use nerve_host::backend::PaneError;
-use nerve_host::backend::{BackendEvent, Program, SpawnError};
+use nerve_host::backend::{BackendEvent, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::pump::Pump;
@@ -57,66 +56,31 @@ pub async fn start(
     context: PaneContext<'_>,
     add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
 ) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
+    ensure_built()?;
     let server = server_of(context.panes, context.place.socket.clone());
-    let (id, session_id) = HostSpec::new_ids();
-    let (listed, claim, ours) = match &context.place.pane {
+    let mut entry = context.new_entry(TerminalKind::Wezterm);
+    let (listed, claim) = match &context.place.pane {
         Some(pane) => {
             let listed = server.wezterm.find(pane).await.map_err(spawn_error)?;
-            let claim = claim(context.panes, &server, &listed.id(), context.label)?;
-            (listed, claim, false)
+            let claim = claim_pane(context.panes, &server, &listed.id(), context.label)?;
+            (listed, claim)
         }
         None => {
-            let folder = context.panes.hooks_dir(&id);
-            let mut run = context.program.clone();
-            add_hooks(&mut run.argv, folder.as_deref());
-            let listed = create_pane(&server, &run, &context).await;
-            let listed = listed.inspect_err(|_| remove_hooks(folder.as_deref()))?;
-            let claim = claim(context.panes, &server, &listed.id(), context.label);
-            if claim.is_err() {
-                // The claim file failed; no other process can have a new pane.
-                let _ = server.wezterm.kill(&listed.id()).await;
-                remove_hooks(folder.as_deref());
-            }
-            (listed, claim?, true)
+            let created = create_claimed(&server, &context, &entry.id, add_hooks).await;
+            created.inspect_err(|_| context.panes.remove_hooks(&entry.id))?
         }
     };
     let size = Size::new(listed.size.cols, listed.size.rows);
     let process = Process::of(&listed);
-    let mut events = VecDeque::new();
-    let mut entry = PaneEntry {
-        id,
-        session_id,
-        terminal: TerminalKind::Wezterm,
-        socket: server.wezterm.socket().map(str::to_string),
-        server: None,
-        session: None,
-        pane: listed.id(),
-        pid: process.map(|process| process.pid),
-        cwd: context.program.cwd.clone(),
-        ours,
-        label: context.label.clone(),
-        recording: None,
-        memory: Default::default(),
-    };
-    let recorder = match context.record {
-        true => context.panes.start_recording(&entry, size, context.now, true),
-        false => Ok(None),
-    };
-    // The node works without a recording too.
-    let recorder = recorder.unwrap_or_else(|error| {
-        events.push_back(BackendEvent::Fault(error));
-        None
-    });
-    entry.recording = recorder.as_ref().map(|recorder| recorder.flusher().path().to_path_buf());
-    if let Err(error) = context.panes.store(&entry) {
-        events.push_back(BackendEvent::Fault(format!(
-            "cannot write the pane's entry, so a new server will not find it: {error}"
-        )));
-    }
+    entry.socket = server.wezterm.socket().map(str::to_string);
+    entry.pane = listed.id();
+    entry.pid = process.map(|process| process.pid);
+    let (recorder, faults) = context.register(&mut entry, size, true);
+    let events = faults.into_iter().map(BackendEvent::Fault).collect();
     let panes = context.panes.clone();
     let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim: Some(claim), events };
     let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
-    let repainter = repainter_for(context.full_screen, ours);
+    let repainter = repainter_for(context.full_screen, entry.ours);
     Ok((builder.build(Pump::new(taps), repainter, false), entry, size))
 }
 
@@ -124,7 +88,8 @@ pub async fn start(
 pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (WeztermPane, PaneEntry) {
     let server = server_of(panes, entry.socket.clone());
     let mut events = VecDeque::new();
-    let claim = claim(panes, &server, &entry.pane, &entry.label);
+    let claim = ensure_built().map_err(SpawnError::from);
+    let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
     let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
     let mut pump = Pump::default();
@@ -213,15 +178,27 @@ fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
     })
 }
 
-async fn create_pane(
+/// Creates a pane with the program and claims it.
+async fn create_claimed(
     server: &WeztermServer,
-    program: &Program,
     context: &PaneContext<'_>,
-) -> Result<ListedPane, SpawnError> {
+    id: &str,
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(ListedPane, Claim), SpawnError> {
+    let mut program = context.program.clone();
+    add_hooks(&mut program.argv, context.panes.hooks_dir(id).as_deref());
     program.find()?;
     let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
-    let id = server.wezterm.spawn_program(program, &pane, context.full_screen).await.map_err(spawn_error)?;
-    server.wezterm.find(&id).await.map_err(spawn_error)
+    let pane = server.wezterm.spawn_program(&program, &pane, context.full_screen).await.map_err(spawn_error)?;
+    let listed = server.wezterm.find(&pane).await.map_err(spawn_error)?;
+    match claim_pane(context.panes, server, &listed.id(), context.label) {
+        Ok(claim) => Ok((listed, claim)),
+        Err(error) => {
+            // The claim file failed; no other process can have a new pane.
+            let _ = server.wezterm.kill(&listed.id()).await;
+            Err(error)
+        }
+    }
 }
 
 /// A program that draws its own screen may use the alternate screen, which then has to be detected. A shell's `clear` empties the
@@ -230,12 +207,8 @@ fn repainter_for(full_screen: bool, ours: bool) -> Repainter {
     if full_screen { Repainter::for_full_screen(ours) } else { Repainter::default() }
 }
 
-fn claim(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
-    let socket = server.wezterm.socket().unwrap_or_default();
-    let (node, of, pid) = (&label.node, &label.server, std::process::id());
-    let holder = format!("node '{node}' of server '{of}' (pid {pid})");
-    let claim = panes.claim(TerminalKind::Wezterm, socket, pane, &holder);
-    claim.map_err(|error| SpawnError::Multiplexer(error.to_string()))
+fn claim_pane(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
+    panes.claim(TerminalKind::Wezterm, server.wezterm.socket(), pane, label)
 }
 
 fn spawn_error(error: PaneError) -> SpawnError {
@@ -248,9 +221,7 @@ fn spawn_error(error: PaneError) -> SpawnError {
     SpawnError::Multiplexer(format!("{error}{what_to_do}"))
 }
 
-fn remove_hooks(folder: Option<&Path>) {
-    if let Some(folder) = folder {
-        // It may not exist.
-        let _ = std::fs::remove_dir_all(folder);
-    }
+/// Fails in a build without the feature.
+fn ensure_built() -> Result<(), PaneError> {
+    if cfg!(feature = "wezterm") { Ok(()) } else { Err(PaneError::NotBuilt("WezTerm")) }
 }

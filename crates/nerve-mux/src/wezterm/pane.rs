@@ -23,6 +23,7 @@ use super::pane_cache::WeztermServer;
 use super::poller::{PaneEvent, Process, SharedState};
 use super::writer::Batch;
 use crate::pane::{Claim, PaneEntry, Panes};
+use crate::pane_text::last_rows;
 use crate::tty;
 
 /// Exceeds any scrollback; WezTerm clips the range.
@@ -212,9 +213,7 @@ impl Backend for WeztermPane {
         Some(Box::pin(async move {
             let range = Range::with_scrollback(rows, back);
             let text = server.wezterm.text(&pane, range, false).await.map_err(io::Error::other)?;
-            let mut rows: Vec<&str> = text.lines().map(str::trim_end).collect();
-            rows.truncate(rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1));
-            Ok(rows[rows.len().saturating_sub(lines.unwrap_or(usize::MAX))..].join("\n"))
+            Ok(last_rows(&text, lines.unwrap_or(usize::MAX)))
         }))
     }
 

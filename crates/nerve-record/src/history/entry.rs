@@ -1,39 +1,45 @@
 //! The logged operations and their JSON encoding.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use jiff::Timestamp;
-use nerve_types::{HistoryOp, ParserKind, Section, Tokens, TsNs};
-use serde::ser::SerializeMap;
+use nerve_types::{ParserKind, Section, SectionKind, Tokens, TsNs};
 use serde::{Serialize, Serializer};
 
 /// A prompt and its parsed answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SendEntry<'a> {
     /// Start of the turn.
+    #[serde(serialize_with = "iso")]
     pub ts_start: TsNs,
     /// End of the answer.
+    #[serde(serialize_with = "iso")]
     pub ts_end: TsNs,
     /// The prompt.
     pub input: &'a str,
-    /// Sequence number, from [`super::HistoryWriter::log_read`], of the capture made before the prompt; 0 counts as
+    /// Sequence number, from [`Operation::Read`], of the capture made before the prompt; 0 counts as
     /// none.
+    #[serde(serialize_with = "reference")]
     pub preceding_buffer_seq: Option<u64>,
     /// The answer.
     pub response: ResponseData,
 }
 
 /// A prompt with a streamed answer. Only the final text is logged, not the chunks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SendStreamEntry<'a> {
     /// Start of the turn.
+    #[serde(serialize_with = "iso")]
     pub ts_start: TsNs,
     /// End of the stream.
+    #[serde(serialize_with = "iso")]
     pub ts_end: TsNs,
     /// The prompt.
     pub input: &'a str,
-    /// Sequence number, from [`super::HistoryWriter::log_read`], of the capture made before the prompt; 0 counts as
+    /// Sequence number, from [`Operation::Read`], of the capture made before the prompt; 0 counts as
     /// none.
+    #[serde(serialize_with = "reference")]
     pub preceding_buffer_seq: Option<u64>,
     /// The last [`super::HISTORY_BUFFER_LINES`] lines at the end of the stream.
     pub final_buffer: &'a str,
@@ -42,11 +48,13 @@ pub struct SendStreamEntry<'a> {
 }
 
 /// The answer in a [`SendEntry`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ResponseData {
     /// Sections in the order of the answer.
+    #[serde(serialize_with = "sections")]
     pub sections: Vec<Section>,
     /// Token usage, if the agent showed it.
+    #[serde(serialize_with = "known_tokens")]
     pub tokens: Option<Tokens>,
     /// The end of the turn was detected.
     pub is_complete: bool,
@@ -55,7 +63,7 @@ pub struct ResponseData {
 }
 
 /// The client that requested an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct RequestedBy<'a> {
     /// The client: its process, or its address.
     pub client: &'a str,
@@ -63,163 +71,146 @@ pub struct RequestedBy<'a> {
     pub transport: &'a str,
 }
 
-/// An operation that can be logged.
-pub(super) enum Operation<'a> {
+/// An operation that can be logged. The fields are in the order of the log's lines.
+#[derive(Debug, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Operation<'a> {
+    /// A prompt and its parsed answer.
     Send(SendEntry<'a>),
+    /// A prompt and the final text of its streamed answer.
     SendStream(SendStreamEntry<'a>),
-    Write { ts: TsNs, input: &'a str },
-    Run { ts: TsNs, input: &'a str },
-    Read { ts: TsNs, buffer: &'a str, lines: usize },
-    Interrupt { ts: TsNs },
-    Answer { ts: TsNs, dialog: &'a str, choice: &'a str, by: RequestedBy<'a> },
-    Cancel { ts: TsNs, dialog: Option<&'a str>, input: Option<&'a str>, by: RequestedBy<'a> },
-    Unsent { ts: TsNs, input: &'a str, reason: &'a str, by: RequestedBy<'a> },
-    Close { ts: TsNs, reason: Option<&'a str> },
+    /// Raw data written to the terminal.
+    Write {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// The data.
+        input: &'a str,
+    },
+    /// A command that was typed without waiting for its end.
+    Run {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// The command.
+        input: &'a str,
+    },
+    /// A capture of the screen text.
+    Read {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// The text.
+        buffer: &'a str,
+        /// The requested number of lines, usually [`super::HISTORY_BUFFER_LINES`].
+        lines: usize,
+    },
+    /// An interrupt.
+    Interrupt {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+    },
+    /// The answer to a dialog.
+    Answer {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// Kind of the dialog.
+        dialog: &'a str,
+        /// The choice.
+        choice: &'a str,
+        /// The client.
+        #[serde(flatten)]
+        by: RequestedBy<'a>,
+    },
+    /// A dialog was closed without an answer, or a prompt or its turn was cancelled.
+    Cancel {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// Kind of the dialog.
+        dialog: Option<&'a str>,
+        /// The prompt.
+        input: Option<&'a str>,
+        /// The client.
+        #[serde(flatten)]
+        by: RequestedBy<'a>,
+    },
+    /// A prompt that was never typed.
+    Unsent {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// The prompt.
+        input: &'a str,
+        /// Reason why it was not typed.
+        reason: &'a str,
+        /// The client.
+        #[serde(flatten)]
+        by: RequestedBy<'a>,
+    },
+    /// The end of the node.
+    Close {
+        /// Time of the operation.
+        #[serde(serialize_with = "iso")]
+        ts: TsNs,
+        /// The reason, if known.
+        reason: Option<&'a str>,
+    },
 }
 
 impl Operation<'_> {
-    fn op(&self) -> HistoryOp {
-        match self {
-            Operation::Send(_) => HistoryOp::Send,
-            Operation::SendStream(_) => HistoryOp::SendStream,
-            Operation::Write { .. } => HistoryOp::Write,
-            Operation::Run { .. } => HistoryOp::Run,
-            Operation::Read { .. } => HistoryOp::Read,
-            Operation::Interrupt { .. } => HistoryOp::Interrupt,
-            Operation::Answer { .. } => HistoryOp::Answer,
-            Operation::Cancel { .. } => HistoryOp::Cancel,
-            Operation::Unsent { .. } => HistoryOp::Unsent,
-            Operation::Close { .. } => HistoryOp::Close,
-        }
-    }
-
     /// Appends the entry's line with a newline to `line`.
     pub(super) fn encode(&self, seq: u64, line: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        Record { seq, operation: self }
-            .serialize(&mut serde_json::Serializer::with_formatter(&mut *line, SpacedFormatter))?;
+        let mut serializer = serde_json::Serializer::with_formatter(&mut *line, SpacedFormatter);
+        Record { seq, operation: self }.serialize(&mut serializer)?;
         line.push(b'\n');
         Ok(())
     }
 }
 
+/// A line of the log.
+#[derive(Serialize)]
 struct Record<'a> {
     seq: u64,
+    #[serde(flatten)]
     operation: &'a Operation<'a>,
 }
 
-impl Serialize for Record<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("seq", &self.seq)?;
-        map.serialize_entry("op", &self.operation.op())?;
-        match self.operation {
-            Operation::Send(send) => {
-                map.serialize_entry("ts_start", &Iso(send.ts_start))?;
-                map.serialize_entry("ts_end", &Iso(send.ts_end))?;
-                map.serialize_entry("input", send.input)?;
-                map.serialize_entry("preceding_buffer_seq", &reference(send.preceding_buffer_seq))?;
-                map.serialize_entry("response", &ResponseJson(&send.response))?;
-            }
-            Operation::SendStream(send) => {
-                map.serialize_entry("ts_start", &Iso(send.ts_start))?;
-                map.serialize_entry("ts_end", &Iso(send.ts_end))?;
-                map.serialize_entry("input", send.input)?;
-                map.serialize_entry("preceding_buffer_seq", &reference(send.preceding_buffer_seq))?;
-                map.serialize_entry("final_buffer", send.final_buffer)?;
-                map.serialize_entry("parser", send.parser.as_str())?;
-            }
-            Operation::Write { ts, input } | Operation::Run { ts, input } => {
-                map.serialize_entry("ts", &Iso(*ts))?;
-                map.serialize_entry("input", input)?;
-            }
-            Operation::Read { ts, buffer, lines } => {
-                map.serialize_entry("ts", &Iso(*ts))?;
-                map.serialize_entry("buffer", buffer)?;
-                map.serialize_entry("lines", lines)?;
-            }
-            Operation::Interrupt { ts } => map.serialize_entry("ts", &Iso(*ts))?,
-            Operation::Answer { ts, dialog, choice, by } => {
-                map.serialize_entry("ts", &Iso(*ts))?;
-                map.serialize_entry("dialog", dialog)?;
-                map.serialize_entry("choice", choice)?;
-                serialize_requester(&mut map, by)?;
-            }
-            Operation::Cancel { ts, dialog, input, by } => {
-                map.serialize_entry("ts", &Iso(*ts))?;
-                map.serialize_entry("dialog", dialog)?;
-                map.serialize_entry("input", input)?;
-                serialize_requester(&mut map, by)?;
-            }
-            Operation::Unsent { ts, input, reason, by } => {
-                map.serialize_entry("ts", &Iso(*ts))?;
-                map.serialize_entry("input", input)?;
-                map.serialize_entry("reason", reason)?;
-                serialize_requester(&mut map, by)?;
-            }
-            Operation::Close { ts, reason } => {
-                map.serialize_entry("ts", &Iso(*ts))?;
-                map.serialize_entry("reason", reason)?;
-            }
-        }
-        map.end()
-    }
+/// A section without its metadata if that is empty.
+#[derive(Serialize)]
+struct SectionRecord<'a> {
+    #[serde(rename = "type")]
+    kind: SectionKind,
+    content: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: &'a BTreeMap<String, String>,
 }
 
-fn serialize_requester<M: SerializeMap>(map: &mut M, by: &RequestedBy<'_>) -> Result<(), M::Error> {
-    map.serialize_entry("client", by.client)?;
-    map.serialize_entry("transport", by.transport)
+fn sections<S: Serializer>(sections: &[Section], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(sections.iter().map(|Section { kind, content, metadata }| SectionRecord {
+        kind: *kind,
+        content,
+        metadata,
+    }))
+}
+
+/// Tokens without any count are unknown.
+fn known_tokens<S: Serializer>(tokens: &Option<Tokens>, to: S) -> Result<S::Ok, S::Error> {
+    tokens.filter(|tokens| *tokens != Tokens::default()).serialize(to)
 }
 
 /// A capture that failed has the number 0 and cannot be referenced.
-fn reference(seq: Option<u64>) -> Option<u64> {
-    seq.filter(|&seq| seq > 0)
+fn reference<S: Serializer>(seq: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+    seq.filter(|seq| *seq > 0).serialize(to)
 }
 
 /// ISO 8601, UTC, milliseconds, `Z`.
-struct Iso(TsNs);
-
-impl Serialize for Iso {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A u64 of nanoseconds ends in the year 2554, well within the range of a Timestamp.
-        let time = Timestamp::from_nanosecond(i128::from(self.0.0)).map_err(serde::ser::Error::custom)?;
-        serializer.collect_str(&format_args!("{time:.3}"))
-    }
-}
-
-struct ResponseJson<'a>(&'a ResponseData);
-
-impl Serialize for ResponseJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("sections", &SectionsJson(&self.0.sections))?;
-        map.serialize_entry("tokens", &self.0.tokens.filter(|tokens| *tokens != Tokens::default()))?;
-        map.serialize_entry("is_complete", &self.0.is_complete)?;
-        map.serialize_entry("is_ready", &self.0.is_ready)?;
-        map.end()
-    }
-}
-
-struct SectionsJson<'a>(&'a [Section]);
-
-impl Serialize for SectionsJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(SectionJson))
-    }
-}
-
-struct SectionJson<'a>(&'a Section);
-
-impl Serialize for SectionJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", self.0.kind.as_str())?;
-        map.serialize_entry("content", &self.0.content)?;
-        // Omitted if empty.
-        if !self.0.metadata.is_empty() {
-            map.serialize_entry("metadata", &self.0.metadata)?;
-        }
-        map.end()
-    }
+fn iso<S: Serializer>(time: &TsNs, to: S) -> Result<S::Ok, S::Error> {
+    // A u64 of nanoseconds ends in the year 2554, well within the range of a Timestamp.
+    let time = Timestamp::from_nanosecond(i128::from(time.0)).map_err(serde::ser::Error::custom)?;
+    to.collect_str(&format_args!("{time:.3}"))
 }
 
 /// Writes a blank after each colon and comma, as older versions did, so that `grep '"op": "send"'` finds all entries.

@@ -3,12 +3,12 @@
 //! [`HistoryWriter`] appends and never fails its caller; [`HistoryReader`] reads a history or its end, with filters.
 //!
 //! ```
-//! use nerve_record::history::{Filter, HistoryReader, HistoryWriter};
+//! use nerve_record::history::{Filter, HistoryReader, HistoryWriter, Operation};
 //! use nerve_types::TsNs;
 //!
 //! # let base = tempfile::tempdir().unwrap();
 //! let mut writer = HistoryWriter::create(base.path(), "default", "claude-1").unwrap();
-//! writer.log_run(TsNs(1_766_399_400_000_000_000), "claude");
+//! writer.log(&Operation::Run { ts: TsNs(1_766_399_400_000_000_000), input: "claude" });
 //! writer.close();
 //!
 //! let reader = HistoryReader::open(base.path(), "default", "claude-1").unwrap();
@@ -29,7 +29,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use entry::{RequestedBy, ResponseData, SendEntry, SendStreamEntry};
+pub use entry::{Operation, RequestedBy, ResponseData, SendEntry, SendStreamEntry};
 pub use reader::{Entries, Filter, HistoryReader, Page};
 pub use stored_entry::StoredEntry;
 pub use writer::HistoryWriter;

@@ -5,9 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nerve_types::TsNs;
-
-use super::entry::{Operation, RequestedBy, SendEntry, SendStreamEntry};
+use super::entry::Operation;
 use super::lines::TailLines;
 use super::stored_entry::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
@@ -19,9 +17,6 @@ const RECOVERY_BYTES: u64 = 64 << 10;
 const KEPT_BUFFER_BYTES: usize = 256 << 10;
 
 /// Appends entries to one node's history, each with a single `write(2)`, so that only the last line can be incomplete.
-///
-/// Each `log_` method returns the entry's sequence number, or 0 if nothing was written because the writer is disabled,
-/// closed or failing. The number of a failed entry is not reused, so a gap reveals a loss.
 #[derive(Debug, Default)]
 pub struct HistoryWriter {
     path: Option<PathBuf>,
@@ -89,68 +84,14 @@ impl HistoryWriter {
         self.lost
     }
 
-    /// Logs a prompt and its parsed answer.
-    pub fn log_send(&mut self, entry: SendEntry<'_>) -> u64 {
-        self.append(&Operation::Send(entry))
-    }
-
-    /// Logs a prompt and the final text of its streamed answer.
-    pub fn log_send_stream(&mut self, entry: SendStreamEntry<'_>) -> u64 {
-        self.append(&Operation::SendStream(entry))
-    }
-
-    /// Logs raw data written to the terminal.
-    pub fn log_write(&mut self, ts: TsNs, input: &str) -> u64 {
-        self.append(&Operation::Write { ts, input })
-    }
-
-    /// Logs a command that was typed without waiting for its end.
-    pub fn log_run(&mut self, ts: TsNs, input: &str) -> u64 {
-        self.append(&Operation::Run { ts, input })
-    }
-
-    /// Logs a capture of the screen text; `lines` is the requested number of lines, usually
-    /// [`super::HISTORY_BUFFER_LINES`].
-    pub fn log_read(&mut self, ts: TsNs, buffer: &str, lines: usize) -> u64 {
-        self.append(&Operation::Read { ts, buffer, lines })
-    }
-
-    /// Logs an interrupt.
-    pub fn log_interrupt(&mut self, ts: TsNs) -> u64 {
-        self.append(&Operation::Interrupt { ts })
-    }
-
-    /// Logs the answer to a dialog of this kind.
-    pub fn log_answer(&mut self, ts: TsNs, dialog: &str, choice: &str, by: RequestedBy<'_>) -> u64 {
-        self.append(&Operation::Answer { ts, dialog, choice, by })
-    }
-
-    /// Logs that a dialog of this kind was closed without an answer.
-    pub fn log_dialog_cancel(&mut self, ts: TsNs, dialog: &str, by: RequestedBy<'_>) -> u64 {
-        self.append(&Operation::Cancel { ts, dialog: Some(dialog), input: None, by })
-    }
-
-    /// Logs that a prompt, or its turn, was cancelled.
-    pub fn log_cancel(&mut self, ts: TsNs, input: &str, by: RequestedBy<'_>) -> u64 {
-        self.append(&Operation::Cancel { ts, dialog: None, input: Some(input), by })
-    }
-
-    /// Logs a prompt that was never typed.
-    pub fn log_unsent(&mut self, ts: TsNs, input: &str, reason: &str, by: RequestedBy<'_>) -> u64 {
-        self.append(&Operation::Unsent { ts, input, reason, by })
-    }
-
-    /// Logs the end of the node.
-    pub fn log_close(&mut self, ts: TsNs, reason: Option<&str>) -> u64 {
-        self.append(&Operation::Close { ts, reason })
-    }
-
     /// Closes the file and releases its lock, as dropping does.
     pub fn close(&mut self) {
         self.file = None;
     }
 
-    fn append(&mut self, operation: &Operation<'_>) -> u64 {
+    /// Appends an entry. Returns its sequence number, or 0 if nothing was written because the writer is disabled, closed or
+    /// failing. The number of a failed entry is not reused, so a gap reveals a loss.
+    pub fn log(&mut self, operation: &Operation<'_>) -> u64 {
         let Some(LockedFile(file)) = &self.file else { return 0 };
         self.seq += 1;
         self.line.clear();
@@ -258,7 +199,7 @@ fn write_line(mut file: &File, line: &[u8], torn: &mut bool) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HistoryWriter, LockedFile};
+    use super::{HistoryWriter, LockedFile, Operation};
     use nerve_types::TsNs;
     use std::fs::OpenOptions;
 
@@ -266,11 +207,11 @@ mod tests {
     fn full_device_only_counts_lost_entries() {
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
         let mut writer = HistoryWriter { file: Some(LockedFile(full)), seq: 7, ..HistoryWriter::default() };
-        assert_eq!(writer.log_run(TsNs(0), "a"), 0);
-        assert_eq!(writer.log_interrupt(TsNs(0)), 0);
+        assert_eq!(writer.log(&Operation::Run { ts: TsNs(0), input: "a" }), 0);
+        assert_eq!(writer.log(&Operation::Interrupt { ts: TsNs(0) }), 0);
         assert_eq!((writer.lost(), writer.seq(), writer.is_enabled(), writer.failing), (2, 9, true, true));
         writer.file = Some(LockedFile(tempfile::tempfile().unwrap()));
-        assert_eq!(writer.log_interrupt(TsNs(0)), 10);
+        assert_eq!(writer.log(&Operation::Interrupt { ts: TsNs(0) }), 10);
         assert_eq!((writer.lost(), writer.failing), (2, false));
     }
 
@@ -278,9 +219,9 @@ mod tests {
     fn memory_of_large_entry_is_released() {
         let file = LockedFile(tempfile::tempfile().unwrap());
         let mut writer = HistoryWriter { file: Some(file), ..HistoryWriter::default() };
-        assert_eq!(writer.log_write(TsNs(0), &"x".repeat(4 << 20)), 1);
+        assert_eq!(writer.log(&Operation::Write { ts: TsNs(0), input: &"x".repeat(4 << 20) }), 1);
         assert_eq!(writer.line.capacity(), 0);
-        assert_eq!(writer.log_write(TsNs(0), "small"), 2);
+        assert_eq!(writer.log(&Operation::Write { ts: TsNs(0), input: "small" }), 2);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod writer;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nerve_record::history::{HistoryReader, HistoryWriter};
+use nerve_record::history::{HistoryReader, HistoryWriter, Operation};
 use nerve_types::TsNs;
 use tempfile::TempDir;
 
@@ -66,6 +66,6 @@ impl Fixture {
 
     /// Returns the sequence number of the next entry.
     fn next_seq(&self) -> u64 {
-        self.writer().log_run(at(0), "next")
+        self.writer().log(&Operation::Run { ts: at(0), input: "next" })
     }
 }

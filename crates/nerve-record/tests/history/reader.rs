@@ -1,4 +1,4 @@
-use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, SendEntry};
+use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, Operation, SendEntry};
 use nerve_types::HistoryOp;
 
 use super::{Fixture, at};
@@ -7,16 +7,16 @@ use super::{Fixture, at};
 fn sample() -> Fixture {
     let fixture = Fixture::new();
     let mut writer = fixture.writer();
-    writer.log_run(at(0), "claude");
-    writer.log_read(at(1), "Claude started", 50);
-    writer.log_send(SendEntry {
+    writer.log(&Operation::Run { ts: at(0), input: "claude" });
+    writer.log(&Operation::Read { ts: at(1), buffer: "Claude started", lines: 50 });
+    writer.log(&Operation::Send(SendEntry {
         ts_start: at(2),
         ts_end: at(3),
         input: "Hello",
         preceding_buffer_seq: Some(2),
         response: Default::default(),
-    });
-    writer.log_close(at(4), Some("done"));
+    }));
+    writer.log(&Operation::Close { ts: at(4), reason: Some("done") });
     fixture
 }
 
@@ -152,9 +152,9 @@ fn crlf_bom_and_bad_utf8_hide_no_entries() {
 fn huge_line_is_read_in_both_directions() {
     let fixture = Fixture::new();
     let mut writer = fixture.writer();
-    writer.log_run(at(0), "before");
-    writer.log_write(at(0), &"z".repeat(10 << 20));
-    writer.log_run(at(0), "after");
+    writer.log(&Operation::Run { ts: at(0), input: "before" });
+    writer.log(&Operation::Write { ts: at(0), input: &"z".repeat(10 << 20) });
+    writer.log(&Operation::Run { ts: at(0), input: "after" });
     let last = fixture.reader().last(2).unwrap();
     assert_eq!(last[0].value["input"].as_str().unwrap().len(), 10 << 20);
     assert_eq!(ops(&fixture, &Filter::default()), ["1run", "2write", "3run"]);
@@ -219,7 +219,7 @@ fn reader_sees_file_as_of_opening() {
     let fixture = sample();
     let reader = fixture.reader();
     let mut writer = HistoryWriter::create(fixture.base(), "server", "node").unwrap();
-    assert_eq!(writer.log_run(at(9), "later"), 5);
+    assert_eq!(writer.log(&Operation::Run { ts: at(9), input: "later" }), 5);
     assert_eq!(reader.query(&Filter::default()).unwrap().total, 4);
     assert_eq!(fixture.reader().last(1).unwrap()[0].seq(), Some(5));
 }

@@ -1,4 +1,4 @@
-use nerve_record::history::{ResponseData, SendEntry, SendStreamEntry};
+use nerve_record::history::{Operation, ResponseData, SendEntry, SendStreamEntry};
 use nerve_types::TsNs;
 use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 use proptest::prelude::*;
@@ -64,19 +64,19 @@ proptest! {
                         is_complete: true,
                         is_ready: false,
                     };
-                    let got = writer.log_send(SendEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: preceding, response });
+                    let got = writer.log(&Operation::Send(SendEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: preceding, response }));
                     let response = json!({"sections": [{"type": "error", "content": section}], "tokens": tokens.map(|total| json!({"total": total})), "is_complete": true, "is_ready": false});
                     (got, json!({"seq": seq, "op": "send", "ts_start": ts, "ts_end": ts, "input": input, "preceding_buffer_seq": preceding, "response": response}))
                 }
                 Logged::Stream { input, buffer } => {
-                    let got = writer.log_send_stream(SendStreamEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: None, final_buffer: &buffer, parser: ParserKind::None });
+                    let got = writer.log(&Operation::SendStream(SendStreamEntry { ts_start: now, ts_end: now, input: &input, preceding_buffer_seq: None, final_buffer: &buffer, parser: ParserKind::None }));
                     (got, json!({"seq": seq, "op": "send_stream", "ts_start": ts, "ts_end": ts, "input": input, "preceding_buffer_seq": null, "final_buffer": buffer, "parser": "none"}))
                 }
-                Logged::Write(input) => (writer.log_write(now, &input), json!({"seq": seq, "op": "write", "ts": ts, "input": input})),
-                Logged::Run(input) => (writer.log_run(now, &input), json!({"seq": seq, "op": "run", "ts": ts, "input": input})),
-                Logged::Read(buffer, lines) => (writer.log_read(now, &buffer, lines), json!({"seq": seq, "op": "read", "ts": ts, "buffer": buffer, "lines": lines})),
-                Logged::Interrupt => (writer.log_interrupt(now), json!({"seq": seq, "op": "interrupt", "ts": ts})),
-                Logged::Close(reason) => (writer.log_close(now, reason.as_deref()), json!({"seq": seq, "op": "close", "ts": ts, "reason": reason})),
+                Logged::Write(input) => (writer.log(&Operation::Write { ts: now, input: &input }), json!({"seq": seq, "op": "write", "ts": ts, "input": input})),
+                Logged::Run(input) => (writer.log(&Operation::Run { ts: now, input: &input }), json!({"seq": seq, "op": "run", "ts": ts, "input": input})),
+                Logged::Read(buffer, lines) => (writer.log(&Operation::Read { ts: now, buffer: &buffer, lines }), json!({"seq": seq, "op": "read", "ts": ts, "buffer": buffer, "lines": lines})),
+                Logged::Interrupt => (writer.log(&Operation::Interrupt { ts: now }), json!({"seq": seq, "op": "interrupt", "ts": ts})),
+                Logged::Close(reason) => (writer.log(&Operation::Close { ts: now, reason: reason.as_deref() }), json!({"seq": seq, "op": "close", "ts": ts, "reason": reason})),
             };
             prop_assert_eq!(got, seq);
             expected.push(value);

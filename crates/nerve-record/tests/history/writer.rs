@@ -3,7 +3,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use nerve_record::history::{
-    HISTORY_BUFFER_LINES, HistoryError, HistoryWriter, RequestedBy, ResponseData, SendEntry, SendStreamEntry,
+    HISTORY_BUFFER_LINES, HistoryError, HistoryWriter, Operation, RequestedBy, ResponseData, SendEntry,
+    SendStreamEntry,
 };
 use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 
@@ -20,28 +21,32 @@ fn documented_entries_match_byte_for_byte() {
         is_ready: true,
     };
     let seqs = [
-        writer.log_run(at(0), "claude"),
-        writer.log_read(at(1_500), "Claude started...", HISTORY_BUFFER_LINES),
-        writer.log_send(SendEntry {
+        writer.log(&Operation::Run { ts: at(0), input: "claude" }),
+        writer.log(&Operation::Read {
+            ts: at(1_500),
+            buffer: "Claude started...",
+            lines: HISTORY_BUFFER_LINES,
+        }),
+        writer.log(&Operation::Send(SendEntry {
             ts_start: at(5_000),
             ts_end: at(10_000),
             input: "Hello!",
             preceding_buffer_seq: Some(2),
             response,
-        }),
-        writer.log_read(at(10_100), "...", HISTORY_BUFFER_LINES),
-        writer.log_send_stream(SendStreamEntry {
+        })),
+        writer.log(&Operation::Read { ts: at(10_100), buffer: "...", lines: HISTORY_BUFFER_LINES }),
+        writer.log(&Operation::SendStream(SendStreamEntry {
             ts_start: at(15_000),
             ts_end: at(25_000),
             input: "Write code",
             preceding_buffer_seq: Some(4),
             final_buffer: "def hello()...",
             parser: ParserKind::Claude,
-        }),
-        writer.log_read(at(25_100), "...", HISTORY_BUFFER_LINES),
-        writer.log_interrupt(at(30_000)),
-        writer.log_read(at(30_200), "^C...", HISTORY_BUFFER_LINES),
-        writer.log_close(at(300_000), None),
+        })),
+        writer.log(&Operation::Read { ts: at(25_100), buffer: "...", lines: HISTORY_BUFFER_LINES }),
+        writer.log(&Operation::Interrupt { ts: at(30_000) }),
+        writer.log(&Operation::Read { ts: at(30_200), buffer: "^C...", lines: HISTORY_BUFFER_LINES }),
+        writer.log(&Operation::Close { ts: at(300_000), reason: None }),
     ];
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     // The documented example, verbatim.
@@ -63,10 +68,10 @@ fn dialogs_cancels_and_unsent_prompts_name_their_client() {
     let fixture = Fixture::new();
     let by = RequestedBy { client: "uid 1000 pid 7", transport: "unix" };
     let mut writer = fixture.writer();
-    writer.log_answer(at(0), "permission", "Yes", by);
-    writer.log_dialog_cancel(at(0), "trust", by);
-    writer.log_cancel(at(0), "Hello!", by);
-    writer.log_unsent(at(0), "Hello!", "cancelled", by);
+    writer.log(&Operation::Answer { ts: at(0), dialog: "permission", choice: "Yes", by });
+    writer.log(&Operation::Cancel { ts: at(0), dialog: Some("trust"), input: None, by });
+    writer.log(&Operation::Cancel { ts: at(0), dialog: None, input: Some("Hello!"), by });
+    writer.log(&Operation::Unsent { ts: at(0), input: "Hello!", reason: "cancelled", by });
     let who = r#""client": "uid 1000 pid 7", "transport": "unix"}"#;
     let expected = format!(
         r#"{{"seq": 1, "op": "answer", "ts": "2025-12-22T10:30:00.000Z", "dialog": "permission", "choice": "Yes", {who}
@@ -84,13 +89,13 @@ fn missing_answer_fields_are_null_and_metadata_is_kept() {
     let tool = Section::new(SectionKind::ToolCall, "ok").with("tool", "Bash").with("args", "ls");
     let response =
         ResponseData { sections: vec![tool], tokens: Some(Tokens::default()), ..ResponseData::default() };
-    fixture.writer().log_send(SendEntry {
+    fixture.writer().log(&Operation::Send(SendEntry {
         ts_start: at(0),
         ts_end: at(1),
         input: "x",
         preceding_buffer_seq: Some(0),
         response,
-    });
+    }));
     assert_eq!(
         fixture.text(),
         r#"{"seq": 1, "op": "send", "ts_start": "2025-12-22T10:30:00.000Z", "ts_end": "2025-12-22T10:30:00.001Z", "input": "x", "preceding_buffer_seq": null, "response": {"sections": [{"type": "tool_call", "content": "ok", "metadata": {"args": "ls", "tool": "Bash"}}], "tokens": null, "is_complete": false, "is_ready": false}}
@@ -118,7 +123,7 @@ fn disabled_writer_creates_no_file() {
     let fixture = Fixture::new();
     let mut writer = HistoryWriter::disabled();
     assert!(!writer.is_enabled());
-    assert_eq!(writer.log_run(at(0), "echo hello"), 0);
+    assert_eq!(writer.log(&Operation::Run { ts: at(0), input: "echo hello" }), 0);
     writer.close();
     assert_eq!((writer.seq(), writer.lost(), writer.path()), (0, 0, None));
     assert_eq!(fs::read_dir(fixture.base()).unwrap().count(), 0);
@@ -128,10 +133,10 @@ fn disabled_writer_creates_no_file() {
 fn closed_writer_writes_nothing() {
     let fixture = Fixture::new();
     let mut writer = fixture.writer();
-    assert_eq!(writer.log_run(at(0), "a"), 1);
+    assert_eq!(writer.log(&Operation::Run { ts: at(0), input: "a" }), 1);
     writer.close();
     assert!(!writer.is_enabled());
-    assert_eq!((writer.log_run(at(0), "b"), writer.lost()), (0, 0));
+    assert_eq!((writer.log(&Operation::Run { ts: at(0), input: "b" }), writer.lost()), (0, 0));
     writer.close();
     assert_eq!(fixture.text().lines().count(), 1);
 }
@@ -140,12 +145,12 @@ fn closed_writer_writes_nothing() {
 fn sequence_numbers_continue_in_existing_file() {
     let fixture = Fixture::new();
     let mut first = fixture.writer();
-    first.log_run(at(0), "cmd1");
-    first.log_run(at(0), "cmd2");
+    first.log(&Operation::Run { ts: at(0), input: "cmd1" });
+    first.log(&Operation::Run { ts: at(0), input: "cmd2" });
     first.close();
     let mut second = fixture.writer();
     assert_eq!(second.seq(), 2);
-    assert_eq!(second.log_run(at(0), "cmd3"), 3);
+    assert_eq!(second.log(&Operation::Run { ts: at(0), input: "cmd3" }), 3);
 }
 
 #[test]
@@ -174,8 +179,8 @@ fn incomplete_last_line_is_terminated_first() {
     let mut writer = fixture.writer();
     // The file changes only when an entry is appended.
     assert!(fixture.text().ends_with("wri"));
-    assert_eq!(writer.log_interrupt(at(0)), 2);
-    assert_eq!(writer.log_interrupt(at(0)), 3);
+    assert_eq!(writer.log(&Operation::Interrupt { ts: at(0) }), 2);
+    assert_eq!(writer.log(&Operation::Interrupt { ts: at(0) }), 3);
     let text = fixture.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
@@ -210,8 +215,8 @@ fn recovery_reads_only_the_end() {
 fn recovery_skips_back_over_huge_last_line() {
     let fixture = Fixture::new();
     let mut writer = fixture.writer();
-    writer.log_run(at(0), "small");
-    assert_eq!(writer.log_write(at(0), &"y".repeat(9 << 20)), 2);
+    writer.log(&Operation::Run { ts: at(0), input: "small" });
+    assert_eq!(writer.log(&Operation::Write { ts: at(0), input: &"y".repeat(9 << 20) }), 2);
     writer.close();
     assert_eq!(fixture.next_seq(), 3);
 }
@@ -222,8 +227,8 @@ fn any_text_stays_on_one_json_line() {
     let all: String =
         (0..=0x2ff).filter_map(char::from_u32).chain("\u{2028}\u{2029}\u{feff}😀".chars()).collect();
     let mut writer = fixture.writer();
-    writer.log_write(at(0), &all);
-    writer.log_write(at(0), "a\r\nb\n\n\u{0}\u{1b}[31m\u{7f}");
+    writer.log(&Operation::Write { ts: at(0), input: &all });
+    writer.log(&Operation::Write { ts: at(0), input: "a\r\nb\n\n\u{0}\u{1b}[31m\u{7f}" });
     assert_eq!(fixture.text().matches('\n').count(), 2);
     assert!(!fixture.text().contains('\u{1b}'));
     let entries = fixture.reader().last(2).unwrap();
@@ -252,7 +257,7 @@ fn second_writer_is_rejected_until_first_closes() {
     let error = HistoryWriter::create(fixture.base(), "server", "node").unwrap_err();
     assert!(matches!(error, HistoryError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("node.jsonl"), "{error}");
-    assert_eq!(first.log_run(at(0), "still mine"), 1);
+    assert_eq!(first.log(&Operation::Run { ts: at(0), input: "still mine" }), 1);
     first.close();
     assert_eq!(fixture.next_seq(), 2);
     drop(fixture.writer());
@@ -303,7 +308,10 @@ fn concurrent_writes_are_complete_and_separate() {
             let writer = &writer;
             scope.spawn(move || {
                 for index in 0..10 {
-                    writer.lock().unwrap().log_write(at(0), &format!("data_{start}_{index}"));
+                    writer
+                        .lock()
+                        .unwrap()
+                        .log(&Operation::Write { ts: at(0), input: &format!("data_{start}_{index}") });
                 }
             });
         }
@@ -322,6 +330,12 @@ fn same_name_in_two_sessions_uses_two_files() {
     let fixture = Fixture::new();
     let mut direct = fixture.writer();
     let mut other = HistoryWriter::create_in_session(fixture.base(), "server", Some("work"), "node").unwrap();
-    assert_eq!((direct.log_run(at(0), "a"), other.log_run(at(0), "b")), (1, 1));
+    assert_eq!(
+        (
+            direct.log(&Operation::Run { ts: at(0), input: "a" }),
+            other.log(&Operation::Run { ts: at(0), input: "b" })
+        ),
+        (1, 1)
+    );
     assert_eq!(other.path().unwrap(), fixture.base().join("server/work/node.jsonl"));
 }

@@ -10,7 +10,7 @@ mod xterm;
 pub use self::input::Input;
 pub use self::mouse::{Button, Mouse, MouseAction, Wheel};
 pub use self::names::KeyError;
-pub use self::paste::{EscapeError, paste, unescape};
+pub use self::paste::{EscapeError, PASTE_END, PASTE_START, paste, split_paste, unescape};
 
 /// A key with its modifiers.
 ///

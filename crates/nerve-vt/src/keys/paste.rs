@@ -4,6 +4,11 @@ use std::fmt;
 
 use crate::screen::Modes;
 
+/// Begins a bracketed paste.
+pub const PASTE_START: &[u8] = b"\x1b[200~";
+/// Ends a bracketed paste.
+pub const PASTE_END: &[u8] = b"\x1b[201~";
+
 /// Encodes a text as a terminal sends it when pasted.
 ///
 /// Bracketed (`?2004`): between `ESC [ 200 ~` and `ESC [ 201 ~`, with lines ended by LF as in Alacritty, kitty and
@@ -17,9 +22,18 @@ pub fn paste(text: &str, modes: Modes) -> Vec<u8> {
     let clean = text.chars().filter(|c| matches!(c, '\t' | '\n') || !c.is_control());
     if modes.bracketed_paste {
         let clean: String = clean.collect();
-        return [b"\x1b[200~", clean.as_bytes(), b"\x1b[201~"].concat();
+        return [PASTE_START, clean.as_bytes(), PASTE_END].concat();
     }
     clean.map(|c| if c == '\n' { '\r' } else { c }).collect::<String>().into_bytes()
+}
+
+/// Splits input at its first bracketed paste: before, inside, after.
+pub fn split_paste(input: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let find = |bytes: &[u8], mark: &[u8]| bytes.windows(mark.len()).position(|window| window == mark);
+    let start = find(input, PASTE_START)?;
+    let (before, rest) = (&input[..start], &input[start + PASTE_START.len()..]);
+    let end = find(rest, PASTE_END)?;
+    Some((before, &rest[..end], &rest[end + PASTE_END.len()..]))
 }
 
 /// An invalid escape in a text for [`unescape`].

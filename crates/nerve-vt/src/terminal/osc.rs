@@ -1,6 +1,7 @@
 //! Operating system commands.
 
 use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
+use percent_encoding::percent_decode_str;
 
 use super::line::LineIndex;
 use super::model::Model;
@@ -146,21 +147,5 @@ fn number(arg: &[u8]) -> Option<u16> {
 fn url_path(url: &str) -> String {
     let Some(rest) = url.strip_prefix("file://") else { return url.to_string() };
     let path = &rest[rest.find('/').unwrap_or(rest.len())..];
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut at = path.as_bytes();
-    while let Some((first, more)) = at.split_first() {
-        let hex = more.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let hex = hex.filter(|hex| *first == b'%' && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                at = &more[2..];
-            }
-            None => {
-                bytes.push(*first);
-                at = more;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
