@@ -219,7 +219,7 @@ impl ChatNode {
 
     fn log(&self, prompt: &Prompt, time: (TsNs, TsNs), ended: &Result<Response, EngineError>) {
         let (ts_start, ts_end) = time;
-        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
+        let (input, preceding_buffer_seq) = (&*prompt.text, None);
         let response = match ended {
             Ok(response) => ResponseData {
                 sections: response.sections.clone(),
