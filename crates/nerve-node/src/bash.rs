@@ -31,15 +31,15 @@ use tokio_util::sync::CancellationToken;
 
 use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
-use super::terminal::Prompt;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::{cancelled, wait_for_interrupt, wait_timeout_error};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::journal::Journal;
+use crate::prompt::Prompt;
 use crate::telemetry::TurnAttributes;
-use crate::terminal::Journal;
 
 /// Timeout of a command that sets none.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -20,8 +20,8 @@ use crate::cancellation::cancelled;
 use crate::command::{EventKind, Response, StateName};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
+use crate::prompt::{Prompt, check_prompt};
 use crate::telemetry::TurnAttributes;
-use crate::terminal::{Prompt, check_prompt};
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
