@@ -31,15 +31,15 @@ use tokio_util::sync::CancellationToken;
 
 use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
-use super::terminal::Prompt;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::cancellation::{cancelled, wait_for_interrupt, wait_timeout_error};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::journal::Journal;
+use crate::prompt::Prompt;
 use crate::telemetry::TurnAttributes;
-use crate::terminal::Journal;
 
 /// Timeout of a command that sets none.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -457,7 +457,7 @@ impl BashNode {
 
     fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
         let mut command = Command::new("bash");
-        command.arg("-c").arg(&prompt.text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
+        command.arg("-c").arg(&*prompt.text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &self.inner.cwd {
             command.current_dir(cwd);
@@ -478,7 +478,7 @@ impl BashNode {
         time: (TsNs, TsNs),
     ) -> Result<Response, EngineError> {
         let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
-        let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.clone())]);
+        let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.to_string())]);
         attributes.insert("exit_code".into(), ran.code.map_or("-1".into(), |code| code.to_string()));
         attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string());
         attributes.insert("stdout".into(), stdout.to_string());
@@ -528,7 +528,7 @@ impl BashNode {
         is_complete: bool,
         (ts_start, ts_end): (TsNs, TsNs),
     ) {
-        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
+        let (input, preceding_buffer_seq) = (&*prompt.text, None);
         let mut journal = self.inner.journal.lock();
         if prompt.stream && is_complete {
             let lines: Vec<&str> = stdout.lines().collect();

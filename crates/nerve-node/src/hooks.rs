@@ -16,7 +16,6 @@ use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
 use crate::executions::trace;
-use crate::terminal::spec::TerminalSpec;
 
 /// The events for which hooks are installed in Claude Code.
 const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];
@@ -50,29 +49,6 @@ pub(super) struct Message {
 }
 
 impl HookSocket {
-    /// Adds the hook settings to `argv` if the agent supports hooks, and listens. Hooks are optional: without them the state is
-    /// read from the screen. `folder` is a private folder that outlives this process, from which a successor can
-    /// [resume](HookSocket::resume).
-    pub(crate) fn try_attach(
-        spec: &TerminalSpec,
-        relay: Option<&Path>,
-        argv: &mut Vec<String>,
-        folder: Option<&Path>,
-    ) -> Option<HookSocket> {
-        let (hooks, relay) = (spec.profile.hooks.as_ref()?, relay?);
-        let env = |name: &str| spec.program.env.get(name).cloned().or_else(|| std::env::var(name).ok());
-        let mut traces = env(trace::VARIABLE).is_some_and(|value| value == "1");
-        if traces && env(trace::PREFIX).is_some_and(|value| !value.is_empty()) {
-            let (node, prefix) = (&spec.node.node, trace::PREFIX);
-            tracing::warn!(%node, "tools are not traced: {prefix} is already set");
-            traces = false;
-        }
-        HookSocket::attach(hooks, relay, argv, folder, traces).unwrap_or_else(|error| {
-            tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent's state is read from the screen only");
-            None
-        })
-    }
-
     /// Returns true if the agent's tools run in terminals of their own.
     pub(crate) fn traces_tools(&self) -> bool {
         self.traces_tools
@@ -89,7 +65,13 @@ impl HookSocket {
         Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: false, _folder: None })
     }
 
-    fn attach(
+    /// Adds the hook settings to `argv` if the agent supports hooks, and listens. `folder` is a private folder that outlives this
+    /// process, from which a successor can [resume](HookSocket::resume). With `traces`, the agent's tools run in terminals of their
+    /// own.
+    ///
+    /// # Errors
+    /// The socket or a file in the folder cannot be created.
+    pub(crate) fn attach(
         hooks: &Hooks,
         relay: &Path,
         argv: &mut Vec<String>,

@@ -46,7 +46,7 @@ impl<'a> Launch<'a> {
         };
         let mut hooks = None;
         let started = manager.start(context, |argv, folder| {
-            hooks = HookSocket::try_attach(&spec, self.relay, argv, Some(folder));
+            hooks = spec.attach_hooks(self.relay, argv, Some(folder));
         });
         let (backend, entry) = started.await?;
         Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::from_host(&entry)))
@@ -59,7 +59,7 @@ impl<'a> Launch<'a> {
     pub(crate) async fn start_in_tmux(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
         let mut hooks = None;
         let started = tmux::start(self.context(&spec), |argv, folder| {
-            hooks = HookSocket::try_attach(&spec, self.relay, argv, folder);
+            hooks = spec.attach_hooks(self.relay, argv, folder);
         });
         let (backend, entry, size) = started.await?;
         spec.size = size;
@@ -74,7 +74,7 @@ impl<'a> Launch<'a> {
     pub(crate) async fn start_in_wezterm(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
         let mut hooks = None;
         let started = wezterm::start(self.context(&spec), |argv, folder| {
-            hooks = HookSocket::try_attach(&spec, self.relay, argv, folder);
+            hooks = spec.attach_hooks(self.relay, argv, folder);
         });
         let (backend, entry, size) = started.await?;
         spec.size = size;

@@ -32,8 +32,8 @@ pub mod trace;
 pub mod turn_failure;
 pub mod upstream;
 
-mod actor;
 mod journal;
+mod prompt;
 mod replies;
 mod response;
 mod response_value;
@@ -51,7 +51,7 @@ use nerve_api::reply::NodeExplanation;
 use nerve_types::Size;
 use serde_json::Value;
 
-use self::terminal::Prompt;
+use self::prompt::Prompt;
 /// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 

@@ -86,7 +86,7 @@ impl Observer {
             log_start: false,
             agent_session: None,
         };
-        let hooks = HookSocket::try_attach(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
+        let hooks = spec.attach_hooks(relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
         Some(Observer { spec, hooks, registry: host.registry.clone() })
     }
 

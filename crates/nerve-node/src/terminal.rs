@@ -1,6 +1,6 @@
 //! The handle of a terminal node: the operations on a program on a terminal.
 
-pub(crate) mod prompt;
+mod actor;
 mod runtime;
 pub(crate) mod spec;
 
@@ -25,9 +25,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::actor;
-use super::actor::request::{Call, Request, RequestedTurn};
-use super::actor::status::Status;
+use self::actor::request::{Call, Request, RequestedTurn};
+use self::actor::status::Status;
 use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::budget::Checkpoint;
@@ -41,9 +40,9 @@ use crate::executions::ExecutionLog;
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::telemetry::TurnAttributes;
 
-pub use self::prompt::{DialogPolicy, Prompt, check_prompt};
 pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;
+pub use super::prompt::{DialogPolicy, Prompt, check_prompt};
 
 /// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.
 const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
@@ -253,7 +252,7 @@ impl TerminalNode {
         taps: Vec<Box<dyn Tap>>,
     ) -> Result<TerminalNode, SpawnError> {
         let mut program = spec.program.clone();
-        let hooks = HookSocket::try_attach(&spec, relay, &mut program.argv, None);
+        let hooks = spec.attach_hooks(relay, &mut program.argv, None);
         let backend = PtyBackend::spawn(&program, spec.size, taps, Clock::start())?;
         Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::default()))
     }

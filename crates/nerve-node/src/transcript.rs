@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::parse::rollout::parse_rollout;
@@ -50,7 +51,7 @@ struct TranscriptRead {
 impl TranscriptSource {
     /// Returns the turn that answered `prompt`, sent at `since`, if the transcript contains its end. Waits shortly for it to be
     /// written if the session files exist. Call it after the screen has shown the end of the turn.
-    pub(super) async fn turn(self, prompt: String, since: TsNs) -> Option<ParsedTurn> {
+    pub(super) async fn turn(self, prompt: Arc<str>, since: TsNs) -> Option<ParsedTurn> {
         // Commands and shell commands are not in the file as they were typed.
         if self.kind == TranscriptKind::Codex && prompt.starts_with(['/', '!']) {
             return None;
@@ -66,7 +67,7 @@ impl TranscriptSource {
             // A few polls once a turn are cheaper than a file watch.
             interval.tick().await;
             let (source, text, bytes) =
-                (self.clone(), prompt.clone(), seen.as_ref().map(|reading| reading.bytes));
+                (self.clone(), Arc::clone(&prompt), seen.as_ref().map(|reading| reading.bytes));
             let reading = tokio::task::spawn_blocking(move || source.read(&text, since, bytes)).await.ok()?;
             let is_settled = reading.is_none();
             seen = reading.or(seen);
@@ -192,7 +193,7 @@ mod tests {
             pid: 0,
             full_screen: false,
         };
-        source.turn("go".to_string(), TsNs(0)).await
+        source.turn("go".into(), TsNs(0)).await
     }
 
     const TEXT: &str =

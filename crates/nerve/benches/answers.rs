@@ -185,7 +185,7 @@ fn start(
 
 fn prompt(text: String) -> Prompt {
     Prompt {
-        text,
+        text: text.into(),
         parser: None,
         stream: false,
         tag: None,

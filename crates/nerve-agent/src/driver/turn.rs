@@ -1,5 +1,7 @@
 //! The life of one turn: typed, echoed, submitted, started, ended.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_types::{ExitStatus, TsNs};
@@ -86,7 +88,7 @@ pub(super) struct Turns {
     /// Number of turns so far.
     count: u64,
     /// A prompt that may still be in the composer because it was not delivered or was interrupted.
-    returned_prompt: Option<String>,
+    returned_prompt: Option<Arc<str>>,
 }
 
 /// A running turn.
@@ -97,7 +99,7 @@ pub(super) struct Turn {
     pub(super) interrupted: bool,
     /// The screen shows the end of the answer.
     has_answer: bool,
-    prompt: String,
+    prompt: Arc<str>,
     phase: Phase,
     started_at: TsNs,
     first_byte: u64,
@@ -131,7 +133,7 @@ impl Driver {
     pub fn submit(
         &mut self,
         now: TsNs,
-        prompt: &str,
+        prompt: Arc<str>,
         modes: Modes,
         cursor_line: u64,
     ) -> Result<u64, SubmitError> {
@@ -164,7 +166,7 @@ impl Driver {
             delivery: Delivery::Typed,
             interrupted: false,
             has_answer: false,
-            prompt: prompt.to_string(),
+            prompt,
             phase,
             started_at: now,
             first_byte: self.activity.offset,
@@ -174,7 +176,7 @@ impl Driver {
         match phase {
             Phase::Clearing { .. } => self.clear_composer(now),
             Phase::Typing { .. } => self.type_prompt(now, modes),
-            _ => self.send_line(now, prompt, modes, cursor_line),
+            _ => self.send_line(now, modes, cursor_line),
         }
         Ok(self.turns.count)
     }
@@ -200,7 +202,7 @@ impl Driver {
     }
 
     /// Records the unsent prompt of an earlier driver of the terminal, which the next prompt may replace.
-    pub fn on_unsent_prompt(&mut self, prompt: String) {
+    pub fn on_unsent_prompt(&mut self, prompt: Arc<str>) {
         self.turns.returned_prompt = Some(prompt);
     }
 
@@ -227,24 +229,24 @@ impl Driver {
     fn type_prompt(&mut self, now: TsNs, modes: Modes) {
         let Some(turn) = &self.turns.current else { return };
         // A backslash right before Enter inserts a newline: a trailing blank prevents that.
-        let text =
-            if turn.prompt.ends_with('\\') { format!("{} ", turn.prompt) } else { turn.prompt.clone() };
+        let text: Cow<'_, str> = match turn.prompt.ends_with('\\') {
+            true => format!("{} ", turn.prompt).into(),
+            false => (*turn.prompt).into(),
+        };
         self.outbox.push(Effect::Write(paste(&text, modes)));
         self.wake_at(now + Duration::from_millis(self.profile.submit.echo_ms));
     }
 
-    fn send_line(&mut self, now: TsNs, prompt: &str, modes: Modes, cursor_line: u64) {
+    fn send_line(&mut self, now: TsNs, modes: Modes, cursor_line: u64) {
+        let Some(turn) = &mut self.turns.current else { return };
+        turn.delivery = Delivery::Submitted;
         // Several lines are pasted if the program supports bracketed paste, so that they arrive as one command.
-        let single = !prompt.contains(['\n', '\r']);
-        let mut bytes =
-            if single { nerve_vt::keys::paste(prompt, Modes::default()) } else { paste(prompt, modes) };
+        let is_single = !turn.prompt.contains(['\n', '\r']);
+        let mut bytes = paste(&turn.prompt, if is_single { Modes::default() } else { modes });
         bytes.extend(unescape(&self.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec()));
         self.outbox.push(Effect::Write(bytes));
         self.raise_barrier(now, cursor_line);
         self.set_state(now, AgentState::Busy, Source::Input, "a prompt was sent".into());
-        if let Some(turn) = &mut self.turns.current {
-            turn.delivery = Delivery::Submitted;
-        }
     }
 
     pub(super) fn advance_turn(&mut self, now: TsNs, view: &View<'_>) {
@@ -469,7 +471,7 @@ impl Driver {
 
     pub(super) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
         let Some(turn) = self.turns.current.take() else { return };
-        self.turns.returned_prompt = (outcome != Outcome::Done).then(|| turn.prompt.clone());
+        self.turns.returned_prompt = (outcome != Outcome::Done).then(|| Arc::clone(&turn.prompt));
         let start = self.span_start(&turn);
         let is_marked = self.marks.output.as_ref().is_some_and(|mark| mark.offset > turn.first_byte);
         let has_echo = !is_marked || self.marks.has_later_prompt;

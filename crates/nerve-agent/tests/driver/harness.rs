@@ -79,7 +79,7 @@ impl Harness {
 
     pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, SubmitError> {
         let number =
-            self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
+            self.driver.submit(self.now, prompt.into(), self.terminal.modes(), self.terminal.cursor_line().0);
         self.effects();
         number
     }

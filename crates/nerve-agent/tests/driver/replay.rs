@@ -133,7 +133,7 @@ impl Replay {
                 self.prompt = text.to_string();
                 let line = self.terminal.cursor_line().0;
                 let modes = self.terminal.modes();
-                self.driver.submit(self.now, text, modes, line).unwrap_or_else(|refused| {
+                self.driver.submit(self.now, text.into(), modes, line).unwrap_or_else(|refused| {
                     panic!(
                         "{text:?} was refused: {refused}; {:?}\n{}",
                         self.driver.evidence(),

@@ -224,7 +224,7 @@ impl Channel for TerminalNode {
         timeout: Option<Duration>,
     ) -> NodeFuture<'a> {
         let prompt = Prompt {
-            text: input.to_string(),
+            text: input.into(),
             parser,
             stream: false,
             tag: None,

@@ -73,9 +73,17 @@ impl Engine {
 
     /// Runs a turn, together with the conversation it belongs to.
     pub(super) async fn turn(&self, request: ExecuteInput, caller: Caller) -> Result<Response, EngineError> {
-        let mut prompt = Prompt {
+        let conversation = request.conversation.map(specs::conversation).transpose()?;
+        let at = specs::node_ref(request.node_id, request.session_id);
+        let node = match self.executable(&at)? {
+            Executable::Node(node) => node,
+            other => return Err(takes_no_prompts(&at.node, other.kind())),
+        };
+        let mut text = request.text;
+        let conversation = self.begin_conversation_turn(&node, &at, conversation, &mut text).await?;
+        let prompt = Prompt {
             parser: request.parser,
-            text: request.text,
+            text: text.into(),
             stream: request.stream,
             tag: caller.tag,
             timeout: request.timeout.map(Seconds::duration),
@@ -89,13 +97,6 @@ impl Engine {
             trace: None,
             origin: caller.origin,
         };
-        let conversation = request.conversation.map(specs::conversation).transpose()?;
-        let at = specs::node_ref(request.node_id, request.session_id);
-        let node = match self.executable(&at)? {
-            Executable::Node(node) => node,
-            other => return Err(takes_no_prompts(&at.node, other.kind())),
-        };
-        let conversation = self.begin_conversation_turn(&node, &at, conversation, &mut prompt.text).await?;
         let mut context = self
             .inner
             .sessions

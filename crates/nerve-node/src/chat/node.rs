@@ -23,8 +23,9 @@ use crate::cancellation::{wait_for_interrupt, wait_timeout_error};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::journal::Journal;
 use crate::names::with_session;
-use crate::terminal::{Journal, Prompt};
+use crate::prompt::Prompt;
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 
 /// Time to wait for running tools when a turn is ended early.

@@ -20,8 +20,8 @@ use crate::cancellation::cancelled;
 use crate::command::{EventKind, Response, StateName};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
+use crate::prompt::{Prompt, check_prompt};
 use crate::telemetry::TurnAttributes;
-use crate::terminal::{Prompt, check_prompt};
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
@@ -219,7 +219,7 @@ impl ChatNode {
 
     fn log(&self, prompt: &Prompt, time: (TsNs, TsNs), ended: &Result<Response, EngineError>) {
         let (ts_start, ts_end) = time;
-        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
+        let (input, preceding_buffer_seq) = (&*prompt.text, None);
         let response = match ended {
             Ok(response) => ResponseData {
                 sections: response.sections.clone(),

@@ -1,5 +1,6 @@
 //! The start parameters of a terminal node.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use nerve_types::Size;
 
 use crate::command::NodeRef;
 use crate::events::Publisher;
+use crate::executions::trace;
+use crate::hooks::HookSocket;
 use crate::journal::Journal;
 use crate::proxy::NodeProxy;
 
@@ -45,4 +48,27 @@ pub struct TerminalSpec {
     pub agent_session: Option<String>,
     /// The node's proxy. It is already running and ends with the node.
     pub proxy: Option<NodeProxy>,
+}
+
+impl TerminalSpec {
+    /// Adds the settings of the node's hooks to `argv`, and listens. Hooks are optional: without them the state is read from the
+    /// screen. `folder`: see [`HookSocket::attach`].
+    pub(crate) fn attach_hooks(
+        &self,
+        relay: Option<&Path>,
+        argv: &mut Vec<String>,
+        folder: Option<&Path>,
+    ) -> Option<HookSocket> {
+        let (hooks, relay, node) = (self.profile.hooks.as_ref()?, relay?, &self.node.node);
+        let env = |name: &str| self.program.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+        let mut traces = env(trace::VARIABLE).is_some_and(|value| value == "1");
+        if traces && env(trace::PREFIX).is_some_and(|value| !value.is_empty()) {
+            tracing::warn!(%node, "tools are not traced: {} is already set", trace::PREFIX);
+            traces = false;
+        }
+        HookSocket::attach(hooks, relay, argv, folder, traces).unwrap_or_else(|error| {
+            tracing::warn!(%node, %error, "no hooks: the agent's state is read from the screen only");
+            None
+        })
+    }
 }

@@ -135,7 +135,7 @@ impl Player {
             text => {
                 self.prompt = text.to_string();
                 let (modes, line) = (self.terminal.modes(), self.terminal.cursor_line().0);
-                let submitted = self.driver.submit(self.now, text, modes, line);
+                let submitted = self.driver.submit(self.now, text.into(), modes, line);
                 submitted.map_err(|refused| anyhow::anyhow!("{text:?} was refused: {refused}"))?;
                 while self.driver.poll_effect().is_some() {}
             }

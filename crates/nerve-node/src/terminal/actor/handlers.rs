@@ -12,7 +12,7 @@ use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
 use crate::command::{Choice, ClientOrigin, DialogAnswer, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::terminal::{DialogPolicy, check_prompt};
+use crate::prompt::{DialogPolicy, check_prompt};
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_request(&mut self, request: Request) {

@@ -1,5 +1,7 @@
 //! The course of a turn: started, streamed, ended, logged, answered.
 
+use std::sync::Arc;
+
 use nerve_agent::driver::{AgentState, Outcome, Span, TurnEnd};
 use nerve_agent::parse::{ParserKind, TurnText};
 use nerve_api::value::ResponseSource;
@@ -59,7 +61,7 @@ impl<B: Backend> Actor<B> {
             return self.turns.queue.push_front(request);
         }
         let (modes, line) = (self.terminal.modes(), self.cursor_line());
-        let number = match self.driver.submit(now, &request.prompt.text, modes, line) {
+        let number = match self.driver.submit(now, Arc::clone(&request.prompt.text), modes, line) {
             Ok(number) => number,
             Err(refused) => {
                 let error = EngineError::new(
@@ -101,13 +103,13 @@ impl<B: Backend> Actor<B> {
         active.request.deadline = None;
         active.stream_due = None;
         let stream = active.stream.take();
+        let prompt = Arc::clone(&active.request.prompt.text);
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
-            lines = remove_echo(lines, &active.request.prompt.text);
+            lines = remove_echo(lines, &prompt);
         }
-        let parsed = nerve_agent::parse::parser(active.parser)
-            .parse(&TurnText { prompt: &active.request.prompt.text, lines: &lines });
-        let prompt = active.request.prompt.text.clone();
+        let parsed =
+            nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt: &prompt, lines: &lines });
         if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
@@ -153,7 +155,7 @@ impl<B: Backend> Actor<B> {
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
     fn read_transcript(&mut self, source: TranscriptSource, mut response: Response) {
         let Some(active) = self.turns.active_mut() else { return };
-        let prompt = active.request.prompt.text.clone();
+        let prompt = Arc::clone(&active.request.prompt.text);
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         tokio::spawn(async move {
@@ -241,7 +243,7 @@ impl<B: Backend> Actor<B> {
         let (Some(active), Some(start)) = (self.turns.active(), self.driver.turn_start_line()) else {
             return String::new();
         };
-        let (prompt, lines) = (active.request.prompt.text.as_str(), lines_from(&self.terminal, start));
+        let (prompt, lines) = (&*active.request.prompt.text, lines_from(&self.terminal, start));
         let text =
             nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt, lines: &lines }).text();
         truncate_text(text)

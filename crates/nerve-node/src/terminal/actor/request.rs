@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use crate::command::{ClientOrigin, DialogAnswer, Response};
 use crate::context::ChunkSink;
 use crate::error::EngineError;
+use crate::prompt::Prompt;
 use crate::proxy::SpendSink;
-use crate::terminal::prompt::Prompt;
 
 /// A request to a node's actor.
 pub(crate) enum Request {

@@ -73,7 +73,7 @@ impl<B: Backend> Actor<B> {
             self.driver.on_takeover(now);
         }
         if let Some(prompt) = self.link.unsent_prompt() {
-            self.driver.on_unsent_prompt(prompt.to_string());
+            self.driver.on_unsent_prompt(prompt.into());
         }
         if let Some(transcript) = self.link.transcript() {
             self.reporter.follow_transcript(transcript.to_path_buf());

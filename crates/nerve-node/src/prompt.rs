@@ -37,8 +37,8 @@ impl DialogPolicy {
 /// A prompt for a terminal or bash node.
 #[derive(Debug, Clone)]
 pub struct Prompt {
-    /// The text.
-    pub text: String,
+    /// The text. The node's queue, driver and transcript reader share it.
+    pub text: Arc<str>,
     /// Parser of this turn.
     pub parser: Option<ParserKind>,
     /// Publish chunks, and log as `send_stream`.
@@ -63,7 +63,7 @@ impl Prompt {
     /// Creates the prompt of an execution from its input, parser and time limit. It streams if the context receives chunks.
     pub(crate) fn from_context(context: &TurnContext) -> Prompt {
         Prompt {
-            text: prompt_text(&context.input),
+            text: prompt_text(&context.input).into(),
             parser: context.parser,
             stream: context.chunks().is_some(),
             tag: None,

@@ -1,6 +1,7 @@
 //! The queue of prompts and the turn in progress.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use nerve_agent::parse::ParserKind;
 use nerve_api::value::Delivery;
@@ -107,7 +108,7 @@ pub(super) struct PromptQueue {
 /// A prompt that was never typed.
 #[derive(Debug)]
 pub(super) struct UnsentPrompt {
-    pub(super) text: String,
+    pub(super) text: Arc<str>,
     pub(super) reason: String,
     pub(super) origin: ClientOrigin,
 }
@@ -151,7 +152,7 @@ impl PromptQueue {
         // The error may describe another prompt's turn.
         error.delivery = Some(Delivery::Unknown);
         self.unsent.push(UnsentPrompt {
-            text: std::mem::take(&mut prompt.prompt.text),
+            text: Arc::clone(&prompt.prompt.text),
             reason: error.message.clone(),
             origin: prompt.prompt.origin.clone(),
         });
@@ -165,10 +166,7 @@ impl PromptQueue {
 
     /// Returns the waiting prompt with a ticket.
     pub(super) fn text_of(&self, ticket: u64) -> Option<&str> {
-        self.waiting
-            .iter()
-            .find(|waiting| waiting.has_ticket(ticket))
-            .map(|waiting| waiting.prompt.text.as_str())
+        self.waiting.iter().find(|waiting| waiting.has_ticket(ticket)).map(|waiting| &*waiting.prompt.text)
     }
 
     /// Puts a prompt back to the front.

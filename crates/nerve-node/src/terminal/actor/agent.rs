@@ -10,7 +10,7 @@ use super::request::Request;
 use crate::command::EventKind;
 use crate::fork::session_files::SessionFiles;
 use crate::hooks::Message;
-use crate::terminal::DialogPolicy;
+use crate::prompt::DialogPolicy;
 use crate::transcript::TranscriptSource;
 
 impl<B: Backend> Actor<B> {
