@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::event::EventType;
 use crate::params::{Param, Params};
@@ -65,14 +65,14 @@ const REPLY_FIELDS: [(&str, &str); 6] = [
 ];
 
 /// Adds the fields of a reply under their older names. For replies to requests that used older names.
-pub fn add_old_fields(request: RequestName, data: &mut Map<String, Value>) {
+pub fn add_old_fields(request: RequestName, data: &mut Params<'_>) {
     for (new, old) in REPLY_FIELDS {
         if let Some(value) = data.get(new).cloned() {
             data.insert(old.to_string(), value);
         }
     }
     if request == RequestName::CreateNode && data.contains_key("node_id") {
-        data.insert("status".to_string(), Value::from("created"));
+        data.insert("status".to_string(), Param::Value("created".into()));
     }
 }
 

@@ -36,7 +36,7 @@ pub mod reply;
 pub mod request;
 pub mod value;
 
-pub use any_reply::{AnyReply, encode_body};
+pub use any_reply::{AnyReply, Envelope};
 pub use decode::{RawRequest, decode_request};
 pub use event::{Event, EventKind, EventType, RunIds};
 pub use message::{

@@ -4,19 +4,20 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use indexmap::IndexMap;
-use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Parameters by name, in the order in which they came. The last value of a repeated name counts.
 ///
 /// The values in a line or a body remain text until [`crate::request::read`] reads them into the fields of the request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Params<'a>(IndexMap<String, Param<'a>>);
 
 /// Value of a parameter.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
 pub enum Param<'a> {
     /// JSON in a line or a body.
     Json(&'a RawValue),
@@ -33,6 +34,11 @@ impl<'a> Params<'a> {
     pub fn parse(json: &'a [u8]) -> serde_json::Result<Params<'a>> {
         serde_json::from_slice::<ValidJson>(json)?;
         serde_json::from_slice(json).map(Params)
+    }
+
+    /// Parses a JSON object that this process has encoded.
+    pub(crate) fn parse_valid(json: &'a str) -> serde_json::Result<Params<'a>> {
+        serde_json::from_str(json).map(Params)
     }
 
     /// Converts the parameters to values.
@@ -82,7 +88,7 @@ impl<'a> Param<'a> {
     /// Returns the fields of an object; `None` for other values.
     pub(crate) fn fields(&self) -> Option<Params<'a>> {
         match self {
-            Param::Json(json) => serde_json::from_str(json.get()).map(Params).ok(),
+            Param::Json(json) => Params::parse_valid(json.get()).ok(),
             Param::Value(value) => value.as_object().cloned().map(Params::from),
         }
     }

@@ -2,10 +2,12 @@
 //!
 //! The dispatcher reads the parameters of a request into its type, calls the method, and returns the reply. Transports encode the reply.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use nerve_api::AnyReply;
 use nerve_api::request::{
@@ -148,9 +150,17 @@ where
 /// Handlers by the names of their requests.
 pub struct Dispatcher {
     engine: Engine,
-    decoders: HashMap<RequestName, Decode>,
+    entries: HashMap<RequestName, Entry>,
 }
 
+/// The handler of one type of request.
+struct Entry {
+    decode: Decode,
+    /// A [`Prepare`] of the type of the request.
+    prepare: Box<dyn Any + Send + Sync>,
+}
+
+type Prepare<R> = Arc<dyn Fn(&Engine, R) -> Call + Send + Sync>;
 type Decode = Box<dyn Fn(&Engine, &Params<'_>) -> Result<Call, String> + Send + Sync>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Outcome of a request: its reply, of whatever type, or an error.
@@ -158,13 +168,13 @@ pub type Outcome = Result<Box<dyn AnyReply>, EngineError>;
 
 impl fmt::Debug for Dispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dispatcher").field("requests", &self.decoders.keys()).finish_non_exhaustive()
+        f.debug_struct("Dispatcher").field("requests", &self.entries.keys()).finish_non_exhaustive()
     }
 }
 
 impl Dispatcher {
     fn new(engine: Engine) -> Dispatcher {
-        Dispatcher { engine, decoders: HashMap::new() }
+        Dispatcher { engine, entries: HashMap::new() }
     }
 
     /// Registers the handler of a request with a small reply.
@@ -178,10 +188,9 @@ impl Dispatcher {
         traits: Traits<R>,
         handler: impl for<'a> Handler<'a, R> + Copy + 'static,
     ) -> Dispatcher {
-        let decode: Decode = Box::new(move |engine, params| {
-            let request: R = read(R::NAME, params)?;
+        let prepare: Prepare<R> = Arc::new(move |engine, request| {
             let engine = engine.clone();
-            Ok(Call {
+            Call {
                 is_brief: traits.is_brief,
                 size: (traits.size)(&request),
                 streams: (traits.streams)(&request),
@@ -192,9 +201,14 @@ impl Dispatcher {
                         Ok(Box::new(reply) as Box<dyn AnyReply>)
                     })
                 }),
-            })
+            }
         });
-        self.decoders.insert(R::NAME, decode);
+        let read_and_prepare = prepare.clone();
+        let decode: Decode = Box::new(move |engine, params| {
+            let request: R = read(R::NAME, params)?;
+            Ok(read_and_prepare(engine, request))
+        });
+        self.entries.insert(R::NAME, Entry { decode, prepare: Box::new(prepare) });
         self
     }
 
@@ -203,10 +217,17 @@ impl Dispatcher {
     /// # Errors
     /// A message for the client: the request is not supported, or a parameter is missing or of the wrong type.
     pub fn decode(&self, name: RequestName, params: &Params<'_>) -> Result<Call, String> {
-        match self.decoders.get(&name) {
-            Some(decode) => decode(&self.engine, params),
+        match self.entries.get(&name) {
+            Some(entry) => (entry.decode)(&self.engine, params),
             None => Err(format!("{name} is not supported by this version")),
         }
+    }
+
+    /// Prepares a request that was made in this process. Its reply is an [`R::Reply`](Request::Reply). Returns `None` for a request that the
+    /// engine does not handle.
+    pub fn prepare<R: Request>(&self, request: R) -> Option<Call> {
+        let prepare = self.entries.get(&R::NAME)?.prepare.downcast_ref::<Prepare<R>>()?;
+        Some(prepare(&self.engine, request))
     }
 }
 
@@ -254,8 +275,17 @@ mod tests {
         let dispatcher = dispatcher(Engine::new(EngineConfig::default()));
         let others = [RequestName::Subscribe, RequestName::Authenticate, RequestName::Shutdown];
         for name in RequestName::ALL {
-            assert_ne!(dispatcher.decoders.contains_key(name), others.contains(name), "{name}");
+            assert_ne!(dispatcher.entries.contains_key(name), others.contains(name), "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn prepared_requests_have_typed_replies() {
+        let dispatcher = dispatcher(Engine::new(EngineConfig::default()));
+        let call = dispatcher.prepare(Ping {}).unwrap();
+        let reply: Box<dyn Any> = call.execute(RequestContext::default()).await.unwrap();
+        assert!(reply.is::<nerve_api::reply::Pong>());
+        assert!(dispatcher.prepare(nerve_api::request::Shutdown::default()).is_none());
     }
 
     #[tokio::test]

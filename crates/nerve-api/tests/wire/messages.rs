@@ -141,9 +141,9 @@ fn node_info_survives_conversion_to_details() {
 #[test]
 fn old_fields_are_added_to_replies() {
     let with_old = |request: RequestName, data: Value| {
-        let Value::Object(mut data) = data else { panic!("{data}") };
+        let mut data = data.as_object().unwrap().clone().into();
         legacy_names::add_old_fields(request, &mut data);
-        Value::Object(data)
+        Value::Object(data.into_map())
     };
     assert_eq!(
         with_old(RequestName::ListNodes, json!({"nodes": ["a"], "nodes_info": []})),

@@ -3,10 +3,9 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use nerve_api::{Params, RequestName};
+use nerve_api::RequestName;
 use serde_json::json;
 
-use super::body::ReceivedBody;
 use super::problem::Problem;
 use super::resource::{Line, execute, held, json_body, line};
 use super::{Shared, body};
@@ -32,14 +31,6 @@ pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) 
 
 /// Shuts the server down.
 pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let ReceivedBody { bytes: sent, share } = body::read(request.into_body(), &shared.budget).await?;
-    let params = match sent.trim_ascii() {
-        b"" => Params::default(),
-        sent => Params::parse(sent).map_err(|_| Problem::invalid("body: expected a JSON object"))?,
-    };
-    let result = execute(RequestName::Shutdown, params, &shared, share).await?.0;
-    match result.success {
-        true => Ok(json_body(result.data.to_string())),
-        false => Err(Problem::of(result)),
-    }
+    let body = body::read(request.into_body(), &shared.budget).await?;
+    execute(RequestName::Shutdown, body, &shared).await
 }

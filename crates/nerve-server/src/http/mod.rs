@@ -5,7 +5,7 @@
 //! | `operation`, `operations` | the table of operations |
 //! | `gate` | the middleware: Host, Origin, token, common headers |
 //! | `hosts` | checks of Host and Origin |
-//! | `resource` | commands as resources |
+//! | `resource`, `reply` | commands as resources, and their replies |
 //! | `builtin` | operations that are not a single command |
 //! | `metrics` | the metrics page |
 //! | `agentapi` | the compatibility layer for agentapi |
@@ -40,6 +40,7 @@ mod page;
 pub(crate) mod plaintext;
 mod problem;
 mod query;
+mod reply;
 mod request_id;
 mod resource;
 mod sse;

@@ -134,7 +134,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let (status, done, content) = match &operation.handler {
         Handler::Request(mapped) => {
             let mut schema = Value::from((mapped.reply)(generator));
-            if mapped.list.is_some() {
+            if mapped.paginate.is_some() {
                 let next = json!({ "type": "object", "properties": { "next": {
                     "description": "Cursor of the next page; null on the last page.", "type": ["string", "null"],
                 } } });

@@ -24,8 +24,24 @@ fn refer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
+/// Changes how a request is mapped.
+macro_rules! with {
+    ($operation:ident, $mapped:ident => $changed:expr) => {
+        match $operation.handler {
+            Handler::Request($mapped) => Operation { handler: Handler::Request($changed), ..$operation },
+            Handler::Builtin(..) => $operation,
+        }
+    };
+}
+
 const fn get<R: Request>(path: &'static str, summary: &'static str) -> Operation {
     operation::<R>("GET", path, summary)
+}
+
+/// Returns a list in pages.
+const fn list<R: Request<Reply: List>>(path: &'static str, summary: &'static str) -> Operation {
+    let operation = get::<R>(path, summary);
+    with!(operation, mapped => RequestMapping { paginate: Some(page::paginate::<R::Reply>), ..mapped })
 }
 
 const fn post<R: Request>(path: &'static str, summary: &'static str) -> Operation {
@@ -43,7 +59,7 @@ const fn operation<R: Request>(method: &'static str, path: &'static str, summary
         params: of::<R>,
         body: BodyUse::None,
         reply: refer::<R::Reply>,
-        list: None,
+        paginate: None,
         creates: false,
         may_be_later: false,
         takes_trace: false,
@@ -60,16 +76,6 @@ const fn builtin(
     Operation { method, path, summary, open: false, handler: Handler::Builtin(which, &[]) }
 }
 
-/// Changes how a request is mapped.
-macro_rules! with {
-    ($operation:ident, $mapped:ident => $changed:expr) => {
-        match $operation.handler {
-            Handler::Request($mapped) => Operation { handler: Handler::Request($changed), ..$operation },
-            Handler::Builtin(..) => $operation,
-        }
-    };
-}
-
 impl Operation {
     /// Takes the parameters that are not in the path from the body.
     const fn body(self) -> Operation {
@@ -83,10 +89,6 @@ impl Operation {
 
     const fn with_query(self, query: &'static [Query]) -> Operation {
         with!(self, mapped => RequestMapping { query, ..mapped })
-    }
-
-    const fn list(self, list: List) -> Operation {
-        with!(self, mapped => RequestMapping { list: Some(list), ..mapped })
     }
 
     const fn creates(self) -> Operation {
@@ -168,7 +170,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         handler: Handler::Builtin(Builtin::Events, query::EVENTS),
         ..builtin("GET", "/events", "Streams events as server-sent events", Builtin::Events)
     },
-    get::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION).list(page::NODES),
+    list::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION),
     post::<CreateNode>("/nodes", "Creates and starts a node").with_query(IN_SESSION).body().creates(),
     get::<GetNode>("/nodes/{node_id}", "Returns a node").with_query(IN_SESSION),
     delete::<StopNode>("/nodes/{node_id}", "Stops a node and deletes it").with_query(IN_SESSION),
@@ -219,15 +221,13 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     .with_query(HISTORY),
     get::<GetHistory>("/channels/{node_id}/history", "Returns the audit log of a node (older path)")
         .with_query(HISTORY),
-    get::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED).list(page::SESSIONS),
+    list::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED),
     post::<CreateSession>("/sessions", "Creates a session").body().creates(),
     get::<GetSession>("/sessions/{name}", "Returns a session"),
     delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and deletes it"),
     post::<StartSession>("/sessions/{name}/start", "Starts the nodes of a session that are not running"),
     post::<StopSession>("/sessions/{name}/stop", "Stops the nodes of a session and keeps their definitions"),
-    get::<ListGraphs>("/graphs", "Lists the graphs of a session")
-        .with_query(PAGED_IN_SESSION)
-        .list(page::GRAPHS),
+    list::<ListGraphs>("/graphs", "Lists the graphs of a session").with_query(PAGED_IN_SESSION),
     post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates(),
     get::<GetGraph>("/graphs/{graph_id}", "Returns a graph with its definition").with_query(IN_SESSION),
     delete::<DeleteGraph>("/graphs/{graph_id}", "Deletes a graph").with_query(IN_SESSION),
@@ -239,7 +239,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     .optional_body()
     .may_be_later()
     .takes_trace(),
-    get::<ListRuns>("/runs", "Lists all runs, newest first").with_query(PAGED).list(page::RUNS),
+    list::<ListRuns>("/runs", "Lists all runs, newest first").with_query(PAGED),
     post::<ExecuteGraph>("/runs", "Runs a graph that is part of the request")
         .with_query(IN_SESSION)
         .body()
@@ -255,14 +255,14 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         .optional_body()
         .may_be_later(),
     post::<AnswerGate>("/runs/{run_id}/answer", "Answers a gate at which a run waits").body(),
-    get::<ListResults>("/results", "Lists the results of asynchronous executions, newest first")
-        .with_query(&[
+    list::<ListResults>("/results", "Lists the results of asynchronous executions, newest first").with_query(
+        &[
             SESSION,
             Query::of("node", "node_id", Kind::Text, "Returns only results of this node."),
             page::LIMIT,
             page::CURSOR,
-        ])
-        .list(page::RESULTS),
+        ],
+    ),
     get::<GetResult>("/results/{result_id}", "Returns the result of an asynchronous execution").with_query(
         &[
             Query::same("wait", Kind::Bool, "Waits for the end of the execution."),
@@ -270,9 +270,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         ],
     ),
     post::<CancelResult>("/results/{result_id}/cancel", "Cancels an asynchronous execution"),
-    get::<ListRecordings>("/recordings", "Lists the recordings on this machine, newest first")
-        .with_query(PAGED)
-        .list(page::RECORDINGS),
+    list::<ListRecordings>("/recordings", "Lists the recordings on this machine, newest first")
+        .with_query(PAGED),
     post::<PruneRecordings>("/recordings/prune", "Removes old recordings and unneeded folders of branches")
         .body(),
     get::<ListSnapshots>("/snapshots", "Lists the snapshots of a recorded session").with_query(SNAPSHOTS),

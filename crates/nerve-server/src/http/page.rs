@@ -1,8 +1,14 @@
 //! Pagination of lists. A page begins after the last item of the previous one, so that concurrent changes
 //! neither repeat nor skip other items.
 
+use std::any::Any;
 use std::cmp::Ordering;
 
+use nerve_api::reply::{
+    GraphInfo, GraphList, NodeInfo, NodeList, RecordingInfo, RecordingList, ResultInfo, ResultList, RunInfo,
+    RunList, SessionInfo, SessionList,
+};
+use nerve_api::{AnyReply, Reply};
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
@@ -20,28 +26,62 @@ pub(crate) const LIMIT: Query =
 pub(crate) const CURSOR: Query =
     Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
 
-/// Place of a list in a reply.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct List {
-    /// The field with the items.
-    items: &'static str,
-    /// The field with the ids only, if there is one.
-    ids: Option<&'static str>,
-    /// The field of an item with its id.
-    id: &'static str,
-    /// The field of an item with its time: newest first. Without it, items are ordered by id.
-    time: Option<&'static str>,
+/// A reply that is a list.
+pub(crate) trait List: Reply {
+    type Item;
+
+    fn items(&mut self) -> &mut Vec<Self::Item>;
+
+    /// Returns the time and the id of an item. Items are ordered by time, newest first, and then by id; the time is 0 in lists that are
+    /// ordered by id.
+    fn key(item: &Self::Item) -> (f64, &str);
+
+    /// Lists the ids of the items, in replies that have such a list too.
+    fn list_ids(&mut self) {}
 }
 
-pub(crate) const NODES: List = List { items: "nodes_info", ids: Some("nodes"), id: "id", time: None };
-pub(crate) const SESSIONS: List = List { items: "sessions", ids: None, id: "name", time: None };
-pub(crate) const GRAPHS: List =
-    List { items: "graphs_info", ids: Some("graphs"), id: "graph_id", time: None };
-pub(crate) const RUNS: List = List { items: "runs", ids: None, id: "run_id", time: Some("started_at") };
-pub(crate) const RESULTS: List =
-    List { items: "results", ids: None, id: "result_id", time: Some("created_at") };
-pub(crate) const RECORDINGS: List =
-    List { items: "recordings", ids: None, id: "id", time: Some("started_at") };
+/// Implements [`List`]: the fields of the reply with the items and the ids, and those of an item with its id and its time.
+macro_rules! lists {
+    ($($list:ident { $items:ident: $item:ident { $id:ident $(, $time:ident)? } $(, $ids:ident)? })*) => {$(
+        impl List for $list {
+            type Item = $item;
+
+            fn items(&mut self) -> &mut Vec<$item> {
+                &mut self.$items
+            }
+
+            fn key(item: &$item) -> (f64, &str) {
+                (0.0 $(+ seconds(item.$time))?, &item.$id)
+            }
+
+            $(fn list_ids(&mut self) {
+                self.$ids = self.$items.iter().map(|item| item.$id.clone()).collect();
+            })?
+        }
+    )*};
+}
+
+lists! {
+    NodeList { nodes_info: NodeInfo { id }, nodes }
+    SessionList { sessions: SessionInfo { name } }
+    GraphList { graphs_info: GraphInfo { graph_id }, graphs }
+    RunList { runs: RunInfo { run_id, started_at } }
+    ResultList { results: ResultInfo { result_id, created_at } }
+    RecordingList { recordings: RecordingInfo { id, started_at } }
+}
+
+/// Returns a time; 0 if it is unknown.
+fn seconds(time: impl Into<Option<f64>>) -> f64 {
+    time.into().unwrap_or(0.0)
+}
+
+/// Reduces a list, whose type it knows, to a page. Returns the cursor of the next page.
+pub(crate) type Paginate = fn(&Page, &mut dyn AnyReply) -> Option<String>;
+
+/// Implements [`Paginate`] for one type of list.
+pub(crate) fn paginate<L: List>(page: &Page, reply: &mut dyn AnyReply) -> Option<String> {
+    page.apply((reply as &mut dyn Any).downcast_mut::<L>()?)
+}
 
 /// The requested page.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,20 +99,16 @@ struct Position {
 }
 
 impl Position {
-    fn cursor(&self) -> String {
-        format!("{}~{}", self.time, self.id)
-    }
-
     fn parse(cursor: &str) -> Option<Position> {
         let (time, id) = cursor.split_once('~')?;
         let time = time.parse::<f64>().ok().filter(|time| time.is_finite())?;
         (cursor.len() <= MAX_CURSOR_BYTES).then(|| Position { time, id: id.to_string() })
     }
+}
 
-    /// Orders by time, newest first, then by id.
-    fn cmp(&self, other: &Position) -> Ordering {
-        other.time.total_cmp(&self.time).then_with(|| self.id.cmp(&other.id))
-    }
+/// Orders keys of items by time, newest first, then by id.
+fn compare(a: (f64, &str), b: (f64, &str)) -> Ordering {
+    b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1))
 }
 
 impl Page {
@@ -97,31 +133,21 @@ impl Page {
         Ok(Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), after })
     }
 
-    /// Reduces a list to the page, and sets `next` to the cursor of the next page, or null.
-    pub(crate) fn apply(&self, list: List, data: &mut Map<String, Value>) {
-        let Some(Value::Array(items)) = data.get_mut(list.items).map(Value::take) else { return };
-        let mut items: Vec<(Position, Value)> =
-            items.into_iter().map(|item| (list.position(&item), item)).collect();
-        items.sort_by(|(a, _), (b, _)| a.cmp(b));
+    /// Reduces a list to the page. Returns the cursor of the next page; `None` on the last page.
+    fn apply<L: List>(&self, list: &mut L) -> Option<String> {
+        let items = list.items();
+        items.sort_by(|a, b| compare(L::key(a), L::key(b)));
         if let Some(after) = &self.after {
-            items.retain(|(position, _)| position.cmp(after) == Ordering::Greater);
+            items.retain(|item| compare(L::key(item), (after.time, &after.id)) == Ordering::Greater);
         }
-        let more = items.len() > self.limit;
+        let has_more = items.len() > self.limit;
         items.truncate(self.limit);
-        let next = items.last().filter(|_| more).map(|(position, _)| position.cursor());
-        if let Some(ids) = list.ids {
-            data.insert(ids.to_string(), items.iter().map(|(position, _)| position.id.as_str()).collect());
-        }
-        data.insert(list.items.to_string(), items.into_iter().map(|(_, item)| item).collect());
-        data.insert("next".to_string(), next.map_or(Value::Null, Value::from));
-    }
-}
-
-impl List {
-    fn position(self, item: &Value) -> Position {
-        let time = self.time.and_then(|field| item.get(field)?.as_f64()).unwrap_or(0.0);
-        let id = item.get(self.id).and_then(Value::as_str).unwrap_or_default();
-        Position { time, id: id.to_string() }
+        let next = items.last().filter(|_| has_more).map(|item| {
+            let (time, id) = L::key(item);
+            format!("{time}~{id}")
+        });
+        list.list_ids();
+        next
     }
 }
 
@@ -141,40 +167,42 @@ mod tests {
 
     #[test]
     fn pages_are_complete_despite_changes() {
-        let all = |n: u32| -> Vec<Value> {
-            (0..n)
-                .map(|n| json!({ "run_id": format!("r{n}"), "started_at": f64::from(n / 2) + 0.1 }))
-                .collect()
+        let all = |n: u32| {
+            let run = |n: u32| RunInfo {
+                run_id: format!("r{n}"),
+                started_at: f64::from(n / 2) + 0.1,
+                ..RunInfo::default()
+            };
+            RunList { runs: (0..n).map(run).collect() }
         };
         let mut seen = Vec::new();
         let mut cursor = Value::Null;
         for n in 20.. {
             // New items come first, and are not on later pages.
-            let mut data = object(json!({ "runs": all(n) }));
-            page(3, &cursor).apply(RUNS, &mut data);
-            seen.extend(data["runs"].as_array().unwrap().iter().map(|run| run["run_id"].clone()));
-            cursor = data["next"].take();
-            if cursor.is_null() {
-                break;
+            let mut list = all(n);
+            let next = page(3, &cursor).apply(&mut list);
+            seen.extend(list.runs.into_iter().map(|run| run.run_id));
+            match next {
+                Some(next) => cursor = next.into(),
+                None => break,
             }
         }
         assert_eq!(seen.len(), 20, "{seen:?}");
-        assert_eq!(
-            (&seen[0], &seen[1], &seen[2], &seen[19]),
-            (&json!("r18"), &json!("r19"), &json!("r16"), &json!("r1"))
-        );
+        assert_eq!([&seen[0], &seen[1], &seen[2], &seen[19]], ["r18", "r19", "r16", "r1"]);
     }
 
     #[test]
     fn ids_match_items_of_page() {
-        let items: Vec<Value> = ["a", "b", "c"].iter().map(|id| json!({ "id": id })).collect();
-        let mut data = object(json!({ "nodes": ["a", "b", "c"], "nodes_info": items }));
-        page(2, &Value::Null).apply(NODES, &mut data);
-        assert_eq!(data["nodes"], json!(["a", "b"]));
-        let next = data["next"].clone();
-        let mut data = object(json!({ "nodes": [], "nodes_info": [{ "id": "b" }, { "id": "c" }] }));
-        page(2, &next).apply(NODES, &mut data);
-        assert_eq!((&data["nodes"], &data["next"]), (&json!(["c"]), &Value::Null));
+        let list = |ids: &[&str]| -> GraphList {
+            let items: Vec<Value> = ids.iter().map(|id| json!({ "graph_id": id })).collect();
+            serde_json::from_value(json!({ "graphs": ids, "graphs_info": items })).unwrap()
+        };
+        let mut first = list(&["a", "b", "c"]);
+        let next = page(2, &Value::Null).apply(&mut first).unwrap();
+        assert_eq!(first.graphs, ["a", "b"]);
+        let mut last = list(&["b", "c"]);
+        assert_eq!(page(2, &next.into()).apply(&mut last), None);
+        assert_eq!((last.graphs, last.graphs_info[0].graph_id.as_str()), (vec!["c".to_string()], "c"));
     }
 
     #[test]

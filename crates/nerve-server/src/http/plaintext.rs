@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::problem::Problem;
 
 /// Time and bytes for reading the rest of the request, so that the client gets to see the answer.
 const LINGER: Duration = Duration::from_secs(1);
@@ -20,18 +21,15 @@ pub(crate) async fn is_plaintext_http(stream: &TcpStream) -> io::Result<bool> {
 
 /// Answers with an error and closes. The request is not parsed.
 pub(crate) async fn refuse(mut stream: TcpStream) -> io::Error {
-    let body = json!({
-        "type": "about:blank", "title": "Bad Request", "status": 400, "error_type": "invalid_request_error",
-        "detail": "this port requires TLS, but the request is not encrypted", "hint": "use https://",
-        "request_id": "",
-    })
-    .to_string();
-    let answer = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+    let problem =
+        Problem::invalid("this port requires TLS, but the request is not encrypted").hint("use https://");
+    let body = problem.body("");
+    let head = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     let answering = async {
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(&[head.as_bytes(), &body].concat()).await?;
         stream.shutdown().await?;
         tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
     };

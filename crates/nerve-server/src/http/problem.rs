@@ -3,11 +3,15 @@
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use nerve_api::{ErrorKind, ResultMessage};
+use nerve_api::reply::{BudgetExceeded, ErrorDetails, RunEnded};
+use nerve_api::value::Delivery;
+use nerve_api::{Envelope, ErrorKind};
 use nerve_node::error::EngineError;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::request_id::RequestId;
+use crate::answer::Failure;
 
 /// An error response. [`Problem::render`] adds the body, where the id of the request is known.
 #[derive(Debug, Clone)]
@@ -16,21 +20,48 @@ pub(crate) struct Problem {
     error_type: ErrorKind,
     pub(crate) detail: String,
     pub(crate) hint: Option<String>,
-    /// Further details: screen, choices, delivery, a run …
-    data: Box<Map<String, Value>>,
+    /// Further details in their encoded form, if there are any: a [`Data`].
+    data: Option<Box<RawValue>>,
     warnings: Vec<String>,
+}
+
+/// The details of an error that are no member of the problem itself.
+#[derive(Serialize)]
+struct Data<'a> {
+    #[serde(flatten)]
+    run: Option<&'a RunEnded>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    screen: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    choices: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivery: Option<Delivery>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exceeded: Option<&'a BudgetExceeded>,
+}
+
+/// The body of the response.
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    error_type: ErrorKind,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, error_type: ErrorKind, detail: impl Into<String>) -> Problem {
-        Problem {
-            status,
-            error_type,
-            detail: detail.into(),
-            hint: None,
-            data: Box::default(),
-            warnings: Vec::new(),
-        }
+        Problem { status, error_type, detail: detail.into(), hint: None, data: None, warnings: Vec::new() }
     }
 
     /// The request is invalid.
@@ -60,47 +91,52 @@ impl Problem {
     }
 
     /// A request that failed.
-    pub(crate) fn of(result: ResultMessage) -> Problem {
-        let Value::Object(mut data) = result.data else {
-            return Problem::internal(result.error.unwrap_or_default());
+    pub(crate) fn of(failure: &Failure, envelope: &Envelope<'_>) -> Problem {
+        let ErrorDetails { error_type, hint, screen, choices, delivery, text, exceeded, run } =
+            &*failure.details;
+        let data = Data {
+            run: run.as_deref(),
+            screen: screen.as_deref(),
+            choices,
+            delivery: *delivery,
+            text: text.as_deref(),
+            exceeded: exceeded.as_ref(),
         };
-        let mut text = |field: &str| match data.shift_remove(field) {
-            Some(Value::String(text)) => Some(text),
-            _ => None,
-        };
-        let (error_type, hint) = (text("error_type").unwrap_or_default(), text("hint"));
-        let detail = result.error.unwrap_or_default();
-        // Without details it is a bug.
-        let kind = error_type.parse().unwrap_or(ErrorKind::Internal);
-        let problem = Problem::new(status_of(kind), kind, detail);
-        Problem { hint, data: Box::new(data), warnings: result.warnings, ..problem }
+        // The data are maps with text keys, lists and plain values, so this cannot fail.
+        let data = to_raw_value(&envelope.data(&data)).ok().filter(|data| data.get() != "{}");
+        let problem = Problem::new(status_of(*error_type), *error_type, failure.message.clone());
+        Problem { hint: hint.clone(), data, warnings: envelope.warnings.to_vec(), ..problem }
+    }
+
+    /// Returns the size of the encoded details in bytes.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.data.as_ref().map_or(0, |data| data.get().len())
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Problem {
         Problem { hint: Some(hint.into()), ..self }
     }
 
+    /// Encodes the body.
+    pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
+        let body = ProblemBody {
+            r#type: "about:blank",
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            error_type: self.error_type,
+            request_id,
+            hint: self.hint.as_deref(),
+            data: self.data.as_deref(),
+            warnings: &self.warnings,
+        };
+        // Texts and encoded JSON: this cannot fail.
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+
     /// Renders the response with its body.
     pub(crate) fn render(&self, id: &RequestId) -> Response {
-        let mut body = json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or_default(),
-            "status": self.status.as_u16(),
-            "detail": self.detail,
-            "error_type": self.error_type,
-            "request_id": id.as_str(),
-        });
-        if let Value::Object(fields) = &mut body {
-            let mut add = |field: &str, value: Option<Value>| {
-                if let Some(value) = value {
-                    fields.insert(field.to_string(), value);
-                }
-            };
-            add("hint", self.hint.clone().map(Value::from));
-            add("data", (!self.data.is_empty()).then(|| Value::Object(*self.data.clone())));
-            add("warnings", (!self.warnings.is_empty()).then(|| Value::from(self.warnings.clone())));
-        }
-        let mut response = Response::new(Body::from(body.to_string()));
+        let mut response = Response::new(Body::from(self.body(id.as_str())));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -115,6 +151,12 @@ impl Problem {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        Problem::of(&Failure::from(error), &Envelope::default())
     }
 }
 

@@ -5,21 +5,20 @@ use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
-use nerve_api::{Param, Params, RawRequest, RequestName, ResultMessage, encode_body, legacy_names};
+use nerve_api::{Param, Params, RawRequest, RequestName, legacy_names};
 use nerve_engine::dispatch::{Outcome, ReplySize};
-use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::body::ReceivedBody;
 use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
 use super::operation::{BodyUse, RequestMapping};
-use super::page::{List, Page};
+use super::page::Page;
 use super::problem::Problem;
+use super::reply::{self, Edit, ReplyBody};
 use super::{Shared, body, query};
-use crate::answer::{Answer, ReplyBody};
-use crate::line::too_large;
+use crate::answer::Answer;
+use crate::client_origin;
 use crate::requests::{self, Incoming, Refusal};
 use crate::state::ServerState;
 
@@ -48,8 +47,8 @@ pub(crate) async fn serve(
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
     let mut query = query::read(mapped.query, &raw_query(&parts.uri)?)?;
-    let page = match mapped.list {
-        Some(list) => Some((list, Page::from_params(&mut query)?)),
+    let page = match mapped.paginate {
+        Some(paginate) => Some((paginate, Page::from_params(&mut query)?)),
         None => None,
     };
     let mut params = Params::from(query);
@@ -73,34 +72,10 @@ pub(crate) async fn serve(
     let later = ["async", "detach"].iter().any(is_set);
     let request = decode(mapped.request, params, &shared);
     drop(sent);
-    let is_channel = parts.uri.path().starts_with("/channels/");
-    let (reply, share) = if page.is_none() && !is_channel {
-        let (reply, share) = dispatch(request, &shared, share, Answer::body).await?;
-        (reply.map_err(|failure| Problem::of(*failure))?, share)
-    } else {
-        let (mut result, share) = dispatch(request, &shared, share, Answer::message).await?;
-        if !result.success {
-            return Err(Problem::of(result));
-        }
-        if let Value::Object(data) = &mut result.data {
-            edit(data, page, is_channel);
-        }
-        (ReplyBody { bytes: encode_body(&result.data, &result.warnings), created_id: None }, share)
-    };
-    respond(reply, mapped, later, &parts.uri, share)
-}
-
-/// Reduces a list to its page; the older path gets the older words.
-fn edit(data: &mut Map<String, Value>, page: Option<(List, Page)>, is_channel: bool) {
-    if let Some((list, page)) = page {
-        page.apply(list, data);
-    }
-    if is_channel {
-        legacy_names::add_old_fields(RequestName::GetHistory, data);
-        if let Some(Value::String(note)) = data.get_mut("note") {
-            *note = note.replace("this node", "this channel");
-        }
-    }
+    let edit = Edit { page, is_channel: parts.uri.path().starts_with("/channels/") };
+    let encode = move |answer, outcome| edit.encode(answer, outcome);
+    let (reply, share) = dispatch(request, &shared, share, encode).await?;
+    Ok(respond(reply?, mapped, later, &parts.uri, share))
 }
 
 /// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace
@@ -158,14 +133,31 @@ fn join<'a>(params: &mut Params<'a>, mut body: Params<'a>) -> Result<(), Problem
     Ok(())
 }
 
-/// Executes a request. `share` is the memory that the parameters take; the memory of the result is returned with it.
+/// Executes a request whose parameters are in `body`, and returns the body of its reply.
 pub(crate) async fn execute(
     name: RequestName,
-    params: Params<'_>,
+    body: ReceivedBody,
     shared: &Shared,
-    share: Share,
-) -> Result<(ResultMessage, Share), Problem> {
-    dispatch(decode(name, params, shared), shared, share, Answer::message).await
+) -> Result<Response, Problem> {
+    let ReceivedBody { bytes, share } = body;
+    let request = decode(name, object(&bytes)?, shared);
+    let encode = |answer, outcome| Edit::default().encode(answer, outcome);
+    let (reply, share) = dispatch(request, shared, share, encode).await?;
+    Ok(json_body(held(reply?.bytes, share)))
+}
+
+/// Executes a request that was made in this process. Returns its reply and the memory reserved for a large reply.
+pub(crate) async fn call<R: nerve_api::Request>(
+    request: R,
+    shared: &Shared,
+) -> Result<(R::Reply, Share), Problem> {
+    let Some(call) = shared.state.dispatcher.prepare(request) else {
+        return Err(Problem::internal(format!("the engine does not handle {}", R::NAME)));
+    };
+    let answer = Answer { name: Some(R::NAME), origin: client_origin::current(), ..Answer::default() };
+    let request = Incoming::Call { call, answer };
+    let (reply, share) = run(request, shared, Share::default(), reply::typed::<R::Reply>).await?;
+    Ok((*reply?, share))
 }
 
 /// Reads the parameters of a request.
@@ -180,7 +172,7 @@ async fn dispatch<T: Send + 'static>(
     request: Result<Incoming, Box<Refusal>>,
     shared: &Shared,
     share: Share,
-    encode: fn(Answer, Outcome) -> T,
+    encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, Share), Problem> {
     match request {
         Ok(request) => run(request, shared, share, encode).await,
@@ -219,7 +211,7 @@ async fn run<T: Send + 'static>(
     request: Incoming,
     shared: &Shared,
     share: Share,
-    encode: fn(Answer, Outcome) -> T,
+    encode: impl Fn(Answer, Outcome) -> T + Send + Sync + 'static,
 ) -> Result<(T, Share), Problem> {
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
@@ -247,17 +239,8 @@ async fn run<T: Send + 'static>(
     }
 }
 
-fn respond(
-    reply: ReplyBody,
-    mapped: &RequestMapping,
-    later: bool,
-    uri: &Uri,
-    share: Share,
-) -> Result<Response, Problem> {
+fn respond(reply: ReplyBody, mapped: &RequestMapping, later: bool, uri: &Uri, share: Share) -> Response {
     let ReplyBody { bytes, created_id } = reply;
-    if bytes.len() > MAX_LINE_BYTES {
-        return Err(Problem::of(too_large(None, &TooLarge { bytes: bytes.len() as u64 })));
-    }
     let mut response = json_body(held(bytes, share));
     if later {
         *response.status_mut() = StatusCode::ACCEPTED;
@@ -269,7 +252,7 @@ fn respond(
             response.headers_mut().insert(header::LOCATION, location);
         }
     }
-    Ok(response)
+    response
 }
 
 /// Returns a body that holds its memory until it is sent.
@@ -287,38 +270,35 @@ pub(crate) fn json_body(json: impl Into<Body>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use nerve_api::framing::MAX_LINE_BYTES;
+    use nerve_api::reply::ExecuteReply;
+    use nerve_api::request::{CreateNode, ExecuteGraph, ExecuteInput, GetHistory, GetResult};
+    use nerve_api::value::BackendKind;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn map(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
-    }
-
     #[tokio::test]
     async fn long_replies_hold_their_memory() {
-        let folder = tempfile::tempdir().unwrap();
-        let shared = Shared::for_test(folder.path());
-        let ask = async |name: RequestName, params: Value| {
-            let (result, share) = execute(name, map(params).into(), &shared, Share::default()).await.unwrap();
-            assert!(result.success, "{result:?}");
-            (result.data, share)
-        };
-        ask(RequestName::CreateNode, json!({ "node_id": "sh", "backend": "bash" })).await;
-        let begun =
-            ask(RequestName::ExecuteInput, json!({ "node_id": "sh", "text": "echo hi", "async": true }))
-                .await;
-        let graph = json!({ "graph": "g", "steps": [{ "id": "a", "node_id": "sh", "text": "echo hi" }] });
-        for (name, params) in [
-            (RequestName::GetResult, json!({ "result_id": begun.0["result_id"], "wait": true })),
-            (RequestName::ExecuteGraph, json!({ "definition": graph })),
-            (RequestName::GetHistory, json!({ "node_id": "sh" })),
-        ] {
-            let (_, share) = ask(name, params).await;
-            assert_eq!(shared.budget.answers_in_use(), MAX_LINE_BYTES, "{name:?}");
+        async fn holds_memory<R: nerve_api::Request>(request: R, shared: &Shared) {
+            let (_, share) = call(request, shared).await.unwrap();
+            assert_eq!(shared.budget.answers_in_use(), MAX_LINE_BYTES, "{}", R::NAME);
             drop(share);
             assert_eq!(shared.budget.answers_in_use(), 0);
         }
+
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::for_test(folder.path());
+        let create = CreateNode { backend: BackendKind::Bash, ..CreateNode::new("sh") };
+        call(create, &shared).await.unwrap();
+        let prompt = ExecuteInput { is_async: true, ..ExecuteInput::new("sh", "echo hi") };
+        let ExecuteReply::Accepted(begun) = call(prompt, &shared).await.unwrap().0 else { panic!() };
+        let steps = json!([{ "id": "a", "node_id": "sh", "text": "echo hi" }]);
+        let graph = json!({ "definition": { "graph": "g", "steps": steps } });
+        let result = GetResult { result_id: begun.result_id, wait: true, ..GetResult::default() };
+        holds_memory(result, &shared).await;
+        holds_memory(serde_json::from_value::<ExecuteGraph>(graph).unwrap(), &shared).await;
+        holds_memory(GetHistory { node_id: "sh".into(), ..GetHistory::default() }, &shared).await;
     }
 
     #[test]
@@ -333,7 +313,7 @@ mod tests {
             (json!({ "tracestate": "b" }), &headers(&["traceparent"]), json!({ "traceparent": "h" })),
             (json!({}), &headers(&["tracestate"]), json!({})),
         ] {
-            let mut params = map(body).into();
+            let mut params = body.as_object().unwrap().clone().into();
             take_trace(&mut params, headers);
             assert_eq!(Value::Object(params.into_map()), wanted);
         }

@@ -19,7 +19,6 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::query;
 use super::resource::raw_query;
-use crate::answer::Answer;
 use crate::events::{Filter, Queue};
 use crate::requests;
 use crate::state::ServerState;
@@ -121,8 +120,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
 fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
     let request: Subscribe = read(RequestName::Subscribe, params).map_err(Problem::invalid)?;
     let since = request.since;
-    let filter = requests::filter(request).map_err(|error| Problem::of(Answer::default().failure(error)))?;
-    Ok((filter, since))
+    Ok((requests::filter(request)?, since))
 }
 
 struct Reader {

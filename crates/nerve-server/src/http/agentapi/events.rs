@@ -1,7 +1,6 @@
 //! The event stream of agentapi: all messages and the status, then changes.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use nerve_api::EventType;
 use serde::Serialize;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, AgentStatus};
+use super::message::MessageUpdate;
+use super::{Agent, AgentStatus, encode};
 use crate::events::{Filter, OutgoingEvent, Queue};
 use crate::http::budget::Share;
 use crate::http::problem::Problem;
@@ -96,8 +95,7 @@ impl Reader {
             self.share = share;
             for message in messages {
                 self.last_sent = message.id;
-                let update = json!({ "id": message.id, "message": message.content, "role": message.role, "time": message.time });
-                self.pending.push_back(event("message_update", &update));
+                self.pending.push_back(event("message_update", &MessageUpdate::from(message)));
             }
         }
         if self.status.as_ref() != Some(&status) {
@@ -123,8 +121,5 @@ fn may_end_a_turn(event: &Arc<OutgoingEvent>) -> bool {
 }
 
 fn event(name: &str, data: &impl Serialize) -> Bytes {
-    let mut text = format!("event: {name}\ndata: ");
-    // Serialization of these values cannot fail.
-    let _ = write!(text, "{}\n\n", serde_json::to_string(data).unwrap_or_default());
-    text.into()
+    [format!("event: {name}\ndata: ").as_bytes(), &encode(data), b"\n\n"].concat().into()
 }

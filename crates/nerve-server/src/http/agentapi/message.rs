@@ -54,6 +54,22 @@ pub(crate) struct Message {
     pub(super) time: String,
 }
 
+/// A new message in the event stream, which calls the content `message`.
+#[derive(Debug, Serialize)]
+pub(super) struct MessageUpdate {
+    id: u64,
+    message: String,
+    role: MessageAuthor,
+    time: String,
+}
+
+impl From<Message> for MessageUpdate {
+    fn from(message: Message) -> MessageUpdate {
+        let Message { id, content, role, time } = message;
+        MessageUpdate { id, message: content, role, time }
+    }
+}
+
 /// Authors of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

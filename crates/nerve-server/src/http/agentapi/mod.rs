@@ -10,7 +10,8 @@ use nerve_api::reply::{ExecuteReply, NodeDetails, TurnAccepted};
 use nerve_api::request::{ExecuteInput, GetHistory, GetNode, GetResult, WriteData};
 use nerve_api::value::NodeState;
 use nerve_api::{DEFAULT_SESSION, ErrorKind, EventKind};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use self::message::Message;
@@ -20,7 +21,7 @@ pub(crate) use self::message::{
 use super::budget::Share;
 use super::operation::{Builtin, Operation};
 use super::problem::Problem;
-use super::resource::{PathParams, execute, held, json_body, raw_query};
+use super::resource::{PathParams, call, held, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
@@ -44,13 +45,17 @@ pub(crate) async fn serve(
     match which {
         Builtin::AgentMessages => {
             let (messages, share) = agent.messages().await?;
-            let bytes = json!(MessageList { messages }).to_string().into_bytes();
-            Ok(json_body(held(bytes, share)))
+            Ok(json_body(held(encode(&MessageList { messages }), share)))
         }
         Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
         Builtin::AgentEvents => events::stream(agent).await,
-        _ => Ok(json_body(json!(agent.status().await?).to_string())),
+        _ => Ok(json_body(encode(&agent.status().await?))),
     }
+}
+
+/// Encodes an object of agentapi, all of which consist of texts, numbers and lists: this cannot fail.
+fn encode(object: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(object).unwrap_or_default()
 }
 
 /// A node that is addressed through agentapi's interface.
@@ -73,21 +78,7 @@ impl Agent {
 
     /// Runs a request about the node.
     async fn request<R: nerve_api::Request>(&self, request: R) -> Result<R::Reply, Problem> {
-        self.request_with_memory(request).await.map(|(reply, _)| reply)
-    }
-
-    /// Like [`Agent::request`] for large replies, with the memory reserved for the reply.
-    async fn request_with_memory<R: nerve_api::Request>(
-        &self,
-        request: R,
-    ) -> Result<(R::Reply, Share), Problem> {
-        let internal = |error: serde_json::Error| Problem::internal(error.to_string());
-        let params: Map<String, Value> = serde_json::from_value(json!(request)).map_err(internal)?;
-        let (result, share) = execute(R::NAME, params.into(), &self.shared, Share::default()).await?;
-        if !result.success {
-            return Err(Problem::of(result));
-        }
-        Ok((serde_json::from_value(result.data).map_err(internal)?, share))
+        call(request, &self.shared).await.map(|(reply, _)| reply)
     }
 
     async fn info(&self) -> Result<NodeDetails, Problem> {
@@ -141,7 +132,7 @@ impl Agent {
             last: Some(last),
             ..GetHistory::default()
         };
-        let (history, share) = self.request_with_memory(request).await?;
+        let (history, share) = call(request, &self.shared).await?;
         Ok((history.entries, share))
     }
 
@@ -157,7 +148,7 @@ impl Agent {
                 self.request(WriteData { node_id, session_id, data: message.content }).await?;
             }
         }
-        Ok(json_body(json!(MessageAccepted { ok: true }).to_string()))
+        Ok(json_body(encode(&MessageAccepted { ok: true })))
     }
 
     /// Sends a prompt and waits until the agent has started to work on it.

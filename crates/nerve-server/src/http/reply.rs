@@ -1,0 +1,64 @@
+//! Replies to requests over HTTP: the outcome of a request as the body of a response, or as a typed reply.
+
+use std::any::Any;
+
+use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
+use nerve_api::reply::NodeHistory;
+use nerve_api::{AnyReply, Reply};
+use nerve_engine::dispatch::Outcome;
+
+use super::page::{Page, Paginate};
+use super::problem::Problem;
+use crate::answer::Answer;
+
+/// A reply as the body of a response.
+pub(crate) struct ReplyBody {
+    /// A JSON object.
+    pub(crate) bytes: Vec<u8>,
+    /// Id of the item that the reply describes, if a request can have created it.
+    pub(crate) created_id: Option<String>,
+}
+
+/// Changes to a reply before it is encoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Edit {
+    /// Reduces a list to this page.
+    pub(crate) page: Option<(Paginate, Page)>,
+    /// Calls the node a channel, as the first nerve did.
+    pub(crate) is_channel: bool,
+}
+
+impl Edit {
+    /// Encodes the body of an answer.
+    pub(crate) fn encode(&self, answer: Answer, mut outcome: Outcome) -> Result<ReplyBody, Problem> {
+        let next = outcome.as_mut().ok().and_then(|reply| self.apply(&mut **reply));
+        let encoded = answer.encode(outcome, |envelope, result| match result {
+            Ok(reply) => {
+                let created_id = reply.created_id().map(str::to_string);
+                Ok(Ok(ReplyBody { bytes: reply.body(envelope, next.as_ref())?, created_id }))
+            }
+            Err(failure) => {
+                let problem = Problem::of(failure, envelope);
+                let bytes = problem.data_bytes();
+                if bytes > MAX_LINE_BYTES { Err(TooLarge { bytes: bytes as u64 }) } else { Ok(Err(problem)) }
+            }
+        });
+        encoded.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
+    }
+
+    /// Returns the cursor of the next page, which is null on the last page. `None`: the reply is no page.
+    fn apply(&self, reply: &mut dyn AnyReply) -> Option<Option<String>> {
+        if let (true, Some(history)) =
+            (self.is_channel, (reply as &mut dyn Any).downcast_mut::<NodeHistory>())
+        {
+            history.note = history.note.take().map(|note| note.replace("this node", "this channel"));
+        }
+        self.page.as_ref().map(|(paginate, page)| paginate(page, reply))
+    }
+}
+
+/// Returns the reply to a request that was made in this process, whose warnings nothing reads.
+pub(crate) fn typed<T: Reply>(_: Answer, outcome: Outcome) -> Result<Box<T>, Problem> {
+    let reply: Box<dyn Any> = outcome.map_err(Problem::from)?;
+    reply.downcast().map_err(|_| Problem::internal("the reply has the type of another request"))
+}
