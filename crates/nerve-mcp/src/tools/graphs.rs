@@ -21,8 +21,7 @@ const MAX_STEP_TEXT: usize = 4 * 1024;
 /// Cancelling a run is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(call: Call) -> Result<Success, Failure> {
-    let given: args::RunGraph = call.arguments()?;
+pub(super) async fn run(call: Call, given: args::RunGraph) -> Result<Success, Failure> {
     // Chosen by the client, so that the run's events can be subscribed to before it starts.
     let mut run_id = Uuid::new_v4().simple().to_string();
     run_id.truncate(20);

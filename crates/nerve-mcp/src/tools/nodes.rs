@@ -26,8 +26,7 @@ pub(super) fn seconds(name: &str, given: Option<f64>) -> Result<Option<Seconds>,
     Seconds::new(given).map(Some).ok_or_else(wrong)
 }
 
-pub(super) async fn list(call: Call) -> Result<Success, Failure> {
-    let given: args::ListNodes = call.arguments()?;
+pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let nodes = client.list_nodes(given.session.as_deref()).await?;
     let line = |node: &NodeInfo| {
@@ -48,12 +47,7 @@ pub(super) async fn list(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(truncate(&text, MAX_TEXT).0, json!({ "nodes": bound_value(json!(rows), MAX_TEXT) })))
 }
 
-pub(super) async fn create(call: Call) -> Result<Success, Failure> {
-    let given = call.arguments()?;
-    create_node(&call, given).await
-}
-
-pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<Success, Failure> {
+pub(super) async fn create(call: Call, given: args::CreateNode) -> Result<Success, Failure> {
     let ready_timeout = seconds("ready_timeout", given.ready_timeout)?;
     let mut params = CreateNode {
         session_id: given.session,
@@ -112,8 +106,7 @@ fn describe_state(now: &NodeExplanation) -> String {
     format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, format_choices(&now.choices))
 }
 
-pub(super) async fn read(call: Call) -> Result<Success, Failure> {
-    let given: args::Read = call.arguments()?;
+pub(super) async fn read(call: Call, given: args::Read) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let node = client.node(&given.node_id, given.session.as_deref());
     let now = node.why().await?;
@@ -132,24 +125,21 @@ pub(super) async fn read(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(shown, data))
 }
 
-pub(super) async fn write(call: Call) -> Result<Success, Failure> {
-    let given: args::Write = call.arguments()?;
+pub(super) async fn write(call: Call, given: args::Write) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let written = client.node(&given.node_id, given.session.as_deref()).write(&given.data).await?;
     let text = format!("{written} bytes were written to node '{}'.", given.node_id);
     Ok(Success::new(text, json!({ "node_id": given.node_id, "written": written })))
 }
 
-pub(super) async fn interrupt(call: Call) -> Result<Success, Failure> {
-    let given: args::Node = call.arguments()?;
+pub(super) async fn interrupt(call: Call, given: args::Node) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     client.node(&given.node_id, given.session.as_deref()).interrupt().await?;
     let text = format!("Node '{}' was interrupted.", given.node_id);
     Ok(Success::new(text, json!({ "node_id": given.node_id, "interrupted": true })))
 }
 
-pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
-    let given: args::Fork = call.arguments()?;
+pub(super) async fn fork(call: Call, given: args::Fork) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let source = client.node(&given.source_id, given.session.as_deref());
     let fork = match given.at {
@@ -160,20 +150,14 @@ pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(text, json!(NodeForked { node_id: fork.id().to_string(), forked_from: given.source_id })))
 }
 
-pub(super) async fn stop(call: Call) -> Result<Success, Failure> {
-    let given = call.arguments()?;
-    stop_node(&call, given).await
-}
-
-pub(super) async fn stop_node(call: &Call, given: args::Node) -> Result<Success, Failure> {
+pub(super) async fn stop(call: Call, given: args::Node) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     client.node(&given.node_id, given.session.as_deref()).stop().await?;
     let text = format!("Node '{}' was stopped.", given.node_id);
     Ok(Success::new(text, json!({ "node_id": given.node_id, "stopped": true })))
 }
 
-pub(super) async fn history(call: Call) -> Result<Success, Failure> {
-    let given: args::History = call.arguments()?;
+pub(super) async fn history(call: Call, given: args::History) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let node = client.node(&given.node_id, given.session.as_deref());
     let filter = GetHistory {

@@ -17,8 +17,7 @@ const MAX_SNAPSHOTS: usize = 200;
 /// Default number of listed recordings.
 const DEFAULT_RECORDINGS: usize = 50;
 
-pub(super) async fn list(call: Call) -> Result<Success, Failure> {
-    let given: args::ListSnapshots = call.arguments()?;
+pub(super) async fn list(call: Call, given: args::ListSnapshots) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let filter = ListSnapshots {
         node_id: given.node_id,
@@ -46,8 +45,7 @@ fn files_text(files: Option<&SnapshotFiles>) -> String {
     files.map_or("no files".to_string(), |files| format!("files of {}", files.source))
 }
 
-pub(super) async fn take(call: Call) -> Result<Success, Failure> {
-    let given: args::TakeSnapshot = call.arguments()?;
+pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = TakeSnapshot {
         node_id: Some(given.node_id),
@@ -62,8 +60,7 @@ pub(super) async fn take(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(text, json!(taken)).warn(client.take_warnings()))
 }
 
-pub(super) async fn restore(call: Call) -> Result<Success, Failure> {
-    let given: args::RestoreSnapshot = call.arguments()?;
+pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = RestoreSnapshot {
         id: given.id,
@@ -78,8 +75,7 @@ pub(super) async fn restore(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(text, json!(restored)))
 }
 
-pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
-    let given: args::CreateBranch = call.arguments()?;
+pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Success, Failure> {
     let describe = |event: &EventMessage| branch_step(event).map(str::to_string);
     let (client, progress) = if call.wants_progress() {
         let Subscription { client, events } =
@@ -115,8 +111,7 @@ pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
 }
 
-pub(super) async fn list_branches(call: Call) -> Result<Success, Failure> {
-    let _: args::ListBranches = call.arguments()?;
+pub(super) async fn list_branches(call: Call, _: args::ListBranches) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let branches = client.branches().await?;
     let line = |branch: &BranchInfo| {
@@ -133,10 +128,9 @@ pub(super) async fn list_branches(call: Call) -> Result<Success, Failure> {
     Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
 }
 
-pub(super) async fn list_recordings(call: Call) -> Result<Success, Failure> {
-    let args::ListRecordings { last } = call.arguments()?;
+pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let recordings = client.recordings(Some(last.unwrap_or(DEFAULT_RECORDINGS))).await?;
+    let recordings = client.recordings(Some(given.last.unwrap_or(DEFAULT_RECORDINGS))).await?;
     let line = |recording: &RecordingInfo| {
         let RecordingInfo { id, command, snapshots, live, .. } = recording;
         let live = if *live { ", being recorded" } else { "" };

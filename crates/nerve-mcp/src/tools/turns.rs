@@ -25,14 +25,13 @@ const TRUNCATED_NOTE: &str = "the answer was too long and is cut: nerve_read has
 /// Withdrawing a prompt is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
-    let given = call.arguments()?;
-    run_turn(&call, given, None).await
+pub(super) async fn execute(call: Call, given: args::Execute) -> Result<Success, Failure> {
+    run_turn(call, given, None).await
 }
 
 /// Runs a turn. `parser`: `None` for the node's.
 pub(super) async fn run_turn(
-    call: &Call,
+    call: Call,
     given: args::Execute,
     parser: Option<ParserKind>,
 ) -> Result<Success, Failure> {
@@ -46,7 +45,7 @@ pub(super) async fn run_turn(
         ..ExecuteInput::new(given.node_id.as_str(), given.text)
     };
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
-    let (client, progress) = start(call, &given.node_id, &describe).await?;
+    let (client, progress) = start(&call, &given.node_id, &describe).await?;
     let done = if given.interrupt_on_cancel {
         let params = ExecuteInput { is_async: true, ..params };
         let accepted: TurnAccepted = client.request_as(&params).await?;
@@ -76,8 +75,7 @@ pub(super) async fn run_turn(
     Ok(turn_success(done).warn(client.take_warnings()))
 }
 
-pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
-    let given: args::Answer = call.arguments()?;
+pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, Failure> {
     if given.choice.is_some() == given.cancel {
         let failure = Failure::new("invalid_arguments", "give either choice or cancel");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
