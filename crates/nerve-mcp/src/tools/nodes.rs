@@ -51,7 +51,7 @@ pub(super) async fn create(call: Call, given: args::CreateNode) -> Result<Succes
     let ready_timeout = seconds("ready_timeout", given.ready_timeout)?;
     let mut params = CreateNode {
         session_id: given.session,
-        command: given.command.map(Into::into),
+        command: given.command,
         cwd: given.cwd,
         env: given.env,
         cols: given.cols,

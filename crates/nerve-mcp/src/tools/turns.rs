@@ -83,7 +83,7 @@ pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, F
     let params = AnswerNode {
         node_id: given.node_id.clone(),
         session_id: given.session.clone(),
-        choice: given.choice.map(Into::into),
+        choice: given.choice,
         cancel: given.cancel,
         wait: given.wait,
         timeout: seconds("timeout", given.timeout)?,
