@@ -6,6 +6,7 @@
 use nerve_api::ErrorKind;
 use nerve_client::ClientError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Maximum length of a text in a result, in bytes: models and clients cannot handle more.
@@ -27,13 +28,18 @@ pub(crate) struct Success {
 }
 
 impl Success {
-    /// Creates a result; `data` should be an object.
-    pub(crate) fn new(text: impl Into<String>, data: Value) -> Success {
-        let data = match data {
-            Value::Object(data) => data,
-            other => Map::from_iter([("value".to_string(), other)]),
-        };
-        Success { text: text.into(), data, ..Success::default() }
+    /// Creates a result from a text and a reply of the API, which is an object. Both are bounded: each field of the
+    /// object takes at most about [`MAX_TEXT`].
+    pub(crate) fn new(text: &str, reply: &impl Serialize) -> Success {
+        let mut data = object(reply);
+        data.values_mut().for_each(|field| *field = bound_value(field.take(), MAX_TEXT));
+        Success { text: truncate(text, MAX_TEXT).0, data, ..Success::default() }
+    }
+
+    /// Adds a field to the object.
+    pub(crate) fn with(mut self, name: &str, field: impl Into<Value>) -> Success {
+        self.data.insert(name.to_string(), field.into());
+        self
     }
 
     pub(crate) fn warn(mut self, warnings: impl IntoIterator<Item = String>) -> Success {
@@ -176,6 +182,15 @@ fn result(text: String, data: Map<String, Value>, failed: bool) -> CallToolResul
     let mut result = if failed { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = Some(Value::Object(data));
     result
+}
+
+/// Encodes a value that is an object.
+pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        // Cannot happen: replies are structs of strings, numbers, lists and maps with string keys.
+        _ => Map::new(),
+    }
 }
 
 /// Returns the text, shortened to its beginning and end if it exceeds `max` bytes, and whether it was

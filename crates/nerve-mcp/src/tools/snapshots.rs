@@ -1,16 +1,18 @@
 //! Tools for recordings, and for snapshots and branches of recorded sessions.
 
-use nerve_api::reply::{BranchInfo, RecordingInfo, SnapshotFiles, SnapshotInfo};
+use nerve_api::reply::{
+    BranchCreated, BranchInfo, BranchList, RecordingInfo, RecordingList, SnapshotFiles, SnapshotInfo,
+    SnapshotList,
+};
 use nerve_api::request::{CreateBranch, ListSnapshots, RestoreSnapshot, TakeSnapshot};
 use nerve_api::{EventMessage, EventType};
 use nerve_client::branch_step;
-use serde_json::{Value, json};
 
 use super::args;
 use super::nodes::seconds;
 use crate::call::{Call, Progress, WaitOutcome};
 use crate::link::Subscription;
-use crate::tool_result::{Failure, MAX_TEXT, Success, bound_value, truncate};
+use crate::tool_result::{Failure, MAX_TEXT, Success, truncate};
 
 /// Maximum number of listed snapshots.
 const MAX_SNAPSHOTS: usize = 200;
@@ -31,8 +33,7 @@ pub(super) async fn list(call: Call, given: args::ListSnapshots) -> Result<Succe
         0 => "There are no snapshots. Take one with nerve_take_snapshot.".to_string(),
         _ => snapshots.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let data = json!({ "snapshots": bound_value(json!(snapshots), MAX_TEXT) });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data))
+    Ok(Success::new(&text, &SnapshotList { snapshots }))
 }
 
 fn line(snapshot: &SnapshotInfo) -> String {
@@ -57,7 +58,7 @@ pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Succes
     };
     let taken = client.take_snapshot(&request).await?;
     let text = format!("Snapshot {} was taken, {}.", taken.id, files_text(taken.files.as_ref()));
-    Ok(Success::new(text, json!(taken)).warn(client.take_warnings()))
+    Ok(Success::new(&text, &taken).warn(client.take_warnings()))
 }
 
 pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<Success, Failure> {
@@ -72,7 +73,7 @@ pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<
     };
     let restored = client.restore_snapshot(&request).await?;
     let text = format!("The files of snapshot {} are in {}.", restored.id, restored.to);
-    Ok(Success::new(text, json!(restored)))
+    Ok(Success::new(&text, &restored))
 }
 
 pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Success, Failure> {
@@ -104,11 +105,10 @@ pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Succ
         "Node '{}' works in {}; its conversation: {}.\n\n{answer}",
         branch.node_id, branch.cwd, branch.conversation.about
     );
-    let data = json!({
-        "node_id": branch.node_id, "cwd": branch.cwd, "git_branch": branch.git_branch,
-        "conversation": branch.conversation, "left_out": branch.left_out, "text": truncate(answer, MAX_TEXT).0,
-    });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+    let answer = truncate(answer, MAX_TEXT).0;
+    // Only the answer's text: the whole response repeats it.
+    let branch = BranchCreated { response: None, ..branch };
+    Ok(Success::new(&text, &branch).with("text", answer).warn(client.take_warnings()))
 }
 
 pub(super) async fn list_branches(call: Call, _: args::ListBranches) -> Result<Success, Failure> {
@@ -123,9 +123,7 @@ pub(super) async fn list_branches(call: Call, _: args::ListBranches) -> Result<S
         0 => "There are no branches. Create one with nerve_create_branch.".to_string(),
         _ => branches.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let rows: Value = bound_value(json!(branches), MAX_TEXT);
-    let data = json!({ "branches": rows });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+    Ok(Success::new(&text, &BranchList { branches }).warn(client.take_warnings()))
 }
 
 pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> Result<Success, Failure> {
@@ -140,6 +138,5 @@ pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> 
         0 => "There are no recordings.".to_string(),
         _ => recordings.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let data = json!({ "recordings": bound_value(json!(recordings), MAX_TEXT) });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data))
+    Ok(Success::new(&text, &RecordingList { recordings }))
 }
