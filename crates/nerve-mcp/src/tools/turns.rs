@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted};
+use nerve_api::reply::{AnswerReply, ErrorDetails, ResultInfo, Turn, TurnAccepted};
 use nerve_api::request::{AnswerNode, ExecuteInput};
 use nerve_api::value::ParserKind;
 use nerve_api::{DEFAULT_SESSION, ErrorKind, EventMessage, EventType};
 use nerve_client::NerveClient;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::args;
 use super::nodes::seconds;
@@ -148,12 +148,9 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
         return Ok(Turn { response, node_id, turn: turn.unwrap_or_default() });
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
-    let delivery = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
-    let more =
-        delivery.into_iter().chain(text.map(|text| ("text".to_string(), json!(truncate(&text, MAX_TEXT).0))));
-    let error_type = error_type.unwrap_or(ErrorKind::Internal).to_string();
-    let screen = screen.map(Into::into);
-    Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
+    let error_type = error_type.unwrap_or(ErrorKind::Internal);
+    let details = ErrorDetails { hint, screen, choices, delivery, text, ..ErrorDetails::of(error_type) };
+    Err(Failure::with_details(error_type, message, details))
 }
 
 fn turn_success(done: Turn) -> Success {
