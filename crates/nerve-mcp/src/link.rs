@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nerve_api::reply::ErrorDetails;
 use nerve_api::request::Subscribe;
 use nerve_api::{ErrorKind, EventType};
 use nerve_client::{EventStream, NerveClient, Reconnect};
@@ -97,7 +98,8 @@ impl Link {
                 // A lost connection is reported to the caller; the next call connects again.
                 Ok(Ok(client)) => client.reconnect(Reconnect::Never),
                 Ok(Err(ConnectError { message, hint })) => {
-                    return Err(Failure { hint, ..Failure::new("not_running", message) });
+                    let details = ErrorDetails { hint, ..ErrorDetails::default() };
+                    return Err(Failure::with_details("not_running", message, details));
                 }
                 Err(_) => {
                     let message = format!(

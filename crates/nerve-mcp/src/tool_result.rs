@@ -4,8 +4,10 @@
 //! so both are complete.
 
 use nerve_api::ErrorKind;
+use nerve_api::reply::ErrorDetails;
 use nerve_client::ClientError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Maximum length of a text in a result, in bytes: models and clients cannot handle more.
@@ -27,13 +29,16 @@ pub(crate) struct Success {
 }
 
 impl Success {
-    /// Creates a result; `data` should be an object.
-    pub(crate) fn new(text: impl Into<String>, data: Value) -> Success {
-        let data = match data {
-            Value::Object(data) => data,
-            other => Map::from_iter([("value".to_string(), other)]),
-        };
-        Success { text: text.into(), data, ..Success::default() }
+    /// Creates a result from a text and a reply of the API, which is an object. Both are bounded: each field of the
+    /// object takes at most about [`MAX_TEXT`].
+    pub(crate) fn new(text: &str, reply: &impl Serialize) -> Success {
+        Success { text: truncate(text, MAX_TEXT).0, data: bounded_object(reply), ..Success::default() }
+    }
+
+    /// Adds a field to the object.
+    pub(crate) fn with(mut self, name: &str, field: impl Into<Value>) -> Success {
+        self.data.insert(name.to_string(), field.into());
+        self
     }
 
     pub(crate) fn warn(mut self, warnings: impl IntoIterator<Item = String>) -> Success {
@@ -55,22 +60,28 @@ impl Success {
 }
 
 /// The result of a failed call.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Failure {
-    pub(crate) message: String,
-    /// The server's error type, or `not_running`, `invalid_arguments`, `cancelled`.
-    pub(crate) error_type: String,
-    pub(crate) hint: Option<String>,
-    pub(crate) screen: Option<Box<str>>,
-    pub(crate) choices: Vec<String>,
-    /// Further fields of the object.
-    pub(crate) extra: Box<Map<String, Value>>,
+    message: String,
+    /// The name of an [`ErrorKind`], or a type that only MCP has: `not_running`, `invalid_arguments` …
+    pub(crate) error_type: &'static str,
+    /// The details of the server. `error_type` replaces theirs.
+    details: Box<ErrorDetails>,
 }
 
 impl Failure {
     /// Creates a failure of an [`ErrorKind`], or of a type that only MCP has.
     pub(crate) fn new(error_type: impl Into<&'static str>, message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), error_type: error_type.into().to_string(), ..Failure::default() }
+        Failure::with_details(error_type, message, ErrorDetails::default())
+    }
+
+    /// Creates a failure with the server's details.
+    pub(crate) fn with_details(
+        error_type: impl Into<&'static str>,
+        message: impl Into<String>,
+        details: ErrorDetails,
+    ) -> Failure {
+        Failure { message: message.into(), error_type: error_type.into(), details: Box::new(details) }
     }
 
     fn kind(&self) -> Option<ErrorKind> {
@@ -78,46 +89,43 @@ impl Failure {
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
-        self.hint = Some(hint.into());
+        self.details.hint = Some(hint.into());
         self
     }
 
     /// Replaces the hint for a blocked node: an MCP client needs a tool, not a command.
-    fn with_tool_hint(mut self) -> Failure {
-        if self.kind() == Some(ErrorKind::Blocked) && !self.choices.is_empty() {
-            self.hint = Some(ANSWER_HINT.to_string());
+    fn with_tool_hint(self) -> Failure {
+        match self.kind() {
+            Some(ErrorKind::Blocked) if !self.details.choices.is_empty() => self.hint(ANSWER_HINT),
+            _ => self,
         }
-        self
     }
 
     /// Converts to the protocol's type, as a result that the model reads.
     pub(crate) fn result(self) -> CallToolResult {
-        let Failure { message, error_type, hint, screen, choices, extra } = self.with_tool_hint();
+        let Failure { message, error_type, mut details } = self.with_tool_hint();
+        let screen = details.screen.take().filter(|screen| !screen.trim().is_empty());
+        details.screen = screen.map(|screen| truncate(screen.trim_end(), MAX_SCREEN).0);
         let mut text = format!("Error: {message}");
-        let screen = screen.filter(|screen| !screen.trim().is_empty());
-        let screen = screen.map(|screen| truncate(screen.trim_end(), MAX_SCREEN).0);
-        if let Some(screen) = &screen {
+        if let Some(screen) = &details.screen {
             text.push_str(&format!("\n\nThe terminal shows:\n{screen}\n"));
         }
-        text.push_str(&format_choices(&choices));
-        if let Some(hint) = &hint {
+        text.push_str(&format_choices(&details.choices));
+        if let Some(hint) = &details.hint {
             text.push_str(&format!("\nHint: {hint}"));
         }
-        let mut data = *extra;
+        let mut data = bounded_object(&details);
         data.insert("error".to_string(), json!(message));
         data.insert("error_type".to_string(), json!(error_type));
-        let fields = [("hint", json!(hint)), ("screen", json!(screen)), ("choices", json!(choices))];
-        let present = fields.into_iter().filter(|(_, field)| !field.is_null() && *field != json!([]));
-        data.extend(present.map(|(name, field)| (name.to_string(), field)));
         result(text, data, true)
     }
 
     /// Converts to a protocol error, for requests that are not tool calls.
     pub(crate) fn into_error_data(self) -> ErrorData {
         let kind = self.kind();
-        let Failure { message, error_type, hint, .. } = self;
-        let data = json!({ "error_type": error_type, "hint": hint });
-        let message = match hint {
+        let Failure { message, error_type, details } = self;
+        let data = json!({ "error_type": error_type, "hint": details.hint });
+        let message = match details.hint {
             Some(hint) => format!("{message} ({hint})"),
             None => message,
         };
@@ -148,26 +156,17 @@ impl From<ClientError> for Failure {
             let failure = Failure::new("connection_error", error.to_string());
             return if matches!(error, ClientError::Closed(_)) { failure.hint(hint) } else { failure };
         };
-        let mut extra = Map::new();
-        if let Some(delivery) = &error.delivery {
-            extra.insert("delivery".to_string(), json!(delivery));
-        }
-        if let Some(text) = &error.text {
-            extra.insert("text".to_string(), json!(truncate(text, MAX_TEXT).0));
-        }
-        if let Some(run) = &error.run {
-            extra.insert("run_id".to_string(), json!(run.run_id));
-            extra.insert("status".to_string(), json!(run.status));
-            extra.insert("results".to_string(), bound_value(Value::Object(run.results.clone()), MAX_TEXT));
-        }
-        Failure {
-            message: error.message.clone(),
-            error_type: error.error_type.to_string(),
+        let details = ErrorDetails {
+            error_type: error.error_type,
             hint: error.hint.clone(),
-            screen: error.screen.as_deref().map(Into::into),
+            screen: error.screen.clone(),
             choices: error.choices.clone(),
-            extra: Box::new(extra),
-        }
+            delivery: error.delivery,
+            text: error.text.clone(),
+            exceeded: error.exceeded.clone(),
+            run: error.run.clone(),
+        };
+        Failure::with_details(error.error_type, error.message.as_str(), details)
     }
 }
 
@@ -176,6 +175,22 @@ fn result(text: String, data: Map<String, Value>, failed: bool) -> CallToolResul
     let mut result = if failed { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = Some(Value::Object(data));
     result
+}
+
+/// Encodes a value that is an object, whose fields take at most about [`MAX_TEXT`] each.
+fn bounded_object(value: &impl Serialize) -> Map<String, Value> {
+    let mut data = object(value);
+    data.values_mut().for_each(|field| *field = bound_value(field.take(), MAX_TEXT));
+    data
+}
+
+/// Encodes a value that is an object.
+pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        // Cannot happen: replies are structs of strings, numbers, lists and maps with string keys.
+        _ => Map::new(),
+    }
 }
 
 /// Returns the text, shortened to its beginning and end if it exceeds `max` bytes, and whether it was
@@ -197,7 +212,10 @@ pub(crate) fn truncate(text: &str, max: usize) -> (String, bool) {
 
 /// Shortens the texts in a value until it takes about `max` bytes. A value that is still too long is replaced
 /// with a note.
-pub(crate) fn bound_value(mut value: Value, max: usize) -> Value {
+fn bound_value(mut value: Value, max: usize) -> Value {
+    if let Value::String(text) = &value {
+        return truncate(text, max).0.into();
+    }
     let bytes = |value: &Value| value.to_string().len();
     for text in [16 * 1024, 2 * 1024, 256] {
         if bytes(&value) <= max {
@@ -244,12 +262,12 @@ mod tests {
 
     #[test]
     fn blocked_failure_lists_choices() {
-        let failure = Failure {
+        let details = ErrorDetails {
             choices: vec!["Yes".to_string(), "No".to_string()],
-            screen: Some("Proceed?".into()),
-            ..Failure::new(ErrorKind::Blocked, "node 'a' asks")
+            screen: Some("Proceed?".to_string()),
+            ..ErrorDetails::default()
         };
-        let result = failure.result();
+        let result = Failure::with_details(ErrorKind::Blocked, "node 'a' asks", details).result();
         assert_eq!(result.is_error, Some(true));
         let text = &result.content[0].as_text().unwrap().text;
         assert!(

@@ -210,7 +210,7 @@ impl Body for PermitBody {
 }
 
 fn error_response(error: &ApiError, mut request_log: RequestLog) -> Response<DynBody> {
-    request_log.status = Some(error.status.as_u16());
+    request_log.record_status(error.status);
     request_log.outcome = Outcome::Refused(error.message.clone());
     body::error_response(error)
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::config::LogConfig;
@@ -45,8 +46,10 @@ impl Log {
         })
     }
 
-    /// Queues a line without blocking.
-    pub(crate) fn add(&self, mut line: Value) {
+    /// Queues a line, which is an object, without blocking.
+    pub(crate) fn add(&self, line: &impl Serialize) {
+        // Cannot fail: lines contain only strings, numbers and maps with string keys.
+        let Ok(mut line) = serde_json::to_value(line) else { return };
         let lines = self.lines.lock();
         let Some(lines) = lines.as_ref() else { return };
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
@@ -135,10 +138,10 @@ mod tests {
         std::fs::write(&path, "{\"old\":1}\n").unwrap();
         let log = Log::open(&LogConfig::new(&path)).unwrap();
         for n in 0..50 {
-            log.add(json!({ "n": n }));
+            log.add(&json!({ "n": n }));
         }
         log.close();
-        log.add(json!({ "late": 1 }));
+        log.add(&json!({ "late": 1 }));
         let lines = lines(&path);
         assert_eq!((lines.len(), lines[50]["n"].clone()), (51, json!(49)));
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);

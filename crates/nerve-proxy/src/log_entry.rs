@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use http::Uri;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::report::CallReport;
 use crate::secret::Secret;
 use crate::usage::Usage;
 
@@ -15,85 +17,90 @@ const REDACTED: &str = "[redacted]";
 const SECRET_FIELDS: [&str; 7] =
     ["authorization", "proxy-authorization", "x-api-key", "api_key", "apikey", "cookie", "set-cookie"];
 
-/// The log line for a request.
-#[derive(Debug)]
-pub(crate) struct RequestEntry<'a> {
-    pub(crate) id: &'a str,
-    pub(crate) time: String,
-    pub(crate) node: Option<&'a str>,
-    pub(crate) turn: Option<u64>,
-    pub(crate) session: Option<&'a str>,
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) model: Option<&'a str>,
-    pub(crate) stream: bool,
-    pub(crate) bytes: u64,
-    pub(crate) body: Option<Value>,
+/// A line of the log: about a request, or about the reply to it.
+#[derive(Debug, Serialize)]
+pub(crate) struct LogLine<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'a str,
+    time: String,
+    method: &'a str,
+    path: &'a str,
+    model: Option<&'a str>,
+    /// Only for a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
+    #[serde(flatten)]
+    reply: Option<ReplyFields<'a>>,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Value>,
 }
 
-/// The log line for a response.
-#[derive(Debug)]
-pub(crate) struct ResponseEntry<'a> {
-    pub(crate) id: &'a str,
-    pub(crate) time: String,
-    pub(crate) node: Option<&'a str>,
-    pub(crate) turn: Option<u64>,
-    pub(crate) session: Option<&'a str>,
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) status: Option<u16>,
-    pub(crate) outcome: &'a str,
-    pub(crate) error: Option<&'a str>,
-    pub(crate) model: Option<&'a str>,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) cost_usd: Option<f64>,
-    pub(crate) took: Duration,
-    pub(crate) first: Option<Duration>,
-    pub(crate) bytes: u64,
-    pub(crate) body: Option<Value>,
+/// Fields that only a reply's line has.
+#[derive(Debug, Serialize)]
+struct ReplyFields<'a> {
+    status: Option<u16>,
+    outcome: &'static str,
+    tokens: Option<Usage>,
+    duration_ms: f64,
+    /// Time to the first byte of the body.
+    ttft_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
 }
 
-impl RequestEntry<'_> {
-    pub(crate) fn to_json(&self) -> Value {
-        let mut line = json!({
-            "type": "request", "id": self.id, "time": self.time, "method": self.method, "path": self.path,
-            "model": self.model, "stream": self.stream, "bytes": self.bytes,
-        });
-        set(&mut line, "node", self.node.map(Value::from));
-        set(&mut line, "turn", self.turn.map(Value::from));
-        set(&mut line, "session_id", self.session.map(Value::from));
-        set(&mut line, "body", self.body.clone());
-        line
+impl<'a> LogLine<'a> {
+    /// Creates the line for a request with a body of `bytes` bytes.
+    pub(crate) fn request(report: &'a CallReport, bytes: u64, body: Option<Value>) -> LogLine<'a> {
+        let stream = Some(report.stream);
+        LogLine { stream, bytes, ..LogLine::new("request", report, body) }
+    }
+
+    /// Creates the line for the reply of an ended request.
+    pub(crate) fn reply(report: &'a CallReport, body: Option<Value>) -> LogLine<'a> {
+        let reply = ReplyFields {
+            status: report.status,
+            outcome: report.outcome.as_str(),
+            tokens: report.usage,
+            duration_ms: milliseconds(report.took),
+            ttft_ms: report.first.map(milliseconds),
+            cost_usd: report.cost_usd,
+            error: report.error.as_deref(),
+        };
+        LogLine { reply: Some(reply), ..LogLine::new("reply", report, body) }
+    }
+
+    fn new(kind: &'static str, report: &'a CallReport, body: Option<Value>) -> LogLine<'a> {
+        LogLine {
+            kind,
+            id: &report.id,
+            time: jiff::Timestamp::now().to_string(),
+            method: &report.method,
+            path: &report.path,
+            model: report.model.as_deref(),
+            stream: None,
+            reply: None,
+            bytes: report.bytes,
+            node: report.node.as_deref(),
+            turn: report.turn,
+            session_id: report.session.as_deref(),
+            body,
+        }
     }
 }
 
-impl ResponseEntry<'_> {
-    pub(crate) fn to_json(&self) -> Value {
-        let ms = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-        let usage = self.usage.map(|usage| {
-            json!({
-                "input": usage.input, "output": usage.output, "cache_read": usage.cache_read, "cache_write": usage.cache_write,
-            })
-        });
-        let mut line = json!({
-            "type": "reply", "id": self.id, "time": self.time, "method": self.method, "path": self.path, "status": self.status,
-            "outcome": self.outcome, "model": self.model, "tokens": usage, "duration_ms": ms(self.took),
-            "ttft_ms": self.first.map(ms), "bytes": self.bytes,
-        });
-        set(&mut line, "node", self.node.map(Value::from));
-        set(&mut line, "turn", self.turn.map(Value::from));
-        set(&mut line, "session_id", self.session.map(Value::from));
-        set(&mut line, "cost_usd", self.cost_usd.map(Value::from));
-        set(&mut line, "error", self.error.map(Value::from));
-        set(&mut line, "body", self.body.clone());
-        line
-    }
-}
-
-fn set(line: &mut Value, name: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        line[name] = value;
-    }
+/// Converts to milliseconds, rounded to microseconds.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// Returns foreign text without keys, cut to `max_chars`. Keys are removed first, otherwise part of a key could remain.

@@ -41,7 +41,7 @@ pub(crate) async fn handle(
         Ok(Reply { mut head, body }) => {
             // A response to HEAD has no body.
             let body = if is_head { body::full(Bytes::new()) } else { body };
-            request_log.status = Some(head.status.as_u16());
+            request_log.record_status(head.status);
             let reader = UsageReader::new(headers::text(&head.headers, &CONTENT_TYPE), false);
             let relay = Relay::new(body, request_log, reader, state.config.upstream_timeout);
             head.version = http::Version::HTTP_11;

@@ -84,7 +84,7 @@ fn return_response(
     mut request_log: RequestLog,
 ) -> Response<DynBody> {
     let (mut head, incoming) = reply.into_parts();
-    request_log.status = Some(head.status.as_u16());
+    request_log.record_status(head.status);
     head.headers = headers::for_client(head.headers);
     let reader =
         UsageReader::new(headers::text(&head.headers, &CONTENT_TYPE), headers::is_encoded(&head.headers));

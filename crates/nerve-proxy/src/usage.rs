@@ -1,11 +1,11 @@
 //! Reads token counts from responses of the Messages API.
 
+use nerve_llm::sse::Parser;
+use serde::Serialize;
 use serde_json::Value;
 
-use nerve_llm::sse::Parser;
-
 /// Token counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
     /// Input tokens, without cached ones.
     pub input: u64,

@@ -1,6 +1,6 @@
 //! Lists the resources, in pages.
 
-use nerve_api::ErrorKind;
+use nerve_api::{DEFAULT_SESSION, ErrorKind};
 use nerve_record::meta::Meta;
 use nerve_record::store::{self, Store};
 use rmcp::model::{ListResourcesResult, Resource, ResourceTemplate};
@@ -12,8 +12,6 @@ use crate::tool_result::Failure;
 
 /// Resources per page.
 const PAGE: usize = 100;
-/// The default session, which is omitted from names.
-const DEFAULT_SESSION: &str = "default";
 
 /// Returns the templates of resource URIs.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
@@ -43,22 +41,22 @@ pub(super) async fn page(
     // Without a running server there are no screens, but there may be recordings.
     let screens = screens(context).await.unwrap_or_default();
     let store = context.recordings.clone();
-    let (format_choices, more) = tokio::task::spawn_blocking(move || {
+    let (resources, more) = tokio::task::spawn_blocking(move || {
         let recordings = store.map(|store| store.all()).unwrap_or_default();
         let all = screens.len() + recordings.len();
         let of_recordings = recordings.iter().skip(from.saturating_sub(screens.len()));
-        let format_choices: Vec<Resource> = screens
+        let resources: Vec<Resource> = screens
             .iter()
             .skip(from)
             .cloned()
             .chain(of_recordings.filter_map(|path| recording(path)))
             .take(PAGE)
             .collect();
-        (format_choices, from.saturating_add(PAGE) < all)
+        (resources, from.saturating_add(PAGE) < all)
     })
     .await
     .map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
-    let mut page = ListResourcesResult::with_all_items(format_choices);
+    let mut page = ListResourcesResult::with_all_items(resources);
     page.next_cursor = more.then(|| from.saturating_add(PAGE).to_string());
     Ok(page)
 }

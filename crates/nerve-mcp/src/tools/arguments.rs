@@ -23,7 +23,7 @@ pub(super) struct CreateNode {
     pub(super) node_id: String,
     /// Program to start and its arguments, as one text (split like in a shell, but no shell is run) or as a
     /// list [default: the user's shell].
-    pub(super) command: Option<Command>,
+    pub(super) command: Option<CommandLine>,
     /// Session of the new node [default: the default session].
     pub(super) session: Option<String>,
     /// Where the program runs: 'pty' (a terminal; the default), 'bash' (no terminal: each execute runs one
@@ -57,23 +57,6 @@ pub(super) struct CreateNode {
     pub(super) ready_timeout: Option<f64>,
 }
 
-/// A text or a list of arguments.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum Command {
-    Text(String),
-    Words(Vec<String>),
-}
-
-impl From<Command> for CommandLine {
-    fn from(command: Command) -> CommandLine {
-        match command {
-            Command::Text(text) => CommandLine::Text(text),
-            Command::Words(words) => CommandLine::Argv(words),
-        }
-    }
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Execute {
@@ -105,7 +88,7 @@ pub(super) struct Answer {
     /// Id of the blocked node.
     pub(super) node_id: String,
     /// Choice: its number, from 1, or a part of its label. Not together with cancel.
-    pub(super) choice: Option<Choice>,
+    pub(super) choice: Option<NodeChoice>,
     /// Close the dialog without an answer (Escape).
     #[serde(default)]
     pub(super) cancel: bool,
@@ -117,23 +100,6 @@ pub(super) struct Answer {
     /// Timeout in seconds [default: the node's limit].
     #[schemars(range(min = 0))]
     pub(super) timeout: Option<f64>,
-}
-
-/// A number or a part of a label.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum Choice {
-    Number(usize),
-    Label(String),
-}
-
-impl From<Choice> for NodeChoice {
-    fn from(choice: Choice) -> NodeChoice {
-        match choice {
-            Choice::Number(number) => NodeChoice::Number(number),
-            Choice::Label(label) => NodeChoice::Label(label),
-        }
-    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -307,7 +273,7 @@ pub(super) struct CreateChannel {
     #[serde(alias = "channel_id")]
     pub(super) name: String,
     /// Program to start and its arguments [default: the user's shell].
-    pub(super) command: Option<Command>,
+    pub(super) command: Option<CommandLine>,
     /// Working directory, as an absolute path [default: the server's].
     pub(super) cwd: Option<String>,
 }

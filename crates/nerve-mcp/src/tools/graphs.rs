@@ -5,13 +5,13 @@ use std::time::Duration;
 use nerve_api::reply::RunEnded;
 use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::RunOptions;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::args;
 use crate::call::{Call, Progress, WaitOutcome, describe_run_event};
 use crate::link::Subscription;
-use crate::tool_result::{Failure, MAX_TEXT, Success, bound_value, truncate};
+use crate::tool_result::{Failure, Success, truncate};
 
 /// Events that are reported as progress of a run.
 const PROGRESS_EVENTS: [EventType; 4] =
@@ -21,8 +21,7 @@ const MAX_STEP_TEXT: usize = 4 * 1024;
 /// Cancelling a run is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(call: Call) -> Result<Success, Failure> {
-    let given: args::RunGraph = call.arguments()?;
+pub(super) async fn run(call: Call, given: args::RunGraph) -> Result<Success, Failure> {
     // Chosen by the client, so that the run's events can be subscribed to before it starts.
     let mut run_id = Uuid::new_v4().simple().to_string();
     run_id.truncate(20);
@@ -56,8 +55,7 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
             None => client.start_registered_graph(&graph_id, &options).await?,
         };
         let text = format!("Run {} of graph '{}' has started.", run.run_id, run.graph_id);
-        let data = json!({ "run_id": run.run_id, "graph_id": run.graph_id, "status": run.status });
-        return Ok(Success::new(text, data).warn(client.take_warnings()));
+        return Ok(Success::new(&text, &run).warn(client.take_warnings()));
     }
     let work = async {
         match graph {
@@ -78,21 +76,14 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
 }
 
 fn run_success(ended: RunEnded) -> Success {
-    let RunEnded { graph_id, run_id, status, results, tokens_used, faults, trace, .. } = ended;
+    let RunEnded { graph_id, run_id, status, .. } = &ended;
     let mut text = format!("Graph '{graph_id}' {status} (run {run_id}).");
-    for (step, result) in &results {
+    for (step, result) in &ended.results {
         let text_of = match result.get("text").and_then(Value::as_str) {
             Some(text_of) => text_of.trim_end().to_string(),
             None => result.to_string(),
         };
         text.push_str(&format!("\n\n## {step}\n{}", truncate(&text_of, MAX_STEP_TEXT).0));
     }
-    let mut data = json!({
-        "graph_id": graph_id, "run_id": run_id, "status": status, "tokens_used": tokens_used,
-        "results": bound_value(Value::Object(results), MAX_TEXT),
-    });
-    if let Some(trace) = trace {
-        data["trace"] = bound_value(trace, MAX_TEXT);
-    }
-    Success::new(truncate(&text, MAX_TEXT).0, data).warn(faults)
+    Success::new(&text, &ended).warn(ended.faults)
 }

@@ -1,13 +1,13 @@
 //! Tools that create, inspect and stop nodes.
 
-use nerve_api::reply::{NodeExplanation, NodeForked, NodeInfo};
+use nerve_api::reply::{Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeInfo, Stopped, Written};
 use nerve_api::request::{CreateNode, GetHistory, ProxyOption, Seconds};
 use nerve_api::value::NodeState;
 use serde_json::{Value, json};
 
 use super::args;
 use crate::call::Call;
-use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, bound_value, format_choices, truncate};
+use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, format_choices, truncate};
 
 /// Default number of lines.
 const DEFAULT_LINES: usize = 100;
@@ -26,8 +26,7 @@ pub(super) fn seconds(name: &str, given: Option<f64>) -> Result<Option<Seconds>,
     Seconds::new(given).map(Some).ok_or_else(wrong)
 }
 
-pub(super) async fn list(call: Call) -> Result<Success, Failure> {
-    let given: args::ListNodes = call.arguments()?;
+pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let nodes = client.list_nodes(given.session.as_deref()).await?;
     let line = |node: &NodeInfo| {
@@ -38,26 +37,21 @@ pub(super) async fn list(call: Call) -> Result<Success, Failure> {
         0 => "There are no nodes. Start one with nerve_create_node.".to_string(),
         _ => nodes.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
+    // A choice of a node's details: all of them would fill a model's context.
     let rows = nodes.iter().map(|node| {
         json!({
             "node_id": node.id, "type": node.kind, "state": node.state, "command": node.metadata.text("command"),
             "cwd": node.metadata.text("cwd"), "profile": node.metadata.text("profile"),
         })
     });
-    let rows: Vec<Value> = rows.collect();
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, json!({ "nodes": bound_value(json!(rows), MAX_TEXT) })))
+    Ok(Success::new(&text, &json!({ "nodes": rows.collect::<Vec<_>>() })))
 }
 
-pub(super) async fn create(call: Call) -> Result<Success, Failure> {
-    let given = call.arguments()?;
-    create_node(&call, given).await
-}
-
-pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<Success, Failure> {
+pub(super) async fn create(call: Call, given: args::CreateNode) -> Result<Success, Failure> {
     let ready_timeout = seconds("ready_timeout", given.ready_timeout)?;
     let mut params = CreateNode {
         session_id: given.session,
-        command: given.command.map(Into::into),
+        command: given.command,
         cwd: given.cwd,
         env: given.env,
         cols: given.cols,
@@ -88,21 +82,23 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
     let Ok(now) = node.why().await else {
         // Already stopped, or a kind of node without evidence.
         let state = node.info().await.map(|info| info.state).unwrap_or(NodeState::Stopped);
-        let text = format!("Node '{}' was started; its state is {state}.", node.id());
-        return Ok(Success::new(text, json!({ "node_id": node.id(), "state": state })).warn(warnings));
+        return Ok(created(node.id(), state).warn(warnings));
     };
-    let mut data = json!({ "node_id": node.id(), "state": now.state });
-    let mut text = format!("Node '{}' was started; its state is {}.", node.id(), now.state);
+    let mut success = created(node.id(), now.state);
     if now.state != NodeState::Ready {
-        text.push_str(&describe_state(&now));
-        data["evidence"] = json!(now.evidence);
+        success.text.push_str(&describe_state(&now));
+        success = success.with("evidence", now.evidence);
         if !now.choices.is_empty() {
-            data["choices"] = json!(now.choices);
-            data["hint"] = json!(ANSWER_HINT);
+            success = success.with("choices", now.choices).with("hint", ANSWER_HINT);
         }
-        data["screen"] = json!(truncate(now.screen.trim_end(), MAX_TEXT).0);
+        success = success.with("screen", truncate(now.screen.trim_end(), MAX_TEXT).0);
     }
-    Ok(Success::new(text, data).warn(warnings))
+    Ok(success.warn(warnings))
+}
+
+fn created(node_id: &str, state: NodeState) -> Success {
+    let text = format!("Node '{node_id}' was started; its state is {state}.");
+    Success::new(&text, &NodeCreated { node_id: node_id.to_string() }).with("state", state.to_string())
 }
 
 /// Describes why a node is in its state, its screen, and how to answer its dialog.
@@ -112,8 +108,7 @@ fn describe_state(now: &NodeExplanation) -> String {
     format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, format_choices(&now.choices))
 }
 
-pub(super) async fn read(call: Call) -> Result<Success, Failure> {
-    let given: args::Read = call.arguments()?;
+pub(super) async fn read(call: Call, given: args::Read) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let node = client.node(&given.node_id, given.session.as_deref());
     let now = node.why().await?;
@@ -125,31 +120,29 @@ pub(super) async fn read(call: Call) -> Result<Success, Failure> {
     let (text, truncated) = truncate(text.trim_end(), MAX_TEXT);
     let mut shown = format!("{text}\n\n[node '{}' is {}: {}]", given.node_id, now.state, now.evidence);
     shown.push_str(&format_choices(&now.choices));
+    // Without the node's details and the rest of its screen: `text` is the part that was requested.
     let data = json!({
-        "node_id": given.node_id, "state": now.state, "evidence": now.evidence, "text": text, "truncated": truncated,
+        "node_id": now.node_id, "state": now.state, "evidence": now.evidence, "truncated": truncated,
         "choices": now.choices,
     });
-    Ok(Success::new(shown, data))
+    Ok(Success { text: shown, ..Success::new("", &data).with("text", text) })
 }
 
-pub(super) async fn write(call: Call) -> Result<Success, Failure> {
-    let given: args::Write = call.arguments()?;
+pub(super) async fn write(call: Call, given: args::Write) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let written = client.node(&given.node_id, given.session.as_deref()).write(&given.data).await?;
     let text = format!("{written} bytes were written to node '{}'.", given.node_id);
-    Ok(Success::new(text, json!({ "node_id": given.node_id, "written": written })))
+    Ok(Success::new(&text, &Written { written }).with("node_id", given.node_id))
 }
 
-pub(super) async fn interrupt(call: Call) -> Result<Success, Failure> {
-    let given: args::Node = call.arguments()?;
+pub(super) async fn interrupt(call: Call, given: args::Node) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     client.node(&given.node_id, given.session.as_deref()).interrupt().await?;
     let text = format!("Node '{}' was interrupted.", given.node_id);
-    Ok(Success::new(text, json!({ "node_id": given.node_id, "interrupted": true })))
+    Ok(Success::new(&text, &Interrupted { interrupted: true }).with("node_id", given.node_id))
 }
 
-pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
-    let given: args::Fork = call.arguments()?;
+pub(super) async fn fork(call: Call, given: args::Fork) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let source = client.node(&given.source_id, given.session.as_deref());
     let fork = match given.at {
@@ -157,23 +150,17 @@ pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
         None => source.fork(&given.target_id).await?,
     };
     let text = format!("Node '{}' was forked from '{}'.", fork.id(), given.source_id);
-    Ok(Success::new(text, json!(NodeForked { node_id: fork.id().to_string(), forked_from: given.source_id })))
+    Ok(Success::new(&text, &NodeForked { node_id: fork.id().to_string(), forked_from: given.source_id }))
 }
 
-pub(super) async fn stop(call: Call) -> Result<Success, Failure> {
-    let given = call.arguments()?;
-    stop_node(&call, given).await
-}
-
-pub(super) async fn stop_node(call: &Call, given: args::Node) -> Result<Success, Failure> {
+pub(super) async fn stop(call: Call, given: args::Node) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     client.node(&given.node_id, given.session.as_deref()).stop().await?;
     let text = format!("Node '{}' was stopped.", given.node_id);
-    Ok(Success::new(text, json!({ "node_id": given.node_id, "stopped": true })))
+    Ok(Success::new(&text, &Stopped { stopped: true }).with("node_id", given.node_id))
 }
 
-pub(super) async fn history(call: Call) -> Result<Success, Failure> {
-    let given: args::History = call.arguments()?;
+pub(super) async fn history(call: Call, given: args::History) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let node = client.node(&given.node_id, given.session.as_deref());
     let filter = GetHistory {
@@ -183,13 +170,12 @@ pub(super) async fn history(call: Call) -> Result<Success, Failure> {
         ..GetHistory::default()
     };
     let history = node.history(&filter).await?;
-    let entries = bound_value(json!(history.entries), MAX_TEXT);
-    let line = |entry: &Value| format!("{entry}\n");
-    let text = match entries.as_array() {
+    let note = history.note.clone();
+    let success = Success::new("", &history).warn(note);
+    let text = match success.data.get("entries").and_then(Value::as_array) {
         Some(entries) if entries.is_empty() => "The history has no such entries.".to_string(),
-        Some(entries) => entries.iter().map(line).collect(),
+        Some(entries) => entries.iter().map(|entry| format!("{entry}\n")).collect(),
         None => "The entries are too long: request fewer with last.".to_string(),
     };
-    let data = json!({ "node_id": given.node_id, "entries": entries, "total": history.total });
-    Ok(Success::new(text, data).warn(history.note))
+    Ok(Success { text, ..success })
 }

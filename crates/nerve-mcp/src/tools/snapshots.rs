@@ -1,24 +1,25 @@
 //! Tools for recordings, and for snapshots and branches of recorded sessions.
 
-use nerve_api::reply::{BranchInfo, RecordingInfo, SnapshotFiles, SnapshotInfo};
+use nerve_api::reply::{
+    BranchCreated, BranchInfo, BranchList, RecordingInfo, RecordingList, SnapshotFiles, SnapshotInfo,
+    SnapshotList,
+};
 use nerve_api::request::{CreateBranch, ListSnapshots, RestoreSnapshot, TakeSnapshot};
 use nerve_api::{EventMessage, EventType};
 use nerve_client::branch_step;
-use serde_json::{Value, json};
 
 use super::args;
 use super::nodes::seconds;
 use crate::call::{Call, Progress, WaitOutcome};
 use crate::link::Subscription;
-use crate::tool_result::{Failure, MAX_TEXT, Success, bound_value, truncate};
+use crate::tool_result::{Failure, MAX_TEXT, Success, truncate};
 
 /// Maximum number of listed snapshots.
 const MAX_SNAPSHOTS: usize = 200;
 /// Default number of listed recordings.
 const DEFAULT_RECORDINGS: usize = 50;
 
-pub(super) async fn list(call: Call) -> Result<Success, Failure> {
-    let given: args::ListSnapshots = call.arguments()?;
+pub(super) async fn list(call: Call, given: args::ListSnapshots) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let filter = ListSnapshots {
         node_id: given.node_id,
@@ -32,8 +33,7 @@ pub(super) async fn list(call: Call) -> Result<Success, Failure> {
         0 => "There are no snapshots. Take one with nerve_take_snapshot.".to_string(),
         _ => snapshots.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let data = json!({ "snapshots": bound_value(json!(snapshots), MAX_TEXT) });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data))
+    Ok(Success::new(&text, &SnapshotList { snapshots }))
 }
 
 fn line(snapshot: &SnapshotInfo) -> String {
@@ -46,8 +46,7 @@ fn files_text(files: Option<&SnapshotFiles>) -> String {
     files.map_or("no files".to_string(), |files| format!("files of {}", files.source))
 }
 
-pub(super) async fn take(call: Call) -> Result<Success, Failure> {
-    let given: args::TakeSnapshot = call.arguments()?;
+pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = TakeSnapshot {
         node_id: Some(given.node_id),
@@ -59,11 +58,10 @@ pub(super) async fn take(call: Call) -> Result<Success, Failure> {
     };
     let taken = client.take_snapshot(&request).await?;
     let text = format!("Snapshot {} was taken, {}.", taken.id, files_text(taken.files.as_ref()));
-    Ok(Success::new(text, json!(taken)).warn(client.take_warnings()))
+    Ok(Success::new(&text, &taken).warn(client.take_warnings()))
 }
 
-pub(super) async fn restore(call: Call) -> Result<Success, Failure> {
-    let given: args::RestoreSnapshot = call.arguments()?;
+pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let request = RestoreSnapshot {
         id: given.id,
@@ -75,11 +73,10 @@ pub(super) async fn restore(call: Call) -> Result<Success, Failure> {
     };
     let restored = client.restore_snapshot(&request).await?;
     let text = format!("The files of snapshot {} are in {}.", restored.id, restored.to);
-    Ok(Success::new(text, json!(restored)))
+    Ok(Success::new(&text, &restored))
 }
 
-pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
-    let given: args::CreateBranch = call.arguments()?;
+pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Success, Failure> {
     let describe = |event: &EventMessage| branch_step(event).map(str::to_string);
     let (client, progress) = if call.wants_progress() {
         let Subscription { client, events } =
@@ -108,15 +105,13 @@ pub(super) async fn branch(call: Call) -> Result<Success, Failure> {
         "Node '{}' works in {}; its conversation: {}.\n\n{answer}",
         branch.node_id, branch.cwd, branch.conversation.about
     );
-    let data = json!({
-        "node_id": branch.node_id, "cwd": branch.cwd, "git_branch": branch.git_branch,
-        "conversation": branch.conversation, "left_out": branch.left_out, "text": truncate(answer, MAX_TEXT).0,
-    });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+    let answer = truncate(answer, MAX_TEXT).0;
+    // Only the answer's text: the whole response repeats it.
+    let branch = BranchCreated { response: None, ..branch };
+    Ok(Success::new(&text, &branch).with("text", answer).warn(client.take_warnings()))
 }
 
-pub(super) async fn list_branches(call: Call) -> Result<Success, Failure> {
-    let _: args::ListBranches = call.arguments()?;
+pub(super) async fn list_branches(call: Call, _: args::ListBranches) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let branches = client.branches().await?;
     let line = |branch: &BranchInfo| {
@@ -128,15 +123,12 @@ pub(super) async fn list_branches(call: Call) -> Result<Success, Failure> {
         0 => "There are no branches. Create one with nerve_create_branch.".to_string(),
         _ => branches.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let rows: Value = bound_value(json!(branches), MAX_TEXT);
-    let data = json!({ "branches": rows });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data).warn(client.take_warnings()))
+    Ok(Success::new(&text, &BranchList { branches }).warn(client.take_warnings()))
 }
 
-pub(super) async fn list_recordings(call: Call) -> Result<Success, Failure> {
-    let args::ListRecordings { last } = call.arguments()?;
+pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> Result<Success, Failure> {
     let client = call.link.client().await?;
-    let recordings = client.recordings(Some(last.unwrap_or(DEFAULT_RECORDINGS))).await?;
+    let recordings = client.recordings(Some(given.last.unwrap_or(DEFAULT_RECORDINGS))).await?;
     let line = |recording: &RecordingInfo| {
         let RecordingInfo { id, command, snapshots, live, .. } = recording;
         let live = if *live { ", being recorded" } else { "" };
@@ -146,6 +138,5 @@ pub(super) async fn list_recordings(call: Call) -> Result<Success, Failure> {
         0 => "There are no recordings.".to_string(),
         _ => recordings.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let data = json!({ "recordings": bound_value(json!(recordings), MAX_TEXT) });
-    Ok(Success::new(truncate(&text, MAX_TEXT).0, data))
+    Ok(Success::new(&text, &RecordingList { recordings }))
 }

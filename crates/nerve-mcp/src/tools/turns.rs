@@ -2,37 +2,36 @@
 
 use std::time::Duration;
 
-use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted, TurnResponse};
+use nerve_api::reply::{AnswerReply, ErrorDetails, ResultInfo, Turn, TurnAccepted};
 use nerve_api::request::{AnswerNode, ExecuteInput};
 use nerve_api::value::ParserKind;
-use nerve_api::{ErrorKind, EventMessage, EventType};
+use nerve_api::{DEFAULT_SESSION, ErrorKind, EventMessage, EventType};
 use nerve_client::NerveClient;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::args;
 use super::nodes::seconds;
 use crate::call::{Call, Progress, WaitOutcome, describe_node_event};
 use crate::link::Subscription;
-use crate::tool_result::{Failure, MAX_TEXT, Success, truncate};
+use crate::tool_result::{Failure, MAX_TEXT, Success, object, truncate};
 
 /// Events that are reported as progress of a turn.
 const PROGRESS_EVENTS: [EventType; 3] =
     [EventType::NodeActivity, EventType::OutputChunk, EventType::NodeBlocked];
-/// Session of nodes without an explicit one.
-const DEFAULT_SESSION: &str = "default";
+/// Fields of a response that repeat its text, under older names or in parts.
+const REPEATED_FIELDS: [&str; 4] = ["raw", "output", "sections", "attributes"];
 /// Note in an answer that was shortened.
 const TRUNCATED_NOTE: &str = "the answer was too long and is cut: nerve_read has the rest";
 /// Withdrawing a prompt is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
-    let given = call.arguments()?;
-    run_turn(&call, given, None).await
+pub(super) async fn execute(call: Call, given: args::Execute) -> Result<Success, Failure> {
+    run_turn(call, given, None).await
 }
 
 /// Runs a turn. `parser`: `None` for the node's.
 pub(super) async fn run_turn(
-    call: &Call,
+    call: Call,
     given: args::Execute,
     parser: Option<ParserKind>,
 ) -> Result<Success, Failure> {
@@ -46,7 +45,7 @@ pub(super) async fn run_turn(
         ..ExecuteInput::new(given.node_id.as_str(), given.text)
     };
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
-    let (client, progress) = start(call, &given.node_id, &describe).await?;
+    let (client, progress) = start(&call, &given.node_id, &describe).await?;
     let done = if given.interrupt_on_cancel {
         let params = ExecuteInput { is_async: true, ..params };
         let accepted: TurnAccepted = client.request_as(&params).await?;
@@ -76,8 +75,7 @@ pub(super) async fn run_turn(
     Ok(turn_success(done).warn(client.take_warnings()))
 }
 
-pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
-    let given: args::Answer = call.arguments()?;
+pub(super) async fn answer(call: Call, given: args::Answer) -> Result<Success, Failure> {
     if given.choice.is_some() == given.cancel {
         let failure = Failure::new("invalid_arguments", "give either choice or cancel");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
@@ -85,7 +83,7 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
     let params = AnswerNode {
         node_id: given.node_id.clone(),
         session_id: given.session.clone(),
-        choice: given.choice.map(Into::into),
+        choice: given.choice,
         cancel: given.cancel,
         wait: given.wait,
         timeout: seconds("timeout", given.timeout)?,
@@ -96,7 +94,7 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
         WaitOutcome::Done(AnswerReply::Turn(turn)) => Ok(turn_success(*turn).warn(client.take_warnings())),
         WaitOutcome::Done(AnswerReply::Done(_)) => {
             let text = format!("The dialog of node '{}' is answered.", given.node_id);
-            Ok(Success::new(text, json!({ "node_id": given.node_id, "answered": true })))
+            Ok(Success::new(&text, &json!({ "node_id": given.node_id, "answered": true })))
         }
         WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
             Err(cancelled("the dialog may be answered, and the turn continues"))
@@ -150,12 +148,9 @@ fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
         return Ok(Turn { response, node_id, turn: turn.unwrap_or_default() });
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
-    let delivery = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
-    let more =
-        delivery.into_iter().chain(text.map(|text| ("text".to_string(), json!(truncate(&text, MAX_TEXT).0))));
-    let error_type = error_type.unwrap_or(ErrorKind::Internal).to_string();
-    let screen = screen.map(Into::into);
-    Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
+    let error_type = error_type.unwrap_or(ErrorKind::Internal);
+    let details = ErrorDetails { hint, screen, choices, delivery, text, ..ErrorDetails::of(error_type) };
+    Err(Failure::with_details(error_type, message, details))
 }
 
 fn turn_success(done: Turn) -> Success {
@@ -172,36 +167,14 @@ fn turn_success(done: Turn) -> Success {
     if !response.is_complete {
         shown.push_str("\n[the answer may be incomplete]");
     }
-    let mut data = Map::new();
-    let fields = [
-        ("node_id", json!(node_id)),
-        ("turn", json!(turn)),
-        ("text", json!(text)),
-        ("truncated", json!(truncated.then_some(TRUNCATED_NOTE))),
-        ("success", json!(response.success)),
-        ("is_complete", json!(response.is_complete)),
-        ("is_ready", json!(response.is_ready)),
-        ("source", json!(response.source)),
-        ("delivery", json!(response.delivery)),
-        ("tokens", json!(response.tokens)),
-        ("error", json!(response.error)),
-        ("error_type", json!(response.error_type)),
-        ("hint", json!(response.hint)),
-    ];
-    data.extend(
-        fields
-            .into_iter()
-            .filter(|(_, field)| !field.is_null())
-            .map(|(name, field)| (name.to_string(), field)),
-    );
-    data.extend(extra_attributes(&response));
-    Success { failed: !response.success, ..Success::new(shown, Value::Object(data)) }
-}
-
-/// Attributes that only some nodes have.
-fn extra_attributes(response: &TurnResponse) -> impl Iterator<Item = (String, Value)> + '_ {
-    let names = ["exit_code", "interrupted"];
-    names.into_iter().filter_map(|name| Some((name.to_string(), response.attributes.get(name)?.clone())))
+    let mut data = object(&response);
+    data.retain(|name, field| !field.is_null() && !REPEATED_FIELDS.contains(&name.as_str()));
+    let exit_code = response.attributes.get("exit_code");
+    data.extend(exit_code.map(|code| ("exit_code".to_string(), code.clone())));
+    let failed = !response.success;
+    let success = Success { text: shown, data, failed, ..Success::default() };
+    let success = success.with("node_id", node_id).with("turn", turn).with("text", text);
+    if truncated { success.with("truncated", TRUNCATED_NOTE) } else { success }
 }
 
 /// Creates the failure of a cancelled call, which is never sent to the client.
