@@ -10,7 +10,8 @@ pub(crate) mod target;
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{ExitReason, TerminalMirror, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, ViewerOptions};
+use nerve_tui::mirror::TerminalMirror;
 use nerve_tui::session::UserTerminal;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;

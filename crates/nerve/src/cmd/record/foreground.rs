@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{ExitReason, SizeRule, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, ViewerOptions};
+use nerve_tui::mirror::SizeRule;
 use nerve_tui::stdio_relay::Interrupted;
 use nerve_tui::terminal;
 use nerve_tui::view::draw::{Gutter, Layout};

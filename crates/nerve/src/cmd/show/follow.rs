@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use nerve_node::executions::runs::Runs;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::TerminalMirror;
+use nerve_tui::mirror::TerminalMirror;
 use serde_json::Value;
 
 use super::{MAX_NAME, tools};

@@ -8,7 +8,7 @@ use nerve_host::registry::{Entry, entries};
 use nerve_node::executions;
 use nerve_node::executions::watch::Watch;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{SizeRule, TerminalMirror};
+use nerve_tui::mirror::{SizeRule, TerminalMirror};
 use nerve_tui::tool_view::{OpenedTool, load_end, load_full};
 use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_types::Size;
