@@ -11,7 +11,7 @@ use nerve_types::Size;
 
 use super::recorder_daemon::{Recorder, StartResult};
 use crate::cli::record::RecordArgs;
-use crate::cmd::attach;
+use crate::cmd::viewer;
 use crate::exit::DONE;
 use crate::settings;
 use crate::{exit, out};
@@ -49,9 +49,9 @@ pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
     // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();
     let shown = async {
-        let mirror = attach::mirror::open_mirror(entry, &paths, rule, Some(size))?;
+        let mirror = viewer::open_mirror(entry, &paths, rule, Some(size))?;
         let mirror = mirror.for_owner();
-        attach::run(mirror, options).await
+        viewer::run(mirror, options).await
     };
     let outcome = match shown.await {
         Ok(outcome) => outcome,

@@ -12,10 +12,8 @@ use nerve_tui::view::viewer::{Source, Viewer};
 
 use super::{Losses, code, find, format, load_meta, read_failure, tui_failure};
 use crate::cli::recording::ViewArgs;
-use crate::cmd::attach::background::{Background, ViewerExit};
-use crate::cmd::attach::switch_target::SwitchTarget;
-use crate::cmd::show::follow::{self, NextRuns, Run};
-use crate::cmd::{self, screen_support};
+use crate::cmd::screen_support;
+use crate::cmd::viewer::{Background, NextRuns, Run, SwitchTarget, ViewerExit, next_run, show_runs};
 use crate::settings;
 
 /// Shows a recording until the user leaves.
@@ -71,9 +69,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
             End::ViewerExit(ViewerExit::SwitchTo(target)) => {
                 SwitchTarget::from_recording(user_terminal, target, options, unfinished).run().await?
             }
-            End::NextRun(run) => {
-                cmd::show::run_viewer::show_runs(*run, next_runs, true, user_terminal).await?
-            }
+            End::NextRun(run) => show_runs(*run, next_runs, true, user_terminal).await?,
         };
         anyhow::Ok((code, view))
     })?;
@@ -110,7 +106,7 @@ async fn run(
                 // Yields under a flood of events.
                 tokio::task::yield_now().await;
             }
-            run = follow::next(next_runs) => match run {
+            run = next_run(next_runs) => match run {
                 Ok(run) => return Ok(End::NextRun(Box::new(run))),
                 Err(error) => {
                     *next_runs = None;

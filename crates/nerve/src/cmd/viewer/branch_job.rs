@@ -13,9 +13,8 @@ use nerve_tui::view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::target::AttachTarget;
-use crate::cmd::branch::LocalServer;
-use crate::cmd::server;
+use super::attach_target::AttachTarget;
+use crate::cmd::server::{self, LocalServer};
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};
 

@@ -6,8 +6,8 @@ use nerve_tui::session::UserTerminal;
 use nerve_tui::view::layout::Gutter;
 use nerve_types::ExitStatus;
 
-use super::follow::{NextRuns, Run};
-use crate::cmd::attach;
+use super::next_runs::{NextRuns, Run};
+use super::{exit_code, switch_target};
 use crate::out;
 use crate::settings;
 
@@ -29,12 +29,12 @@ pub(crate) async fn show_runs(
         stay,
         notice: settings.load_error.or(run.notice),
     };
-    let outcome = attach::switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
+    let outcome = switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);
     if outcome.exit_reason == ExitReason::Ended(ExitStatus::Unknown) {
         out::warning("exit status unknown: the tool was killed");
     }
-    Ok(attach::exit_code(outcome.exit_reason))
+    Ok(exit_code(outcome.exit_reason))
 }
 
 fn is_coloured() -> bool {
