@@ -32,16 +32,11 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         }
         node => node.to_string(),
     };
-    let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let options = ViewerOptions {
-        name,
-        gutter,
-        bindings: settings.bindings(),
         read_only: args.read_only,
-        coloured,
-        clipboard: settings.clipboard,
+        coloured: settings::has_colors(args.no_colors),
         stay: args.stay,
-        notice: settings.load_error,
+        ..settings::viewer_options(&settings, name, gutter)
     };
     let mirror = open_mirror(entry, &ServerPaths::from_env(), args.size.into(), Some(room))?;
     let outcome = viewer::run(mirror, options).await?;

@@ -35,16 +35,8 @@ pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
         StartResult::Started(recorder) => recorder,
         StartResult::Failed(code) => return Ok(code),
     };
-    let options = ViewerOptions {
-        name: out::preview(&args.command.join(" "), MAX_NAME),
-        gutter,
-        bindings: settings.bindings(),
-        read_only: false,
-        coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        clipboard: settings.clipboard,
-        stay: args.stay,
-        notice: settings.load_error,
-    };
+    let name = out::preview(&args.command.join(" "), MAX_NAME);
+    let options = ViewerOptions { stay: args.stay, ..settings::viewer_options(&settings, name, gutter) };
     let (paths, entry) = (ServerPaths::from_env(), recorder.entry.clone());
     // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();

@@ -31,7 +31,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     recordings::check(&recording)?;
     screen_support::require("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = settings::for_viewer();
-    let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let coloured = settings::has_colors(args.no_colors);
     let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
@@ -41,16 +41,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
     let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
     let gutter: Gutter = settings::gutter(&settings, args.gutter);
-    let options = ViewerOptions {
-        name: name.clone(),
-        gutter,
-        bindings: settings.bindings(),
-        read_only: false,
-        coloured,
-        clipboard: settings.clipboard,
-        stay: false,
-        notice: None,
-    };
+    let options = ViewerOptions { coloured, ..settings::viewer_options(&settings, name.clone(), gutter) };
     let (code, view) = runtime.block_on(async {
         let mut background = Background::for_recording(&recording);
         let mut show = RecordingSession::new((recording, view), name, viewer, gutter, coloured);

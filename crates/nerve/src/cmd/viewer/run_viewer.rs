@@ -20,14 +20,9 @@ pub(crate) async fn show_runs(
 ) -> Result<u8> {
     let settings = settings::for_viewer();
     let options = ViewerOptions {
-        name: run.name,
-        gutter: Gutter::None,
-        bindings: settings.bindings(),
-        read_only: false,
-        clipboard: settings.clipboard,
-        coloured: is_coloured(),
         stay,
         notice: settings.load_error.or(run.notice),
+        ..settings::viewer_options(&settings, run.name, Gutter::None)
     };
     let outcome = switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);
@@ -35,8 +30,4 @@ pub(crate) async fn show_runs(
         out::warning("exit status unknown: the tool was killed");
     }
     Ok(exit_code(outcome.exit_reason))
-}
-
-fn is_coloured() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
