@@ -11,7 +11,7 @@ use nerve_tui::settings::Settings;
 use nerve_tui::view::draw::Gutter;
 
 use crate::cli::recording::GutterArg;
-use crate::exit::{FAILED, Failure, USAGE};
+use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::out;
 
 /// Maximum size of the settings file, in bytes.
@@ -28,7 +28,7 @@ pub(crate) fn load() -> Result<Settings> {
 /// Loads the user's settings for the viewer. Errors are only warnings; the defaults apply.
 pub(crate) fn for_viewer() -> Settings {
     load().unwrap_or_else(|error| {
-        let failure = Failure::from_error(&error);
+        let failure = exit::failure(&error);
         out::warning(format_args!("invalid settings, using the defaults:\n{}", failure.message));
         Settings { load_error: Some("invalid settings: see 'nerve config check'"), ..Settings::default() }
     })

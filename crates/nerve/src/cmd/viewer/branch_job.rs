@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::attach_target::AttachTarget;
 use crate::cmd::server::{self, LocalServer};
-use crate::exit::{Failure, USAGE};
+use crate::exit::{self, Failure, USAGE};
 use crate::{out, trace};
 
 /// Progress of a branch.
@@ -104,7 +104,7 @@ impl BranchJob {
             .await
             {
                 Ok(created) => created,
-                Err(error) => BranchEvent::Failed(one_line(Failure::from_error(&error))),
+                Err(error) => BranchEvent::Failed(one_line(exit::failure(&error))),
             };
             // The receiver is gone if the viewer was killed.
             let _ = progress.send(event);
