@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use nerve_api::value::NodeState;
 
 use crate::graph_file::input::Field;
-use crate::node_command::args::{ForkArgs, NodeCommand, waitable_states};
+use crate::node_command::args::{ForkArgs, NodeArg, NodeCommand, waitable_states};
 use crate::node_command::values::{Seconds, one_of};
 
 /// A parsed command line.
@@ -33,13 +33,13 @@ pub(super) enum Command {
     /// Write to a terminal; escapes: \r, \x03, \e …
     Write(WriteArgs),
     /// Interrupt a node's turn
-    Interrupt(NodeArgs),
+    Interrupt(NodeArg),
     /// Wait until a node is in a state
     Wait(WaitArgs),
     /// Show the audit log of a node
     History(HistoryArgs),
     /// Explain a node's state
-    Why(NodeArgs),
+    Why(NodeArg),
     /// Answer the dialog that blocks a node
     Answer(AnswerArgs),
     /// Create, load, save and run graphs
@@ -114,12 +114,6 @@ pub(super) enum StepCommand {
     Add(AddArgs),
     /// Remove a step and the dependencies on it
     Remove(RemoveArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct NodeArgs {
-    /// Node
-    pub(super) node: String,
 }
 
 #[derive(Debug, Args)]

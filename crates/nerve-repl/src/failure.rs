@@ -5,7 +5,6 @@ use std::fmt;
 use nerve_api::value::Delivery;
 use nerve_client::ClientError;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_server::error::ServerError;
 
 /// Success.
 pub const DONE: u8 = 0;
@@ -85,11 +84,6 @@ impl Failure {
         for cause in error.chain() {
             if let Some(failure) = cause.downcast_ref::<Failure>() {
                 return failure.clone();
-            }
-            if let Some(error) = cause.downcast_ref::<ServerError>() {
-                let usage = matches!(error, ServerError::Name(_) | ServerError::NeedsTls { .. });
-                let code = if usage { USAGE } else { FAILED };
-                return Failure { hint: error.hint(), ..Failure::new(code, error.to_string()) };
             }
             if let Some(error) = cause.downcast_ref::<ClientError>() {
                 return Failure::from(error);

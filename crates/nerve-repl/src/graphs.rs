@@ -8,7 +8,6 @@ use nerve_client::RunOptions;
 use nerve_graph::diagram;
 use nerve_graph::file::{Format, GraphFile};
 use nerve_graph::journal::new_run_id;
-use nerve_types::TsNs;
 use serde_json::{Map, Value};
 
 use super::command::{DraftCommand, GateArgs, GraphCommand, GraphRunArgs, ShowFormat, StepCommand};
@@ -16,6 +15,7 @@ use super::draft::Draft;
 use super::name_lookup::with_state;
 use super::runs::RunEnd;
 use super::shell::Shell;
+use crate::clock;
 use crate::failure::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::graph_file::missing_nodes;
 use crate::out;
@@ -155,10 +155,8 @@ impl Shell {
         }
         let definition = self.definition()?;
         let output_steps = self.draft()?.output_steps();
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let now = TsNs(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
         // Chosen here, because events may arrive before the reply.
-        let run_id = Some(new_run_id(now));
+        let run_id = Some(new_run_id(clock::now()));
         let options = RunOptions { session: self.session(), input, run_id, ..RunOptions::default() };
         let client = self.client.clone();
         let run = self.runs.start(&client, definition, options, output_steps);

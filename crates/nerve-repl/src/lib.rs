@@ -5,6 +5,7 @@
 //! | [`node_command`] | the commands of `nerve server node`: arguments, requests, output |
 //! | [`graph_file`] | a graph file on its way to a server |
 //! | [`run_display`] | the live display of a run |
+//! | [`clock`] | the current time |
 //! | [`out`], [`failure`] | output; errors with their exit codes |
 //! | [`prompt`], [`trace`] | prompts from arguments, files and standard input; the trace context of this process |
 //! | `input`, `parser`, `command` | parse typed lines into requests; no I/O |
@@ -16,7 +17,9 @@
 //! | `shell`, `nodes`, `graphs` | the main loop and the commands |
 //! | `interruption` | Ctrl-C and termination signals |
 //! | `runs`, `started_nodes` | runs and nodes to stop at exit |
+#![warn(missing_docs)]
 
+pub mod clock;
 mod command;
 mod completion;
 mod draft;
@@ -47,14 +50,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use nerve_client::NerveClient;
 use nerve_graph::session::DEFAULT;
-use nerve_server::paths::{ServerPaths, private_directory};
 
 use self::editor::{Editor, TerminalGuard};
 use self::failure::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 use self::name_lookup::{Lookup, SharedState, with_state};
 use self::screen::Screen;
 use self::shell::{Exit, Shell};
-use self::source::{Source, history_file, is_graph_file};
+use self::source::{Source, is_graph_file};
 
 /// Options of a REPL.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +69,8 @@ pub struct Options {
     pub keep_going: bool,
     /// Initial session. `None`: the server's default session.
     pub session: Option<String>,
+    /// History of the editor. `None`: not kept.
+    pub history: Option<PathBuf>,
 }
 
 /// Runs a REPL until its input ends or a command exits. Returns the exit code.
@@ -102,7 +106,7 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
     if let (false, Some(rest)) = (is_done, rest) {
         let source = match rest {
             RemainingInput::StandardInput => Source::standard_input(),
-            RemainingInput::Terminal => interactive_source(&mut shell, client, state).await,
+            RemainingInput::Terminal => interactive_source(&mut shell, client, state, options.history).await,
         };
         let mut source = match source {
             Ok(source) => source,
@@ -118,15 +122,20 @@ pub async fn run(client: NerveClient, options: Options) -> Result<u8> {
     Ok(shell.finish(exit).await)
 }
 
-/// Where commands come from after the script.
+/// The source of commands after the script.
 enum RemainingInput {
     Terminal,
     StandardInput,
 }
 
 /// Switches the shell to interactive mode.
-async fn interactive_source(shell: &mut Shell, client: NerveClient, state: SharedState) -> Result<Source> {
-    let editor = Editor::start(editor_history(), Lookup::start(client, state)).await?;
+async fn interactive_source(
+    shell: &mut Shell,
+    client: NerveClient,
+    state: SharedState,
+    history: Option<PathBuf>,
+) -> Result<Source> {
+    let editor = Editor::start(history, Lookup::start(client, state)).await?;
     shell.screen = Screen::interactive(editor.printer.clone());
     shell.print_greeting();
     Ok(Source::editor(editor))
@@ -141,10 +150,4 @@ fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathB
         Some(file) if is_graph_file(&file) => Ok((Some(file), None)),
         commands => Ok((None, commands)),
     }
-}
-
-/// Returns the history file, if its directory is usable.
-fn editor_history() -> Option<PathBuf> {
-    let state = ServerPaths::from_env().state;
-    private_directory(&state).ok().map(|()| history_file(&state))
 }

@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc as blocking;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nerve_client::{ClientError, NerveClient};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::completion::NameKind;
@@ -32,7 +33,7 @@ pub(super) type SharedState = Arc<Mutex<ReplState>>;
 
 /// Locks the state and calls `with`.
 pub(super) fn with_state<T>(state: &SharedState, with: impl FnOnce(&mut ReplState) -> T) -> T {
-    with(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
+    with(&mut state.lock())
 }
 
 type Request = (NameKind, blocking::SyncSender<Vec<String>>);

@@ -16,11 +16,17 @@ use crate::failure::Failure;
 /// Shorter waits show no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
+/// Success.
 pub const GOOD: Style = AnsiColor::Green.on_default();
+/// Work in progress, and warnings.
 pub const WORKING: Style = AnsiColor::Yellow.on_default();
+/// Failure.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Waiting for the user.
 pub const WAITING: Style = AnsiColor::Magenta.on_default();
+/// Names and titles.
 pub const STRONG: Style = Style::new().bold();
+/// Details.
 pub const FAINT: Style = Style::new().dimmed();
 
 /// Prints a line of data.

@@ -1,7 +1,7 @@
 //! Sources of commands: the line editor, standard input or a file.
 
 use std::io::{BufRead, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc as blocking;
 
 use anyhow::{Context, Result};
@@ -171,11 +171,6 @@ fn read_line(reader: &mut impl BufRead) -> RawInput {
 pub(super) fn is_graph_file(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     ending.is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
-}
-
-/// Returns the path of the editor's history file.
-pub(super) fn history_file(state: &Path) -> PathBuf {
-    state.join("repl_history")
 }
 
 #[cfg(test)]

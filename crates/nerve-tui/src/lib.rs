@@ -6,6 +6,7 @@
 //! | [`terminal`] | the user's terminal: raw mode, keys, frames, signals; it is restored in all cases |
 //! | [`settings`] | the user's settings |
 //! | [`session`] | a viewer in the user's terminal |
+//! | [`mirror`] | a copy of a host's terminal |
 //! | [`live_viewer`] | shows a running program |
 //! | [`stdio_relay`] | connects the standard streams with a program, without a viewer |
 //! | [`recording`] | shows and plays a recording |
@@ -17,6 +18,7 @@
 
 mod error;
 pub mod live_viewer;
+pub mod mirror;
 pub mod recording;
 pub mod session;
 pub mod settings;

@@ -13,7 +13,7 @@ use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;
 use tokio::task::JoinHandle;
 
-use crate::live_viewer::{MirrorEvent, TerminalMirror};
+use crate::mirror::{MirrorEvent, TerminalMirror};
 
 /// A tool that was opened.
 pub enum OpenedTool {

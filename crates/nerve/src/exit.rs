@@ -3,10 +3,23 @@
 pub(crate) use nerve_repl::failure::{
     DONE, FAILED, Failure, INTERRUPTED, NOT_FOUND, TIMED_OUT, USAGE, exit_code_of,
 };
+use nerve_server::error::ServerError;
 use nerve_tui::stdio_relay::Interrupted;
 use nerve_types::ExitStatus;
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::low_level::emulate_default_handler;
+
+/// Converts an error; those of a server's files and addresses have exit codes too.
+pub(crate) fn failure(error: &anyhow::Error) -> Failure {
+    match error.chain().find_map(|cause| cause.downcast_ref::<ServerError>()) {
+        Some(error) => {
+            let is_usage = matches!(error, ServerError::Name(_) | ServerError::NeedsTls { .. });
+            let code = if is_usage { USAGE } else { FAILED };
+            Failure { hint: error.hint(), ..Failure::new(code, error.to_string()) }
+        }
+        None => Failure::from_error(error),
+    }
+}
 
 /// Returns the shell's exit code for a program: its own, or 128 plus the signal's number.
 pub(crate) fn shell_code(exit: ExitStatus) -> u8 {

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Err(error) => match error.downcast_ref::<Interrupted>() {
             Some(interrupted) => exit::terminate(*interrupted),
             None => {
-                let failure = exit::Failure::from_error(&error);
+                let failure = exit::failure(&error);
                 out::failure(&failure, json);
                 failure.code
             }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
+use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::settings::Settings;
 use nerve_tui::view::draw::Gutter;
 
 use crate::cli::recording::GutterArg;
-use crate::exit::{FAILED, Failure, USAGE};
+use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::out;
 
 /// Maximum size of the settings file, in bytes.
@@ -27,7 +28,7 @@ pub(crate) fn load() -> Result<Settings> {
 /// Loads the user's settings for the viewer. Errors are only warnings; the defaults apply.
 pub(crate) fn for_viewer() -> Settings {
     load().unwrap_or_else(|error| {
-        let failure = Failure::from_error(&error);
+        let failure = exit::failure(&error);
         out::warning(format_args!("invalid settings, using the defaults:\n{}", failure.message));
         Settings { load_error: Some("invalid settings: see 'nerve config check'"), ..Settings::default() }
     })
@@ -72,6 +73,25 @@ pub(crate) fn gutter(settings: &Settings, option: Option<GutterArg>) -> Gutter {
         Some(GutterArg::None) => Gutter::None,
         None => settings.gutter,
     }
+}
+
+/// Returns the options of a viewer that the user has configured.
+pub(crate) fn viewer_options(settings: &Settings, name: String, gutter: Gutter) -> ViewerOptions {
+    ViewerOptions {
+        name,
+        gutter,
+        bindings: settings.bindings(),
+        read_only: false,
+        coloured: has_colors(false),
+        clipboard: settings.clipboard,
+        stay: false,
+        notice: settings.load_error,
+    }
+}
+
+/// Returns true unless colours are disabled by an option or by `NO_COLOR` (no-color.org).
+pub(crate) fn has_colors(no_colors: bool) -> bool {
+    !no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Returns the path of the settings file, which may not exist.

@@ -23,7 +23,9 @@ pub struct InputArgs {
 /// A field of a graph's input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
+    /// Name of the field.
     pub key: String,
+    /// JSON value, otherwise text.
     pub value: Value,
 }
 

@@ -12,6 +12,7 @@ use super::turn_args::{ConversationArgs, TurnOptions};
 use super::values::{COLS, EnvPair, ROWS, Seconds, described_values, one_of};
 use crate::prompt::Prompt;
 
+#[expect(missing_docs, reason = "clap would print it as the help of the command")]
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
     /// Start a program in a terminal as a node
@@ -332,6 +333,7 @@ pub struct AnswerArgs {
     pub timeout: Option<Seconds>,
 }
 
+#[expect(missing_docs, reason = "clap would print it as the help of the command")]
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Also works without a running server: the log is then read from .nerve/history under the current directory, or under NERVE_HOME.

@@ -51,7 +51,9 @@ impl FromStr for Seconds {
 /// An environment variable, written as `KEY=VALUE`.
 #[derive(Debug, Clone)]
 pub struct EnvPair {
+    /// Name of the variable.
     pub key: String,
+    /// Value of the variable.
     pub value: String,
 }
 

@@ -12,7 +12,7 @@ pub use self::keyboard::resolve_choice;
 pub use self::progress::Progress;
 pub use self::rows::{format_duration, group_digits};
 pub use self::run_log::{format_question, step_count};
-pub use self::screen::{format_clock, now};
+pub use self::screen::format_clock;
 
 /// Returns a `nerve server graph` command line for a server.
 pub fn graph_command(server: &str, rest: &str) -> String {

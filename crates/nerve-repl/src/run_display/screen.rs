@@ -13,6 +13,7 @@ use rustix::termios::tcgetwinsize;
 use super::progress::Progress;
 use super::rows::rows;
 use super::run_log;
+use crate::clock::now_seconds;
 use crate::out;
 
 /// Columns and rows of a terminal that does not report its size.
@@ -87,7 +88,7 @@ impl Live {
     fn draw(&mut self, progress: &Progress) {
         let (width, height) = window();
         // Some terminals wrap when the last column is filled. The cursor needs the last row.
-        let rows = rows(progress, now(), width.saturating_sub(1), height.saturating_sub(1));
+        let rows = rows(progress, now_seconds(), width.saturating_sub(1), height.saturating_sub(1));
         let text = self.redraw(
             &rows.iter().map(|row| (row.render(self.colors), row.columns())).collect::<Vec<_>>(),
             width,
@@ -114,15 +115,9 @@ impl Live {
     }
 }
 
-/// Returns the time in seconds since the Unix epoch.
-pub fn now() -> f64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0.0, |since| since.as_secs_f64())
-}
-
 /// Formats a time as `10:11:12` in a time zone.
 pub fn format_clock(at: f64, zone: &TimeZone) -> String {
-    let at = if at > 0.0 { at } else { now() };
+    let at = if at > 0.0 { at } else { now_seconds() };
     let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
     stamp.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
 }

@@ -1,4 +1,4 @@
-//! What test suites share: commands and processes, private multiplexer servers, pseudo-terminals, full disks, real agents
+//! The harness that test suites share: commands and processes, private multiplexer servers, pseudo-terminals, full disks, real agents
 //! and, with the feature `engine`, engines. Its functions panic when a step fails, as assertions do.
 
 mod disk;

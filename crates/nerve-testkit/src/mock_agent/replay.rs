@@ -47,11 +47,11 @@ pub struct Replay {
 #[derive(Debug)]
 struct Step {
     at: TsNs,
-    what: What,
+    event: StepEvent,
 }
 
 #[derive(Debug)]
-enum What {
+enum StepEvent {
     Output(Vec<u8>),
     Input { bytes: Vec<u8>, redacted: bool },
     Exit(ExitStatus),
@@ -135,12 +135,12 @@ impl Replay {
             if self.steps.front().is_some_and(|step| self.due(step) > now) {
                 return Ok(());
             }
-            let Some(Step { at, what }) = self.steps.pop_front() else { return Ok(()) };
+            let Some(Step { at, event }) = self.steps.pop_front() else { return Ok(()) };
             self.last = Some((at, now));
-            match what {
-                What::Output(bytes) => self.out.extend_from_slice(&bytes),
-                What::Input { bytes, redacted } => self.await_input(bytes, redacted)?,
-                What::Exit(status) => self.code = Some(code_of(status)),
+            match event {
+                StepEvent::Output(bytes) => self.out.extend_from_slice(&bytes),
+                StepEvent::Input { bytes, redacted } => self.await_input(bytes, redacted)?,
+                StepEvent::Exit(status) => self.code = Some(code_of(status)),
             }
         }
         Ok(())
@@ -169,9 +169,10 @@ impl Replay {
         }
         // A password is typed key by key without an echo.
         while self.load()?
-            && matches!(self.steps.front(), Some(Step { what: What::Input { redacted: true, .. }, .. }))
+            && matches!(self.steps.front(), Some(Step { event: StepEvent::Input { redacted: true, .. }, .. }))
         {
-            let Some(Step { what: What::Input { bytes: more, .. }, .. }) = self.steps.pop_front() else {
+            let Some(Step { event: StepEvent::Input { bytes: more, .. }, .. }) = self.steps.pop_front()
+            else {
                 break;
             };
             bytes.extend_from_slice(&more);
@@ -183,8 +184,8 @@ impl Replay {
 
     /// Returns when a step is due. Waiting for input starts at once.
     fn due(&self, step: &Step) -> Duration {
-        match (&step.what, self.last) {
-            (What::Input { .. }, _) | (_, None) => Duration::ZERO,
+        match (&step.event, self.last) {
+            (StepEvent::Input { .. }, _) | (_, None) => Duration::ZERO,
             _ if self.fast => Duration::ZERO,
             (_, Some((at, played))) => played + step.at.since(at).min(LONGEST_PAUSE),
         }
@@ -199,9 +200,9 @@ impl Replay {
                 None => return Ok(false),
             };
             for record in block.records() {
-                let what = match record.body {
-                    Body::Data { bytes, .. } => What::Output(bytes.to_vec()),
-                    Body::Mark(Mark::Exit(status)) => What::Exit(status),
+                let event = match record.body {
+                    Body::Data { bytes, .. } => StepEvent::Output(bytes.to_vec()),
+                    Body::Mark(Mark::Exit(status)) => StepEvent::Exit(status),
                     Body::Mark(Mark::Input { origin, redacted }) => {
                         self.by_terminal = origin == Origin::Terminal;
                         self.redacted = redacted;
@@ -212,11 +213,11 @@ impl Replay {
                         if std::mem::take(&mut self.by_terminal) {
                             continue;
                         }
-                        What::Input { bytes: bytes.to_vec(), redacted }
+                        StepEvent::Input { bytes: bytes.to_vec(), redacted }
                     }
                     _ => continue,
                 };
-                self.steps.push_back(Step { at: record.at, what });
+                self.steps.push_back(Step { at: record.at, event });
             }
         }
         Ok(true)

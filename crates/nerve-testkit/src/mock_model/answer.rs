@@ -29,13 +29,13 @@ pub struct Raw {
     pub headers: Vec<(String, String)>,
     /// The body, or its beginning.
     pub body: String,
-    /// Ending of the body.
-    pub ending: Ending,
+    /// End of the body.
+    pub end: BodyEnd,
 }
 
-/// Ending of a response.
+/// End of a response's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum BodyEnd {
     /// Properly.
     Whole,
     /// The connection is reset.
@@ -132,15 +132,15 @@ impl Answer {
     }
 
     /// Creates an event stream of exactly these bytes.
-    pub fn stream(body: impl Into<String>, ending: Ending) -> Answer {
+    pub fn stream(body: impl Into<String>, end: BodyEnd) -> Answer {
         let headers = vec![("content-type".to_string(), "text/event-stream".to_string())];
-        Answer::Raw(Raw { status: 200, headers, body: body.into(), ending })
+        Answer::Raw(Raw { status: 200, headers, body: body.into(), end })
     }
 
     /// Creates a status with one header and an empty body.
     pub fn status(status: u16, header: &str, value: &str) -> Answer {
         let headers = vec![(header.to_string(), value.to_string())];
-        Answer::Raw(Raw { status, headers, body: String::new(), ending: Ending::Whole })
+        Answer::Raw(Raw { status, headers, body: String::new(), end: BodyEnd::Whole })
     }
 
     /// Creates an API error.

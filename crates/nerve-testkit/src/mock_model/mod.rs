@@ -22,7 +22,7 @@ mod server;
 mod stream;
 mod texts;
 
-pub use answer::{Answer, Ending, Part, Raw, Reply, ToolCall};
+pub use answer::{Answer, BodyEnd, Part, Raw, Reply, ToolCall};
 pub use requests::RecordedRequest;
 pub use script::Script;
 pub use server::{MockModel, serve};

@@ -1,11 +1,11 @@
 //! The recorded requests to the scripted model.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use axum::http::Uri;
 use axum::http::request::Parts;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// A recorded request.
@@ -63,7 +63,7 @@ impl Requests {
             at: SystemTime::now(),
             answered: None,
         };
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         log.bytes += bytes;
         log.requests.push_back((bytes, request));
         while log.requests.len() > KEPT || (log.bytes > KEPT_BYTES && log.requests.len() > 1) {
@@ -75,7 +75,7 @@ impl Requests {
 
     /// Records that the response was sent.
     pub(super) fn answered(&self, number: u64) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         let at = number.checked_sub(log.dropped).and_then(|at| usize::try_from(at).ok());
         if let Some((_, request)) = at.and_then(|at| log.requests.get_mut(at)) {
             request.answered = Some(SystemTime::now());
@@ -83,7 +83,7 @@ impl Requests {
     }
 
     pub(super) fn all(&self) -> Vec<RecordedRequest> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log.lock();
         log.requests.iter().map(|(_, request)| request.clone()).collect()
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio_util::io::ReaderStream;
 
-use super::answer::{Ending, Raw};
+use super::answer::{BodyEnd, Raw};
 
 /// An event and the delay before it.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(super) fn respond(
 
 /// Creates a response of verbatim bytes.
 pub(super) fn raw(raw: &Raw) -> Response {
-    let after = After { ending: raw.ending, has_waited: false };
+    let after = After { end: raw.end, has_waited: false };
     let body = std::io::Cursor::new(raw.body.clone().into_bytes()).chain(after);
     let mut response = Body::from_stream(ReaderStream::new(body)).into_response();
     *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -78,7 +78,7 @@ pub(super) fn raw(raw: &Raw) -> Response {
 
 /// The end of a body after its bytes.
 struct After {
-    ending: Ending,
+    end: BodyEnd,
     has_waited: bool,
 }
 
@@ -88,17 +88,17 @@ impl AsyncRead for After {
         context: &mut Context<'_>,
         _: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.ending {
+        match self.end {
             // The bytes before are flushed while this is pending.
-            Ending::Broken if !self.has_waited => {
+            BodyEnd::Broken if !self.has_waited => {
                 self.has_waited = true;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            Ending::Whole => Poll::Ready(Ok(())),
-            Ending::Broken => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            BodyEnd::Whole => Poll::Ready(Ok(())),
+            BodyEnd::Broken => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
             // Ends when the client disconnects or the server stops.
-            Ending::Endless => Poll::Pending,
+            BodyEnd::Endless => Poll::Pending,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
-// Its unit tests; those of an example do not run by themselves.
+// The unit tests of the example `fake_wezterm`: cargo does not run tests of examples.
 #[path = "../../examples/fake_wezterm/text.rs"]
 mod fake_wezterm_text;
 mod mock_agent;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use nerve_testkit::mock_model::{Answer, Ending, MockModel, Script, ToolCall, serve};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script, ToolCall, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -254,7 +254,7 @@ async fn body_over_64_mib_is_rejected() -> io::Result<()> {
 #[tokio::test]
 async fn first_answers_precede_rules() {
     let raw = Answer::status(429, "retry-after", "7");
-    let half = Answer::stream("data: half\n\n", Ending::Broken);
+    let half = Answer::stream("data: half\n\n", BodyEnd::Broken);
     let own = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "ls" }) };
     let script = Script::default().first([raw, half, Answer::tools([own.clone(), own])]);
     let model = serve_script(script).await;

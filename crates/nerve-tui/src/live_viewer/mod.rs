@@ -1,17 +1,11 @@
-//! Shows a running program: a copy of its host's terminal, and the viewer's event loop.
+//! Shows a running program: the viewer's event loop.
 
-mod agent_monitor;
-mod mirror;
-mod osc_passthrough;
 mod session;
-mod size_rule;
 mod tool_list;
 
 use nerve_types::ExitStatus;
 
-pub use self::mirror::{MirrorEvent, TerminalMirror};
 pub use self::session::LiveSession;
-pub use self::size_rule::SizeRule;
 pub use self::tool_list::tool_list_path;
 use crate::view::bindings::Bindings;
 use crate::view::layout::Gutter;

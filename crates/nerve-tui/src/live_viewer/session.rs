@@ -9,10 +9,9 @@ use nerve_vt::keys::{Input, Key};
 use nerve_vt::terminal::{LineIndex, TerminalState};
 use tokio::time::Instant;
 
-use super::mirror::{MirrorEvent, TerminalMirror};
-use super::osc_passthrough::{MAX_CLIPBOARD, OscPassthrough};
 use super::tool_list::empty_reason;
 use super::{ExitReason, NOTHING_KEPT, ViewerOptions};
+use crate::mirror::{MAX_CLIPBOARD, MirrorEvent, OscPassthrough, TerminalMirror};
 use crate::session::{Request, TerminalEvent, UserTerminal, ViewerSession, next_terminal_event};
 use crate::terminal::{Tty, pacing};
 use crate::tool_view::{SendResult, ToolEvent, ToolView};

@@ -2,9 +2,9 @@
 //! the terminal continues with the same thread.
 
 use std::sync::mpsc::{Receiver as Answer, channel};
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use ratatui::crossterm::event::{Event, poll, read};
 use ratatui::crossterm::terminal::supports_keyboard_enhancement;
 use rustix::event::{PollFd, PollFlags};
@@ -47,7 +47,7 @@ static UNPARKED: Condvar = Condvar::new();
 impl Keyboard {
     /// Starts or continues reading. The terminal must be raw.
     pub(super) fn take() -> Keyboard {
-        let parked = PARKED.lock().ok().and_then(|mut parked| parked.take());
+        let parked = PARKED.lock().take();
         UNPARKED.notify_all();
         Keyboard(Some(parked.unwrap_or_else(start)))
     }
@@ -75,9 +75,7 @@ impl Keyboard {
 
 impl Drop for Keyboard {
     fn drop(&mut self) {
-        if let Ok(mut parked) = PARKED.lock() {
-            *parked = self.0.take();
-        }
+        *PARKED.lock() = self.0.take();
     }
 }
 
@@ -91,7 +89,8 @@ fn start() -> Reader {
         let _ = answer.send(());
         let mut escapes = EscapeCounter::default();
         // crossterm busy-loops on a closed terminal, so it reads only when input is available.
-        while is_connected && wait_for_input() && wait_until_unparked() {
+        while is_connected && wait_for_input() {
+            wait_until_unparked();
             loop {
                 let waiting = unread_bytes();
                 if !is_connected || !poll(BUFFERED_POLL).unwrap_or(false) {
@@ -112,9 +111,9 @@ fn start() -> Reader {
     Reader { events, answered, kitty: None }
 }
 
-/// Waits for an owner of the terminal; false if the lock is poisoned.
-fn wait_until_unparked() -> bool {
-    PARKED.lock().is_ok_and(|parked| UNPARKED.wait_while(parked, |parked| parked.is_some()).is_ok())
+/// Waits for an owner of the terminal.
+fn wait_until_unparked() {
+    UNPARKED.wait_while(&mut PARKED.lock(), |parked| parked.is_some());
 }
 
 /// Returns the number of unread bytes.

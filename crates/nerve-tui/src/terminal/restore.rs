@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 use std::thread::{self, ThreadId};
 
+use parking_lot::Mutex;
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, is_raw_mode_enabled};
 
 use super::job_control;
@@ -103,8 +104,8 @@ impl State {
         if !is_restored {
             job_control::silence();
         }
-        let failures = self.failures.lock().map(|mut failures| std::mem::take(&mut *failures));
-        for failure in failures.unwrap_or_default() {
+        let failures = std::mem::take(&mut *self.failures.lock());
+        for failure in failures {
             let _ = writeln!(io::stderr(), "{failure}");
         }
     }
@@ -115,13 +116,11 @@ static OWNER: Mutex<Option<Arc<State>>> = Mutex::new(None);
 
 fn install_panic_hook(state: &Arc<State>) {
     static ONCE: Once = Once::new();
-    if let Ok(mut owner) = OWNER.lock() {
-        *owner = Some(Arc::clone(state));
-    }
+    *OWNER.lock() = Some(Arc::clone(state));
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let owner = OWNER.lock().ok().and_then(|owner| owner.clone());
+            let owner = OWNER.lock().clone();
             let Some(state) = owner.filter(|state| state.taken.load(Ordering::Relaxed)) else {
                 return before(info);
             };
@@ -131,9 +130,8 @@ fn install_panic_hook(state: &Arc<State>) {
                 state.restore();
                 return before(info);
             }
-            if let Ok(mut failures) = state.failures.lock()
-                && failures.len() < MAX_FAILURES
-            {
+            let mut failures = state.failures.lock();
+            if failures.len() < MAX_FAILURES {
                 failures.push(info.to_string());
             }
         }));

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::stdio::stdout;
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Notify;
@@ -58,9 +59,7 @@ impl Writer {
 
     /// Queues a chunk.
     pub fn write(&self, bytes: Vec<u8>) {
-        if let Ok(pieces) = self.pieces.lock() {
-            self.send(pieces.as_ref(), Piece { bytes, is_last: false });
-        }
+        self.send(self.pieces.lock().as_ref(), Piece { bytes, is_last: false });
     }
 
     fn send(&self, pieces: Option<&Sender<Piece>>, piece: Piece) {
@@ -99,12 +98,12 @@ impl Writer {
 
     /// Takes the write error.
     pub fn failure(&self) -> Option<io::Error> {
-        self.state.failure.lock().ok()?.take()
+        self.state.failure.lock().take()
     }
 
     /// Queues the last chunk. Returns false if it was not written in time.
     pub(super) fn finish(&self, last: Vec<u8>) -> bool {
-        let pieces = self.pieces.lock().ok().and_then(|mut pieces| pieces.take());
+        let pieces = self.pieces.lock().take();
         self.send(pieces.as_ref(), Piece { bytes: last, is_last: true });
         drop(pieces);
         self.wait_until_flushed()
@@ -119,7 +118,7 @@ impl Writer {
 
     /// Waits for the last chunk; false on timeout.
     pub(super) fn wait_until_flushed(&self) -> bool {
-        self.done.lock().is_ok_and(|done| done.recv_timeout(FLUSH_TIMEOUT).is_ok())
+        self.done.lock().recv_timeout(FLUSH_TIMEOUT).is_ok()
     }
 }
 
@@ -147,10 +146,8 @@ impl State {
     }
 
     fn set_failed(&self, error: io::Error) {
-        if !self.is_failed.swap(true, Ordering::AcqRel)
-            && let Ok(mut failure) = self.failure.lock()
-        {
-            *failure = Some(error);
+        if !self.is_failed.swap(true, Ordering::AcqRel) {
+            *self.failure.lock() = Some(error);
         }
     }
 }

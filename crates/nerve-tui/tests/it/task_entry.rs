@@ -1,4 +1,4 @@
-//! The task entry: each rule of the seed (agent-record §6) has its test.
+//! The task entry: each rule has its test.
 
 use nerve_tui::view::keys::{Code, Input, Key};
 use nerve_tui::view::viewer::{Effect, Mode, Source, Submission, Target};

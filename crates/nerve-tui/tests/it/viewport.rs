@@ -1,4 +1,4 @@
-//! What a window shows: each rule of the seed (agent-record §6, task entry movement), then anything at random.
+//! The rows that a window shows: a test per rule of the viewport and of task entry movement, then random operations.
 
 use nerve_tui::view::viewport::{Row, Viewport};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! `nerve attach`: connects this terminal to a running program.
 
 use clap::Args;
-use nerve_tui::live_viewer::SizeRule;
+use nerve_tui::mirror::SizeRule;
 
 use super::recording::GutterArg;
 

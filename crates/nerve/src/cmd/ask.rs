@@ -30,9 +30,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             history_dir: Some(paths.history.clone()),
             profile_dir: Some(paths.profiles()),
             hook_relay: crate::current_exe::path().ok(),
-            hosting: None,
-            panes: Default::default(),
-            proxies: Default::default(),
+            ..FactoryConfig::default()
         },
         telemetry: trace_export.telemetry,
         ..EngineConfig::default()

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::Result;
 use nerve_host::backend::PaneError;
 use nerve_mux::tmux::Tmux;
+use nerve_server::error::ServerError;
 use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
 use serde_json::json;
 
@@ -44,6 +45,24 @@ struct Check {
     hint: Option<String>,
 }
 
+impl Check {
+    /// Creates a check. `result`: the result, or the reason why the check failed.
+    fn new(name: &str, result: Result<String, String>) -> Check {
+        let ok = result.is_ok();
+        let found = result.unwrap_or_else(|why| why);
+        Check { name: name.to_string(), ok, essential: false, found, hint: None }
+    }
+
+    /// Marks the check as essential.
+    fn essential(self) -> Check {
+        Check { essential: true, ..self }
+    }
+
+    fn hint(self, hint: &str) -> Check {
+        Check { hint: Some(hint.to_string()), ..self }
+    }
+}
+
 /// Runs all checks and prints the results.
 pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     if args.agents {
@@ -54,13 +73,8 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     checks.extend(out::progress("checking versions", programs()).await);
     checks.extend(multiplexers().await);
     let servers = super::server::status::running(&paths).await;
-    checks.push(Check {
-        name: "servers".to_string(),
-        ok: true,
-        essential: false,
-        found: if servers.is_empty() { "none running".to_string() } else { servers.join(", ") },
-        hint: None,
-    });
+    let servers = if servers.is_empty() { "none running".to_string() } else { servers.join(", ") };
+    checks.push(Check::new("servers", Ok(servers)));
     let missing: Vec<&str> =
         checks.iter().filter(|check| check.essential && !check.ok).map(|check| check.name.as_str()).collect();
     if args.json {
@@ -99,13 +113,6 @@ fn as_json(check: &Check) -> serde_json::Value {
 fn machine(paths: &ServerPaths) -> Vec<Check> {
     let home = std::env::var_os("NERVE_HOME").filter(|home| !home.is_empty());
     let home = home.map_or_else(|| "not set".to_string(), |home| Path::new(&home).display().to_string());
-    let plain = |name: &str, found: String| Check {
-        name: name.to_string(),
-        ok: true,
-        essential: false,
-        found,
-        hint: None,
-    };
     let profiles = paths.profiles();
     let count = fs::read_dir(&profiles).map(|entries| entries.flatten().count()).unwrap_or(0);
     vec![
@@ -114,98 +121,73 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
         socket_length(paths),
         state_directory(paths),
         writable("history directory", &paths.history),
-        plain("profiles", format!("{count} custom profiles in {}", profiles.display())),
-        plain("NERVE_HOME", home),
+        Check::new("profiles", Ok(format!("{count} custom profiles in {}", profiles.display()))),
+        Check::new("NERVE_HOME", Ok(home)),
     ]
 }
 
 fn terminals() -> Check {
     let opened = OpenOptions::new().read(true).write(true).open("/dev/ptmx");
-    Check {
-        name: "pseudo-terminals".to_string(),
-        ok: opened.is_ok(),
-        essential: true,
-        found: match opened {
-            Ok(_) => "/dev/ptmx can be opened".to_string(),
-            Err(error) => format!("cannot open /dev/ptmx: {error}"),
-        },
-        hint: Some("in a container, mount devpts on /dev/pts".to_string()),
-    }
+    let result = match opened {
+        Ok(_) => Ok("/dev/ptmx can be opened".to_string()),
+        Err(error) => Err(format!("cannot open /dev/ptmx: {error}")),
+    };
+    Check::new("pseudo-terminals", result).essential().hint("in a container, mount devpts on /dev/pts")
 }
 
 fn runtime_directory(paths: &ServerPaths) -> Check {
-    let made = private_directory(&paths.runtime);
-    Check {
-        name: "runtime directory".to_string(),
-        ok: made.is_ok(),
-        essential: true,
-        hint: made.as_ref().err().and_then(|error| error.hint()),
-        found: made.err().map_or_else(|| paths.runtime.display().to_string(), |error| error.to_string()),
-    }
+    let made = private_directory(&paths.runtime).map(|()| paths.runtime.display().to_string());
+    server_check("runtime directory", made)
 }
 
 fn socket_length(paths: &ServerPaths) -> Check {
     let room = MAX_SOCKET_PATH.saturating_sub(paths.runtime.as_os_str().len() + "/.sock".len());
-    let error = paths.socket("default").err();
-    Check {
-        name: "socket path".to_string(),
-        ok: error.is_none(),
-        essential: true,
-        hint: error.as_ref().and_then(|error| error.hint()),
-        found: error.map_or_else(
-            || format!("server names can have up to {} characters", room.min(32)),
-            |error| error.to_string(),
-        ),
-    }
+    let result = paths.socket("default");
+    let result = result.map(|_| format!("server names can have up to {} characters", room.min(32)));
+    server_check("socket path", result)
+}
+
+/// Creates an essential check whose error has its own hint.
+fn server_check(name: &str, result: Result<String, ServerError>) -> Check {
+    let hint = result.as_ref().err().and_then(ServerError::hint);
+    let check = Check::new(name, result.map_err(|error| error.to_string())).essential();
+    Check { hint, ..check }
 }
 
 /// Checks the state directory as the start of a server does.
 fn state_directory(paths: &ServerPaths) -> Check {
-    let mut check = writable("state directory", &paths.state);
-    if let (true, Err(error)) = (check.ok, paths.check_directories()) {
-        check.ok = false;
-        check.hint = error.hint();
-        check.found = error.to_string();
+    let name = "state directory";
+    let check = writable(name, &paths.state);
+    match paths.check_directories() {
+        Err(error) if check.ok => server_check(name, Err(error)),
+        _ => check,
     }
-    check
 }
 
 fn writable(name: &str, dir: &Path) -> Check {
     // Checks the nearest existing directory, without creating any.
     let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
     let writable = rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
-    let why = writable
-        .err()
-        .map(|error| format!("{} is not writable: {}", existing.display(), io::Error::from(error)));
-    Check {
-        name: name.to_string(),
-        ok: why.is_none(),
-        essential: true,
-        found: why.unwrap_or_else(|| dir.display().to_string()),
-        hint: Some("set NERVE_HOME to a writable directory".to_string()),
-    }
+    let result = match writable {
+        Ok(()) => Ok(dir.display().to_string()),
+        Err(error) => Err(format!("{} is not writable: {}", existing.display(), io::Error::from(error))),
+    };
+    Check::new(name, result).essential().hint("set NERVE_HOME to a writable directory")
 }
 
 async fn programs() -> Vec<Check> {
     let looked = PROGRAMS.map(|(name, install)| {
         tokio::spawn(async move {
             let path = find(name, std::env::var_os("PATH").as_deref());
-            let version = match &path {
-                Some(path) => version(path).await,
-                None => None,
+            let result = match path {
+                Some(path) => {
+                    let version = version(&path).await.unwrap_or("version unknown".to_string());
+                    Ok(format!("{version} ({})", path.display()))
+                }
+                None => Err("not found".to_string()),
             };
-            Check {
-                name: name.to_string(),
-                ok: path.is_some(),
-                essential: name == "bash",
-                found: match path {
-                    Some(path) => {
-                        format!("{} ({})", version.as_deref().unwrap_or("version unknown"), path.display())
-                    }
-                    None => "not found".to_string(),
-                },
-                hint: Some(install.to_string()),
-            }
+            let check = Check::new(name, result).hint(install);
+            if name == "bash" { check.essential() } else { check }
         })
     });
     let mut checks = Vec::new();
@@ -231,19 +213,16 @@ async fn multiplexers() -> [Check; 2] {
         Some(program) => version(program).await,
         None => None,
     };
-    let answers = version.as_deref().is_some_and(|version| version.starts_with("wezterm"));
-    let wezterm = Check {
-        name: "wezterm".to_string(),
-        ok: answers,
-        essential: false,
-        hint: Some("for nodes in WezTerm panes: https://wezterm.org/installation".to_string()),
-        found: match (program, version) {
-            (Some(program), Some(version)) => format!("{version} ({})", program.display()),
-            (Some(program), None) => format!("{} does not print its version", program.display()),
-            (None, _) => "not found".to_string(),
-        },
+    let result = match (program, version) {
+        (Some(program), Some(version)) => {
+            let found = format!("{version} ({})", program.display());
+            if version.starts_with("wezterm") { Ok(found) } else { Err(found) }
+        }
+        (Some(program), None) => Err(format!("{} does not print its version", program.display())),
+        (None, _) => Err("not found".to_string()),
     };
-    [tmux, wezterm]
+    let hint = "for nodes in WezTerm panes: https://wezterm.org/installation";
+    [tmux, Check::new("wezterm", result).hint(hint)]
 }
 
 /// Checks tmux by its version. `found`: its path, for the result.
@@ -251,22 +230,17 @@ fn tmux_check(version: Result<String, PaneError>, found: &str) -> Check {
     if let Err(error @ PaneError::NotBuilt(_)) = &version {
         return without_support("tmux", error);
     }
-    Check {
-        name: "tmux".to_string(),
-        ok: version.is_ok(),
-        essential: false,
-        hint: Some("for nodes in tmux panes: apt-get install tmux (3.2 or newer)".to_string()),
-        found: match version {
-            Ok(version) => format!("tmux {version}{found}"),
-            Err(PaneError::NotInstalled(_)) => "not found".to_string(),
-            Err(error) => format!("{error}{found}"),
-        },
-    }
+    let result = match version {
+        Ok(version) => Ok(format!("tmux {version}{found}")),
+        Err(PaneError::NotInstalled(_)) => Err("not found".to_string()),
+        Err(error) => Err(format!("{error}{found}")),
+    };
+    Check::new("tmux", result).hint("for nodes in tmux panes: apt-get install tmux (3.2 or newer)")
 }
 
 /// Returns the check of a multiplexer that this build does not support. Installing it would not help.
 fn without_support(name: &str, error: &PaneError) -> Check {
-    Check { name: name.to_string(), ok: false, essential: false, found: error.to_string(), hint: None }
+    Check::new(name, Err(error.to_string()))
 }
 
 fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {

@@ -25,7 +25,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::listen::ListenArgs;
 use crate::cli::mcp::{McpArgs, McpListenArgs};
 use crate::cmd::server::{connect, is_remote, listen};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::out;
 
 /// Server name in histories and journals of this process.
@@ -156,7 +156,7 @@ fn link_to_server(server: String) -> Link {
         let server = server.clone();
         async move {
             connect(&server).await.map_err(|error| {
-                let Failure { message, hint, .. } = Failure::from_error(&error);
+                let Failure { message, hint, .. } = exit::failure(&error);
                 ConnectError { message, hint }
             })
         }

@@ -1,7 +1,7 @@
 //! Implements the commands.
 
 mod ask;
-pub(crate) mod attach;
+mod attach;
 mod branch;
 mod config;
 mod demo;
@@ -31,6 +31,7 @@ pub(crate) mod show;
 mod snapshot;
 mod spawn_failure;
 mod token;
+mod viewer;
 
 use std::future::Future;
 

@@ -1,6 +1,7 @@
 //! `nerve repl` and `nerve server repl`: an interactive client. The server is this process or another one.
 
-use std::path::Path;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use nerve_compose::{create_standalone, engine_config};
 use nerve_engine::EngineConfig;
 use nerve_node::telemetry::Telemetry;
 use nerve_server::InProcessServer;
-use nerve_server::paths::ServerPaths;
+use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_types::name::check;
 
 use super::server::connect;
@@ -51,7 +52,14 @@ fn server_name(argument: &Path) -> Option<&str> {
 
 fn options(server: Option<String>, args: ReplOptions) -> nerve_repl::Options {
     let ReplOptions { file, keep_going, session } = args;
-    nerve_repl::Options { server, file, keep_going, session }
+    nerve_repl::Options { server, file, keep_going, session, history: editor_history() }
+}
+
+/// Returns the history file of the editor, if there is one and its directory is usable.
+fn editor_history() -> Option<PathBuf> {
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let state = is_terminal.then(|| ServerPaths::from_env().state)?;
+    private_directory(&state).ok().map(|()| state.join("repl_history"))
 }
 
 fn start_in_process(telemetry: Telemetry) -> Result<(NerveClient, InProcessServer)> {

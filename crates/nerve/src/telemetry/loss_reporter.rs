@@ -1,7 +1,8 @@
 //! Reports spans that were not sent.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::Report;
 
@@ -30,7 +31,7 @@ impl LossReporter {
     /// Adds lost spans, and reports all of them if the last report is old.
     pub(super) fn record(&self, lost: usize, why: String) {
         let is_due = {
-            let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut losses = self.losses.lock();
             losses.lost += lost;
             losses.why = why;
             losses.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
@@ -43,7 +44,7 @@ impl LossReporter {
     /// Reports the lost spans that were not reported yet.
     pub(super) fn flush(&self) {
         let (lost, why) = {
-            let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut losses = self.losses.lock();
             losses.reported_at = Some(Instant::now());
             (std::mem::take(&mut losses.lost), std::mem::take(&mut losses.why))
         };
@@ -60,8 +61,8 @@ mod tests {
     #[test]
     fn losses_are_reported_at_intervals_and_at_the_end() {
         static REPORTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let reports = || std::mem::take(&mut *REPORTS.lock().unwrap());
-        let losses = LossReporter::new(|text| REPORTS.lock().unwrap().push(text.to_string()));
+        let reports = || std::mem::take(&mut *REPORTS.lock());
+        let losses = LossReporter::new(|text| REPORTS.lock().push(text.to_string()));
         losses.record(2, "first".into());
         losses.record(3, "second".into());
         losses.record(1, "third".into());

@@ -1,6 +1,5 @@
-//! `nerve branch`: arguments and output. The viewer also creates branches, on a [`LocalServer`].
+//! `nerve branch`: arguments and output.
 
-mod local_server;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -16,9 +15,9 @@ use nerve_engine::branches::{
 use nerve_server::paths::ServerPaths;
 use tokio::sync::watch;
 
-pub(crate) use self::local_server::LocalServer;
 use crate::cli::branch::BranchArgs;
-use crate::cmd::{recording, server};
+use crate::cmd::recording;
+use crate::cmd::server::{self, LocalServer};
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};
 use nerve_repl::node_command::{execute, proxy_params};

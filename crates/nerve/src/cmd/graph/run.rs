@@ -7,9 +7,9 @@ use nerve_api::reply::RunInfo;
 use nerve_client::RunOptions;
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
+use nerve_repl::clock;
 use nerve_repl::graph_file::{definition, input, missing_nodes};
 use nerve_repl::run_display::{Progress, RunFollower};
-use nerve_types::TsNs;
 use nerve_types::name;
 use serde_json::{Map, Value};
 
@@ -68,7 +68,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     let options = RunOptions {
         session: target.session.clone(),
         input: given,
-        run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(now()))),
+        run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(clock::now()))),
         trace: args.trace.is_some(),
         keep_nodes: args.keep_nodes,
         traceparent: trace::parent(),
@@ -157,9 +157,4 @@ pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphF
 pub(super) fn graph_from_journal(journal: &Path) -> Option<GraphFile> {
     let replay = nerve_graph::journal::ReplayState::read(journal).ok()?;
     GraphFile::from_value(replay.definition().clone()).ok()
-}
-
-fn now() -> TsNs {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    TsNs(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -5,8 +5,9 @@ use jiff::tz::TimeZone;
 use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep, RunsCancelled};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_client::ClientError;
+use nerve_repl::clock::now_seconds;
 use nerve_repl::run_display::{
-    Progress, RunFollower, format_clock, format_duration, format_question, group_digits, now, resolve_choice,
+    Progress, RunFollower, format_clock, format_duration, format_question, group_digits, resolve_choice,
 };
 
 use super::{CommonOptions, Target};
@@ -35,7 +36,7 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
 fn row(run: &RunInfo) -> Vec<String> {
     let took = run
         .ended_at
-        .or_else(|| run.status.is_active().then(now))
+        .or_else(|| run.status.is_active().then(now_seconds))
         .map(|end| format_duration(end - run.started_at));
     let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
     let (started, took) = (local_time(run.started_at), took.unwrap_or_default());
@@ -106,7 +107,7 @@ fn exit_status(info: &RunInfo) -> Result<()> {
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let took = info
         .ended_at
-        .or_else(|| info.status.is_active().then(now))
+        .or_else(|| info.status.is_active().then(now_seconds))
         .map(|end| format_duration(end - info.started_at));
     out::fields(&[
         ("run", info.run_id.clone()),
@@ -127,7 +128,7 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let row = |step: &RunStep| {
         let took = step
             .ended_at
-            .or_else(|| info.status.is_active().then(now))
+            .or_else(|| info.status.is_active().then(now_seconds))
             .map(|end| format_duration(end - step.started_at));
         let tokens = if step.tokens_used == 0 { String::new() } else { group_digits(step.tokens_used) };
         let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();

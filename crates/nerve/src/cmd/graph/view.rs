@@ -10,7 +10,7 @@ use super::run::{fetch_registered, graph_from_journal};
 use super::source::{Source, read};
 use super::{CommonOptions, Target};
 use crate::cli::graph::{GraphFormat, ShowArgs};
-use crate::exit::{Failure, NOT_FOUND, USAGE};
+use crate::exit::{self, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Validates files and prints all problems.
@@ -83,7 +83,7 @@ async fn fetch_graph(target: &Target, id: &str) -> Result<GraphFile> {
         Ok(file) => return Ok(file),
         Err(error) => error,
     };
-    if Failure::from_error(&error).code != NOT_FOUND {
+    if exit::failure(&error).code != NOT_FOUND {
         return Err(error);
     }
     let Ok(run) = target.client.run_status(id, Some(0)).await else {

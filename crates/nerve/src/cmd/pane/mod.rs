@@ -13,7 +13,7 @@ use nerve_vt::keys::{Code, Key};
 use serde_json::{Value, json};
 
 use crate::cli::pane::{PaneCommand, PanesArgs, ReadArgs, SendArgs, SpawnArgs};
-use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::exit::{self, FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 pub(crate) use multiplexer::Multiplexer;
@@ -44,7 +44,7 @@ pub(crate) async fn list_all(socket: Option<&str>, json: bool) -> Result<()> {
     for multiplexer in [Multiplexer::tmux(socket), Multiplexer::wezterm(socket)] {
         match multiplexer.list().await {
             Ok(panes) => found.push((multiplexer.name(), panes)),
-            Err(error) => missing.push(Failure::from_error(&error).message),
+            Err(error) => missing.push(exit::failure(&error).message),
         }
     }
     if found.is_empty() {

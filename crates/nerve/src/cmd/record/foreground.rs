@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{ExitReason, SizeRule, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, ViewerOptions};
+use nerve_tui::mirror::SizeRule;
 use nerve_tui::stdio_relay::Interrupted;
 use nerve_tui::terminal;
 use nerve_tui::view::draw::{Gutter, Layout};
@@ -10,7 +11,7 @@ use nerve_types::Size;
 
 use super::recorder_daemon::{Recorder, StartResult};
 use crate::cli::record::RecordArgs;
-use crate::cmd::attach;
+use crate::cmd::viewer;
 use crate::exit::DONE;
 use crate::settings;
 use crate::{exit, out};
@@ -34,23 +35,15 @@ pub(crate) async fn record_in_viewer(args: &RecordArgs) -> Result<u8> {
         StartResult::Started(recorder) => recorder,
         StartResult::Failed(code) => return Ok(code),
     };
-    let options = ViewerOptions {
-        name: out::preview(&args.command.join(" "), MAX_NAME),
-        gutter,
-        bindings: settings.bindings(),
-        read_only: false,
-        coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        clipboard: settings.clipboard,
-        stay: args.stay,
-        notice: settings.load_error,
-    };
+    let name = out::preview(&args.command.join(" "), MAX_NAME);
+    let options = ViewerOptions { stay: args.stay, ..settings::viewer_options(&settings, name, gutter) };
     let (paths, entry) = (ServerPaths::from_env(), recorder.entry.clone());
     // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();
     let shown = async {
-        let mirror = attach::mirror::open_mirror(entry, &paths, rule, Some(size))?;
+        let mirror = viewer::open_mirror(entry, &paths, rule, Some(size))?;
         let mirror = mirror.for_owner();
-        attach::run(mirror, options).await
+        viewer::run(mirror, options).await
     };
     let outcome = match shown.await {
         Ok(outcome) => outcome,

@@ -9,7 +9,7 @@ use nerve_engine::recordings;
 use nerve_record::ahr::Reader;
 use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast, report};
 use nerve_record::replay::TerminalReplay;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 use super::{Losses, export_failure, find, format, load_meta, size, write_failure};
 use crate::cli::recording::{BranchPointsArgs, ExportArgs};
@@ -34,7 +34,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<()> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
     let mut out = Output::open(&args.output)?;
-    write(&recording, args.format.format(), args.input, &mut out)?;
+    write(&recording, args.format.format(), args.input, &mut out.writer)?;
     out.finish()
 }
 
@@ -63,53 +63,38 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
     written.map_err(export_failure)
 }
 
-/// Standard output, or a file that gets its final name once it is complete.
-enum Output {
-    Stdout(BufWriter<io::Stdout>),
-    /// A device or pipe, written directly.
-    Special(BufWriter<File>),
-    Draft(BufWriter<NamedTempFile>, PathBuf),
+/// Standard output, a device or pipe, or a file that gets its final name once it is complete.
+struct Output {
+    writer: BufWriter<Box<dyn Write>>,
+    /// The temporary name and the final one.
+    draft: Option<(TempPath, PathBuf)>,
 }
 
 impl Output {
+    fn new(writer: impl Write + 'static, draft: Option<(TempPath, PathBuf)>) -> Output {
+        Output { writer: BufWriter::new(Box::new(writer)), draft }
+    }
+
     fn open(path: &Path) -> Result<Output> {
         if path == Path::new("-") {
-            return Ok(Output::Stdout(BufWriter::new(io::stdout())));
+            return Ok(Output::new(io::stdout(), None));
         }
         let cannot = || format!("cannot write {}", path.display());
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             let file = File::options().write(true).open(path).with_context(cannot)?;
-            return Ok(Output::Special(BufWriter::new(file)));
+            return Ok(Output::new(file, None));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let draft = NamedTempFile::with_prefix_in(".export-", folder).with_context(cannot)?;
-        Ok(Output::Draft(BufWriter::new(draft), path.into()))
+        let (file, draft) = draft.into_parts();
+        Ok(Output::new(file, Some((draft, path.into()))))
     }
 
     fn finish(mut self) -> Result<()> {
-        self.flush().map_err(write_failure)?;
-        if let Output::Draft(draft, path) = self {
-            let draft = draft.into_inner().map_err(|error| write_failure(error.into_error()))?;
+        self.writer.flush().map_err(write_failure)?;
+        if let Some((draft, path)) = self.draft {
             draft.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Output::Stdout(out) => out.write(bytes),
-            Output::Special(out) => out.write(bytes),
-            Output::Draft(out, _) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Output::Stdout(out) => out.flush(),
-            Output::Special(out) => out.flush(),
-            Output::Draft(out, _) => out.flush(),
-        }
     }
 }

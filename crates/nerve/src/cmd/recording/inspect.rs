@@ -3,6 +3,8 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use nerve_api::reply::RecordedExit;
 use nerve_record::ahr::{AhrError, Block, Body, DamagedRange, Mark, Reader, Record};
 use nerve_record::export::ExportError;
@@ -183,10 +185,12 @@ fn block_json(block: &Block, faults: &[Fault], records: bool) -> Value {
 fn record_json(record: &Record<'_>) -> Value {
     let mut object = match record.body {
         Body::Data { off, bytes } => {
-            json!({"kind": "data", "start_byte_off": off, "len": bytes.len(), "b64": base64(bytes)})
+            json!({"kind": "data", "start_byte_off": off, "len": bytes.len(), "b64": BASE64_STANDARD.encode(bytes)})
         }
         Body::Resize { cols, rows } => json!({"kind": "resize", "cols": cols, "rows": rows}),
-        Body::Input { bytes } => json!({"kind": "input", "len": bytes.len(), "b64": base64(bytes)}),
+        Body::Input { bytes } => {
+            json!({"kind": "input", "len": bytes.len(), "b64": BASE64_STANDARD.encode(bytes)})
+        }
         Body::Mark(mark) => {
             let (code, val) = mark.parts();
             json!({"kind": "mark", "code": code, "val": val, "meaning": mark_text(mark)})
@@ -211,21 +215,6 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
     })
 }
 
-/// Encodes bytes as base64 (RFC 4648 §4).
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let byte = |nth: usize| u32::from(three.get(nth).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for nth in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * nth) & 63) as usize];
-            text.push(if nth <= three.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
-
 /// Summarizes a recording without printing it.
 pub(super) fn summary(
     reader: &mut Recording,
@@ -245,12 +234,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_matches_rfc_4648() {
+    fn bytes_are_base64_of_rfc_4648() {
+        let encoded = |bytes| {
+            record_json(&Record { at: TsNs(0), body: Body::Input { bytes } })["b64"]
+                .as_str()
+                .map(str::to_string)
+        };
         let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
-        for (text, encoded) in cases {
-            assert_eq!(base64(text.as_bytes()), encoded);
+        for (text, expected) in cases {
+            assert_eq!(encoded(text.as_bytes()).as_deref(), Some(expected));
         }
-        assert_eq!(base64(&[0xff, 0xfe, 0xfd]), "//79");
+        assert_eq!(encoded(&[0xff, 0xfe, 0xfd]).as_deref(), Some("//79"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::screen_support;
 use crate::exit::DONE;
-use crate::out;
+use crate::{out, settings};
 
 /// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
@@ -38,7 +38,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if args.print_meta {
         return metadata::print(&recording, args.json).map(|()| DONE);
     }
-    let has_colors = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let has_colors = settings::has_colors(args.no_colors);
     let to_terminal = io::stdout().is_terminal() && !screen_support::is_dumb_terminal();
     if args.fast {
         return fast(&recording, has_colors && to_terminal).map(|()| DONE);

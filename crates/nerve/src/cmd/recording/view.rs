@@ -12,10 +12,8 @@ use nerve_tui::view::viewer::{Source, Viewer};
 
 use super::{Losses, code, find, format, load_meta, read_failure, tui_failure};
 use crate::cli::recording::ViewArgs;
-use crate::cmd::attach::background::{Background, ViewerExit};
-use crate::cmd::attach::switch_target::SwitchTarget;
-use crate::cmd::show::follow::{self, NextRuns, Run};
-use crate::cmd::{self, screen_support};
+use crate::cmd::screen_support;
+use crate::cmd::viewer::{Background, NextRuns, Run, SwitchTarget, ViewerExit, next_run, show_runs};
 use crate::settings;
 
 /// Shows a recording until the user leaves.
@@ -33,7 +31,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     recordings::check(&recording)?;
     screen_support::require("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = settings::for_viewer();
-    let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let coloured = settings::has_colors(args.no_colors);
     let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
@@ -43,16 +41,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
     let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
     let gutter: Gutter = settings::gutter(&settings, args.gutter);
-    let options = ViewerOptions {
-        name: name.clone(),
-        gutter,
-        bindings: settings.bindings(),
-        read_only: false,
-        coloured,
-        clipboard: settings.clipboard,
-        stay: false,
-        notice: None,
-    };
+    let options = ViewerOptions { coloured, ..settings::viewer_options(&settings, name.clone(), gutter) };
     let (code, view) = runtime.block_on(async {
         let mut background = Background::for_recording(&recording);
         let mut show = RecordingSession::new((recording, view), name, viewer, gutter, coloured);
@@ -71,9 +60,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
             End::ViewerExit(ViewerExit::SwitchTo(target)) => {
                 SwitchTarget::from_recording(user_terminal, target, options, unfinished).run().await?
             }
-            End::NextRun(run) => {
-                cmd::show::run_viewer::show_runs(*run, next_runs, true, user_terminal).await?
-            }
+            End::NextRun(run) => show_runs(*run, next_runs, true, user_terminal).await?,
         };
         anyhow::Ok((code, view))
     })?;
@@ -110,7 +97,7 @@ async fn run(
                 // Yields under a flood of events.
                 tokio::task::yield_now().await;
             }
-            run = follow::next(next_runs) => match run {
+            run = next_run(next_runs) => match run {
                 Ok(run) => return Ok(End::NextRun(Box::new(run))),
                 Err(error) => {
                     *next_runs = None;

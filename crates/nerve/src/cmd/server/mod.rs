@@ -1,6 +1,7 @@
 //! `nerve server`: start, stop, status, list; and connecting to a server.
 
 pub(crate) mod listen;
+mod local_server;
 mod remote_server;
 pub(crate) mod start;
 pub(crate) mod status;
@@ -10,6 +11,7 @@ use anyhow::Result;
 use nerve_client::{ClientError, NerveClient, Reconnect};
 use nerve_server::paths::ServerPaths;
 
+pub(crate) use self::local_server::LocalServer;
 use crate::exit::{Failure, NOT_FOUND};
 
 /// Connects to a server by its name, or by `tcp://HOST:PORT` or `tls://HOST:PORT`.

@@ -1,11 +1,7 @@
 //! `nerve show-sandbox-execution`: shows a tool's execution from another terminal.
 
 mod agent_output;
-pub(crate) mod follow;
-mod lookup;
-pub(crate) mod run_viewer;
 mod text_view;
-pub(crate) mod tools;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -18,26 +14,24 @@ use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::ServerPaths;
 use nerve_tui::session::UserTerminal;
 
-use self::follow::{NextRuns, Run};
-use self::lookup::{FoundExecution, Location, find};
 use super::recording::{self, Losses, read_failure, write_failure};
 use super::{run_single_threaded, screen_support};
 use crate::cli::exec::ShowArgs;
 use crate::cli::recording::{GutterArg, RecordingArg, ReplayArgs, Speed, ViewArgs};
+use crate::cmd::viewer::{
+    FoundExecution, Location, MAX_TOOL_NAME, NextRuns, Run, find_execution, open_tool_mirror, show_runs,
+};
 use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
-
-/// Maximum characters of a command that is shown as the name.
-const MAX_NAME: usize = 200;
 
 /// Shows the execution and returns the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     let paths = ServerPaths::from_env();
-    let found = find(&args.id, args.session.as_deref(), &paths)?;
+    let found = find_execution(&args.id, args.session.as_deref(), &paths)?;
     warn_if_different(args.command.as_deref(), &found);
     let to_terminal = io::stdout().is_terminal();
     let FoundExecution { line, session, location } = found;
-    let name = out::preview(line.command.as_deref().unwrap_or(&args.id), MAX_NAME);
+    let name = out::preview(line.command.as_deref().unwrap_or(&args.id), MAX_TOOL_NAME);
     match location {
         Location::Host(entry) if screen_support::is_available() => {
             run_single_threaded(show_live(*entry, &paths, name, args))
@@ -98,9 +92,8 @@ async fn show_live(entry: Entry, paths: &ServerPaths, name: String, args: &ShowA
     // Ids are unique within a session.
     let next_runs =
         (args.follow && args.session.is_none()).then(|| NextRuns::new(&args.id, paths)).transpose()?;
-    let mirror = tools::open_mirror(entry, paths)?;
-    run_viewer::show_runs(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?)
-        .await
+    let mirror = open_tool_mirror(entry, paths)?;
+    show_runs(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?).await
 }
 
 /// Prints the output of a running execution until its end.

@@ -12,7 +12,6 @@ use nerve_engine::branches::{CreateFailure, NodeServer};
 use nerve_node::error::{EngineError, ErrorKind};
 
 use crate::cmd::engine_error::engine_error;
-use crate::cmd::server;
 use crate::exit::{FAILED, Failure};
 
 /// A connection to a server on this machine.
@@ -20,8 +19,8 @@ pub(crate) struct LocalServer(NerveClient);
 
 impl LocalServer {
     /// Connects to a running server.
-    pub(super) async fn connect(name: &str) -> Result<LocalServer> {
-        Ok(LocalServer(server::connect(name).await?))
+    pub(crate) async fn connect(name: &str) -> Result<LocalServer> {
+        Ok(LocalServer(super::connect(name).await?))
     }
 
     /// Connects to the server, starting it if necessary.

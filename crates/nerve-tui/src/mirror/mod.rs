@@ -1,5 +1,9 @@
 //! A local copy of a host's terminal, built from its output.
 
+mod agent_monitor;
+mod osc_passthrough;
+mod size_rule;
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
@@ -14,9 +18,9 @@ use nerve_vt::keys::Input;
 use nerve_vt::terminal::{Notice, TerminalState};
 use tokio::time::Instant;
 
-use super::agent_monitor::AgentMonitor;
-use super::osc_passthrough::OscPassthrough;
-use super::size_rule::SizeRule;
+use self::agent_monitor::AgentMonitor;
+pub(crate) use self::osc_passthrough::{MAX_CLIPBOARD, OscPassthrough};
+pub use self::size_rule::SizeRule;
 use crate::TuiError;
 
 /// Limits of a burst of output handled at once. The rest is shown in the next frame, so that keys are handled in
@@ -299,7 +303,7 @@ impl TerminalMirror {
     }
 
     /// Takes the notifications, clipboard texts and progress since the last call.
-    pub(super) fn take_passthrough(&mut self) -> OscPassthrough {
+    pub(crate) fn take_passthrough(&mut self) -> OscPassthrough {
         std::mem::take(&mut self.passthrough)
     }
 

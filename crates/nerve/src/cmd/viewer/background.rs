@@ -8,10 +8,10 @@ use nerve_tui::live_viewer::tool_list_path;
 use nerve_tui::session::{Request, ViewerSession};
 use nerve_tui::view::viewer::Viewer;
 
+use super::attach_target::AttachTarget;
 use super::branch_job::{BranchEvent, BranchJob};
 use super::snapshot_job::{SnapshotJob, SnapshotResult};
-use super::target::AttachTarget;
-use crate::cmd::show::tools::{self, ToolFeed, ToolFeedEvent};
+use super::tools::{self, ToolFeed, ToolFeedEvent};
 
 /// The tools, branches and snapshots of one session.
 pub(crate) struct Background {

@@ -6,8 +6,8 @@ use nerve_tui::session::UserTerminal;
 use nerve_tui::view::layout::Gutter;
 use nerve_types::ExitStatus;
 
-use super::follow::{NextRuns, Run};
-use crate::cmd::attach;
+use super::next_runs::{NextRuns, Run};
+use super::{exit_code, switch_target};
 use crate::out;
 use crate::settings;
 
@@ -20,23 +20,14 @@ pub(crate) async fn show_runs(
 ) -> Result<u8> {
     let settings = settings::for_viewer();
     let options = ViewerOptions {
-        name: run.name,
-        gutter: Gutter::None,
-        bindings: settings.bindings(),
-        read_only: false,
-        clipboard: settings.clipboard,
-        coloured: is_coloured(),
         stay,
         notice: settings.load_error.or(run.notice),
+        ..settings::viewer_options(&settings, run.name, Gutter::None)
     };
-    let outcome = attach::switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
+    let outcome = switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);
     if outcome.exit_reason == ExitReason::Ended(ExitStatus::Unknown) {
         out::warning("exit status unknown: the tool was killed");
     }
-    Ok(attach::exit_code(outcome.exit_reason))
-}
-
-fn is_coloured() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    Ok(exit_code(outcome.exit_reason))
 }

@@ -10,7 +10,7 @@ use nerve_record::store::suggest_ids;
 use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
-use super::target::AttachTarget;
+use super::attach_target::AttachTarget;
 use crate::cmd::server::{connect, is_remote};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;

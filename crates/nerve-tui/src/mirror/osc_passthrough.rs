@@ -5,20 +5,20 @@ use std::collections::VecDeque;
 use nerve_vt::terminal::{Clipboard, Notice, Notification, Selections};
 
 /// Longest clipboard text to pass on, in bytes of Base64 (75 kB of text), as in other terminal programs.
-pub(super) const MAX_CLIPBOARD: usize = 100_000;
+pub(crate) const MAX_CLIPBOARD: usize = 100_000;
 /// Maximum number of notifications per frame.
 const MAX_NOTIFICATIONS: usize = 16;
 
 /// OSC sequences to pass on to the user's terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct OscPassthrough {
+pub(crate) struct OscPassthrough {
     /// Clipboard texts, at most one per selection.
-    pub(super) clipboard: VecDeque<Clipboard>,
+    pub(crate) clipboard: VecDeque<Clipboard>,
     /// Size of the last text in bytes, if it was too long.
-    pub(super) too_long: Option<usize>,
-    pub(super) notifications: Vec<Notification>,
+    pub(crate) too_long: Option<usize>,
+    pub(crate) notifications: Vec<Notification>,
     /// State and percent, if changed.
-    pub(super) progress: Option<(u8, u8)>,
+    pub(crate) progress: Option<(u8, u8)>,
 }
 
 impl OscPassthrough {

@@ -13,10 +13,9 @@ use nerve_tui::view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::target::AttachTarget;
-use crate::cmd::branch::LocalServer;
-use crate::cmd::server;
-use crate::exit::{Failure, USAGE};
+use super::attach_target::AttachTarget;
+use crate::cmd::server::{self, LocalServer};
+use crate::exit::{self, Failure, USAGE};
 use crate::{out, trace};
 
 /// Progress of a branch.
@@ -105,7 +104,7 @@ impl BranchJob {
             .await
             {
                 Ok(created) => created,
-                Err(error) => BranchEvent::Failed(one_line(Failure::from_error(&error))),
+                Err(error) => BranchEvent::Failed(one_line(exit::failure(&error))),
             };
             // The receiver is gone if the viewer was killed.
             let _ = progress.send(event);

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result};
 use nerve_node::executions::runs::Runs;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::TerminalMirror;
+use nerve_tui::mirror::TerminalMirror;
 use serde_json::Value;
 
-use super::{MAX_NAME, tools};
+use super::MAX_TOOL_NAME;
+use super::tools::open_tool_mirror;
 use crate::out;
 
 /// The next runs of an id, in any session.
@@ -41,14 +42,14 @@ impl NextRuns {
     pub(crate) async fn next(&mut self) -> Result<Run> {
         let entry = self.runs.next().await.context("cannot wait for the next run")?;
         let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
-        let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), MAX_NAME);
+        let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), MAX_TOOL_NAME);
         let notice = Some("the tool was started again: showing the next run");
-        Ok(Run { mirror: tools::open_mirror(entry, &self.paths)?, name, notice })
+        Ok(Run { mirror: open_tool_mirror(entry, &self.paths)?, name, notice })
     }
 }
 
 /// Returns the next run; pending without a watch.
-pub(crate) async fn next(next_runs: &mut Option<NextRuns>) -> Result<Run> {
+pub(crate) async fn next_run(next_runs: &mut Option<NextRuns>) -> Result<Run> {
     match next_runs {
         Some(next_runs) => next_runs.next().await,
         None => std::future::pending().await,

@@ -4,22 +4,22 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
+use nerve_engine::recordings::unreadable;
 use nerve_host::registry::{Entry, entries};
 use nerve_node::executions;
 use nerve_node::executions::watch::Watch;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{SizeRule, TerminalMirror};
+use nerve_tui::mirror::{SizeRule, TerminalMirror};
 use nerve_tui::tool_view::{OpenedTool, load_end, load_full};
 use nerve_tui::view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
-use super::lookup::{Location, in_session};
-use crate::cmd::attach::mirror;
-use crate::cmd::recording::read_failure;
+use super::execution_lookup::{Location, find_in_session};
+use super::mirror;
 
 /// Terminal size of an execution without a terminal.
-pub(super) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
+pub(crate) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
 /// Size in bytes from which a recording is loaded in the background.
 const LONG_RECORDING: u64 = 32 << 10;
 
@@ -84,14 +84,14 @@ fn to_tool_update(update: executions::ExecutionUpdate) -> ToolUpdate {
 /// The id is unknown, or the recording cannot be read.
 pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     let paths = ServerPaths::from_env();
-    let found = in_session(id, recording, &entries(&paths.hosts()))?;
+    let found = find_in_session(id, recording, &entries(&paths.hosts()))?;
     Ok(match found.location {
-        Location::Host(entry) => OpenedTool::Live(Box::new(open_mirror(*entry, &paths)?)),
+        Location::Host(entry) => OpenedTool::Live(Box::new(open_tool_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
-            OpenedTool::Ended(Box::new(load_end(&path).map_err(read_failure)?), Some(path))
+            OpenedTool::Ended(Box::new(load_end(&path).map_err(unreadable)?), Some(path))
         }
         Location::Recording(path) => {
-            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(read_failure)?), None)
+            OpenedTool::Ended(Box::new(load_full(&path, || true).map_err(unreadable)?), None)
         }
         Location::Agent { running: true } => OpenedTool::Agent,
         Location::Agent { running: false } => {
@@ -106,7 +106,7 @@ fn is_long(recording: &Path) -> bool {
 }
 
 /// Opens a running execution's terminal, keeping its size.
-pub(super) fn open_mirror(entry: Entry, paths: &ServerPaths) -> Result<TerminalMirror> {
+pub(crate) fn open_tool_mirror(entry: Entry, paths: &ServerPaths) -> Result<TerminalMirror> {
     Ok(mirror::open_mirror(entry, paths, SizeRule::Keep, None)?.with_injected_input().latest())
 }
 
@@ -118,7 +118,7 @@ fn terminal_of(text: &str) -> TerminalState {
 }
 
 /// Converts a text to terminal output. Control characters are removed.
-pub(super) fn lines_of(text: &str) -> String {
+pub(crate) fn lines_of(text: &str) -> String {
     let letters = text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
     letters.collect::<String>().replace('\n', "\r\n")
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nerve_host::registry::Entry;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{SizeRule, TerminalMirror};
+use nerve_tui::mirror::{SizeRule, TerminalMirror};
 use nerve_types::Size;
 
 /// Opens the terminal of the host with this entry, in a window with room for `size`. Must be called on a runtime.

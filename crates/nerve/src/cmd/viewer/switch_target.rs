@@ -2,16 +2,18 @@
 
 use anyhow::Result;
 use nerve_server::paths::ServerPaths;
-use nerve_tui::live_viewer::{ExitReason, LiveSession, SizeRule, TerminalMirror, ViewerOptions};
+use nerve_tui::live_viewer::{ExitReason, LiveSession, ViewerOptions};
+use nerve_tui::mirror::{SizeRule, TerminalMirror};
 use nerve_tui::session::UserTerminal;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;
 
+use super::attach_target::AttachTarget;
 use super::background::{Background, UnfinishedJobs, ViewerExit};
+use super::host_lookup::find_host;
 use super::mirror::open_mirror;
-use super::target::AttachTarget;
-use super::{ViewerOutcome, exit_code, exit_message, resolve};
-use crate::cmd::show::follow::{self, NextRuns, Run};
+use super::next_runs::{NextRuns, Run, next_run};
+use super::{ViewerOutcome, exit_code, exit_message};
 use crate::out;
 
 /// The next program, with the terminal to show it in.
@@ -109,7 +111,7 @@ async fn run(
                 // Yields under a flood of events.
                 tokio::task::yield_now().await;
             }
-            run = follow::next(&mut next_runs), if has_ended => match run {
+            run = next_run(&mut next_runs), if has_ended => match run {
                 Ok(Run { mirror, name, notice }) => {
                     *background = Background::for_host(mirror.entry());
                     live.show_next_run(mirror, name, notice, &mut user_terminal.tty);
@@ -189,7 +191,7 @@ impl SwitchTarget {
 }
 
 async fn open(target: &AttachTarget, options: &ViewerOptions) -> Result<TerminalMirror> {
-    let entry = resolve::find_host(target).await?;
+    let entry = find_host(target).await?;
     let window = terminal::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, options.gutter);
     open_mirror(entry, &ServerPaths::from_env(), SizeRule::default(), Some(room))

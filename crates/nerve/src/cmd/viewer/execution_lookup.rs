@@ -76,7 +76,7 @@ fn is_session_running(session: &Path, hosts: &[Entry]) -> bool {
 ///
 /// # Errors
 /// The id is unknown, or the list cannot be read.
-pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<FoundExecution> {
+pub(super) fn find_in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<FoundExecution> {
     match listed(id, recording)? {
         Some(line) => Ok(FoundExecution::new(line, recording.to_path_buf(), hosts)),
         None => Err(not_found(id, Some((recording, &list(recording)?))).into()),
@@ -88,11 +88,11 @@ pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<
 ///
 /// # Errors
 /// The id is invalid, or there is no such session or execution.
-pub(crate) fn find(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result<FoundExecution> {
+pub(crate) fn find_execution(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result<FoundExecution> {
     exec::check_execution_id(id)?;
     let hosts = entries(&paths.hosts());
     if let Some(recording) = session::recording(named, paths)? {
-        let found = in_session(id, &recording, &hosts);
+        let found = find_in_session(id, &recording, &hosts);
         if found.is_ok() || named.is_some() {
             return found;
         }
