@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// Benchmarks in `crates/nerve/benches`, in the order in which they run.
-const BENCHES: [&str; 16] = [
+const BENCHES: [&str; 17] = [
     "turns",
     "answers",
     "throughput",
