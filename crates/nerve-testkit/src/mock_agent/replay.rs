@@ -140,7 +140,7 @@ impl Replay {
             match what {
                 What::Output(bytes) => self.out.extend_from_slice(&bytes),
                 What::Input { bytes, redacted } => self.await_input(bytes, redacted)?,
-                What::Exit(status) => self.code = Some(code_of(status)),
+                What::Exit(status) => self.code = Some(status.shell_code().unwrap_or(1)),
             }
         }
         Ok(())
@@ -220,13 +220,5 @@ impl Replay {
             }
         }
         Ok(true)
-    }
-}
-
-fn code_of(status: ExitStatus) -> i32 {
-    match status {
-        ExitStatus::Code(code) => code,
-        ExitStatus::Signal(signal) => 128 + signal,
-        ExitStatus::Unknown => 1,
     }
 }
