@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_host::backend::PaneError;
+use nerve_host::registry::{self, Listing};
 use nerve_mux::tmux::Tmux;
 use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
 use serde_json::json;
@@ -114,6 +115,7 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
         socket_length(paths),
         state_directory(paths),
         writable("history directory", &paths.history),
+        host_entries(paths),
         plain("profiles", format!("{count} custom profiles in {}", profiles.display())),
         plain("NERVE_HOME", home),
     ]
@@ -168,6 +170,26 @@ fn state_directory(paths: &ServerPaths) -> Check {
         check.found = error.to_string();
     }
     check
+}
+
+/// Checks that every host can be found. A server does not adopt the node of a host whose entry is damaged.
+fn host_entries(paths: &ServerPaths) -> Check {
+    let Listing { entries, damaged } = registry::list(&paths.hosts());
+    let files: Vec<String> = damaged.iter().map(|entry| entry.path.display().to_string()).collect();
+    Check {
+        name: "host entries".to_string(),
+        ok: damaged.is_empty(),
+        essential: true,
+        found: match damaged.first() {
+            Some(first) if damaged.len() > 1 => format!("{first}, and {} more", damaged.len() - 1),
+            Some(first) => first.to_string(),
+            None => format!("{} in {}", entries.len(), paths.hosts().display()),
+        },
+        hint: Some(format!(
+            "its agent may still run: look for 'nerve host run' with ps, end it, then remove {}",
+            files.join(" ")
+        )),
+    }
 }
 
 fn writable(name: &str, dir: &Path) -> Check {
