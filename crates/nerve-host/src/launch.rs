@@ -3,7 +3,7 @@
 //! The host reads its spec from standard input and reports its start as one line on standard output.
 
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -25,12 +25,8 @@ const SPEC_LIMIT: u64 = 64 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 enum StartReport {
     Started(Box<Entry>),
-    Empty,
-    NoProgram { program: String, place: String },
-    NotExecutable { program: String, path: PathBuf, why: String },
-    NoDirectory(PathBuf),
-    ZeroByte,
-    Failed(String),
+    #[serde(untagged)]
+    Failed(SpawnError),
 }
 
 /// Starts a host by running `program host run`, and returns when its program runs. The host has its own session and outlives
@@ -70,14 +66,7 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
     tokio::spawn(async move { child.wait().await });
     match report.map_err(SpawnError::system("start a host"))? {
         StartReport::Started(entry) => Ok(*entry),
-        StartReport::Empty => Err(SpawnError::Empty),
-        StartReport::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
-        StartReport::NotExecutable { program, path, why } => {
-            Err(SpawnError::NotExecutable { program, path, why })
-        }
-        StartReport::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
-        StartReport::ZeroByte => Err(SpawnError::ZeroByte),
-        StartReport::Failed(text) => Err(SpawnError::Host(text)),
+        StartReport::Failed(error) => Err(error),
     }
 }
 
@@ -100,7 +89,7 @@ pub fn serve() -> io::Result<()> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut host = match Host::start(spec).await {
             Ok(host) => host,
-            Err(error) => return report_start(&StartReport::from(error)),
+            Err(error) => return report_start(&StartReport::Failed(error.reportable())),
         };
         report_start(&StartReport::Started(Box::new(host.entry.clone())))?;
         loop {
@@ -117,24 +106,6 @@ pub fn serve() -> io::Result<()> {
     served
 }
 
-impl From<SpawnError> for StartReport {
-    fn from(error: SpawnError) -> StartReport {
-        match error {
-            SpawnError::Empty => StartReport::Empty,
-            SpawnError::NoProgram { program, place } => StartReport::NoProgram { program, place },
-            SpawnError::NotExecutable { program, path, why } => {
-                StartReport::NotExecutable { program, path, why }
-            }
-            SpawnError::NoDirectory(path) => StartReport::NoDirectory(path),
-            SpawnError::ZeroByte => StartReport::ZeroByte,
-            error @ (SpawnError::System { .. }
-            | SpawnError::Host(_)
-            | SpawnError::Multiplexer(_)
-            | SpawnError::NoPane(_)) => StartReport::Failed(error.to_string()),
-        }
-    }
-}
-
 /// Writes one line and closes standard output: the parent may exit soon.
 fn report_start(report: &StartReport) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
@@ -143,4 +114,30 @@ fn report_start(report: &StartReport) -> io::Result<()> {
     let _ = io::stdout().lock().write_all(&line).and_then(|()| io::stdout().lock().flush());
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nowhere)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(error: SpawnError) -> (String, SpawnError) {
+        let line = serde_json::to_string(&StartReport::Failed(error.reportable())).unwrap();
+        match serde_json::from_str(&line).unwrap() {
+            StartReport::Failed(error) => (line, error),
+            StartReport::Started(_) => panic!("{line}"),
+        }
+    }
+
+    #[test]
+    fn errors_reach_the_parent() {
+        let (line, error) = round_trip(SpawnError::Empty);
+        assert!(line == r#""Empty""# && matches!(error, SpawnError::Empty), "{line}");
+        let missing = SpawnError::NoProgram { program: "x".into(), place: "in PATH".into() };
+        let (line, error) = round_trip(missing);
+        assert_eq!(line, r#"{"NoProgram":{"program":"x","place":"in PATH"}}"#);
+        assert_eq!(error.to_string(), "no program 'x' in PATH");
+        let (line, error) = round_trip(SpawnError::system("open a terminal")(io::ErrorKind::NotFound.into()));
+        assert!(line.starts_with(r#"{"Failed":"cannot open a terminal"#), "{line}");
+        assert!(matches!(error, SpawnError::Host(_)), "{error:?}");
+    }
 }

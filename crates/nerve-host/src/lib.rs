@@ -12,6 +12,7 @@ pub mod end_snapshot;
 pub mod launch;
 pub mod manager;
 pub mod process;
+pub mod process_status;
 pub mod protocol;
 pub mod pump;
 pub mod recorder;

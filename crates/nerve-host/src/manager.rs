@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{HostedBackend, Program, SpawnError};
 use crate::launch::launch;
-use crate::registry::{self, Entry};
+use crate::registry::{self, DamagedEntry, Entry};
 use crate::{EndSnapshot, HostSpec};
 
 /// Directory for an agent's hooks, within the runtime directory of its host.
@@ -136,6 +136,11 @@ impl HostManager {
         let entry = started?;
         let backend = HostedBackend::drive(entry.clone(), self.registry.clone());
         Ok((backend, entry))
+    }
+
+    /// Returns the files of the registry that cannot be read. A host of this server may be among them.
+    pub fn damaged_entries(&self) -> Vec<DamagedEntry> {
+        registry::list(&self.registry).damaged
     }
 
     /// Returns the hosts of this server's nodes, including ended ones whose exit was not acknowledged. Oldest first, living

@@ -112,7 +112,7 @@ impl HostMetadata {
         note: Option<String>,
     ) -> impl FnOnce() -> io::Result<()> + Send + 'static + use<> {
         self.closed = true;
-        self.entry.exit = Some(exit.into());
+        self.entry.exit = Some(exit);
         let meta = Meta { ended_at: Some(at), exit: Some(exit), end_note: note, ..self.meta() };
         let revision = self.next_revision();
         move || revision.map_or(Ok(()), |(meta_file, revision)| meta_file.write(revision, &meta))

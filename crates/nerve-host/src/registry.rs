@@ -1,15 +1,18 @@
 //! The registry of hosts: one file per host, written by the host, through which servers and people find it.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use nerve_record::regular_file::{Links, open_regular};
+use nerve_types::files::replace_unsynced;
 use nerve_types::{ExitStatus, TsNs};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::process_status::ProcessStatus;
 use crate::{HostSpec, SNAPSHOT};
 
 /// Bytes of an entry that are read.
@@ -55,44 +58,13 @@ pub struct Entry {
     pub unrecorded: Option<PathBuf>,
     /// Start of the host, in nanoseconds since the Unix epoch.
     pub started: u64,
-    /// Exit status: `{"code": n}`, `{"signal": n}` or `{}` if unknown.
-    pub exit: Option<Exit>,
+    /// Exit status.
+    pub exit: Option<ExitStatus>,
     /// Data of the starter, see [`HostSpec::label`].
     pub label: Value,
     /// State for the next driver of the terminal.
     #[serde(default)]
     pub memory: Value,
-}
-
-/// An exit status as stored in an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
-    /// Exit code.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<i32>,
-    /// Number of the signal that ended the program.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<i32>,
-}
-
-impl From<ExitStatus> for Exit {
-    fn from(status: ExitStatus) -> Exit {
-        match status {
-            ExitStatus::Code(code) => Exit { code: Some(code), signal: None },
-            ExitStatus::Signal(signal) => Exit { code: None, signal: Some(signal) },
-            ExitStatus::Unknown => Exit { code: None, signal: None },
-        }
-    }
-}
-
-impl From<Exit> for ExitStatus {
-    fn from(exit: Exit) -> ExitStatus {
-        match (exit.code, exit.signal) {
-            (Some(code), _) => ExitStatus::Code(code),
-            (None, Some(signal)) => ExitStatus::Signal(signal),
-            (None, None) => ExitStatus::Unknown,
-        }
-    }
 }
 
 impl Entry {
@@ -184,11 +156,7 @@ impl Entry {
     /// # Errors
     /// The file cannot be written.
     pub fn store(&self, registry: &Path) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(registry)?;
-        serde_json::to_writer(&mut file, self)?;
-        file.flush()?;
-        file.persist(path_of(registry, &self.id)).map_err(|error| error.error)?;
-        Ok(())
+        replace_unsynced(&path_of(registry, &self.id), &serde_json::to_vec(self)?)
     }
 
     /// Removes the entry, its stand-in directory and the runtime directory. For hosts that are gone.
@@ -204,17 +172,63 @@ impl Entry {
     }
 }
 
+/// The content of a registry.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// All readable entries, oldest first.
+    pub entries: Vec<Entry>,
+    /// Files whose entries cannot be read, sorted by path.
+    pub damaged: Vec<DamagedEntry>,
+}
+
+/// A file that should have an entry but cannot be read. Its host may be running, but nothing finds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DamagedEntry {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Reason why it cannot be read.
+    pub reason: String,
+}
+
+impl std::fmt::Display for DamagedEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot read the host entry {}: {}", self.path.display(), self.reason)
+    }
+}
+
+/// Reads a registry. A missing one is empty, and files of other users are ignored.
+pub fn list(registry: &Path) -> Listing {
+    let mut listing = Listing::default();
+    let mut add_damaged = |path: &Path, error: &io::Error| {
+        listing.damaged.push(DamagedEntry { path: path.to_path_buf(), reason: error.to_string() });
+    };
+    match fs::read_dir(registry) {
+        Ok(files) => {
+            for path in files.flatten().map(|file| file.path()).filter(|path| is_entry_path(path)) {
+                match read(&path) {
+                    Ok(entry) => listing.entries.extend(entry),
+                    // The host has just ended.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => add_damaged(&path, &error),
+                }
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => add_damaged(registry, &error),
+    }
+    listing.entries.sort_by_key(|entry| entry.started);
+    listing.damaged.sort_by(|one, other| one.path.cmp(&other.path));
+    listing
+}
+
 /// Returns all readable entries, oldest first.
 pub fn entries(registry: &Path) -> Vec<Entry> {
-    let Ok(files) = fs::read_dir(registry) else { return Vec::new() };
-    let mut entries: Vec<Entry> = files.flatten().filter_map(|file| read(&file.path())).collect();
-    entries.sort_by_key(|entry| entry.started);
-    entries
+    list(registry).entries
 }
 
 /// Returns an entry by its id.
 pub fn entry(registry: &Path, id: &str) -> Option<Entry> {
-    is_plain(id).then(|| read(&path_of(registry, id))).flatten()
+    is_plain(id).then(|| read(&path_of(registry, id)).ok().flatten()).flatten()
 }
 
 /// Resolves symbolic links. The file itself need not exist.
@@ -252,42 +266,61 @@ pub fn host_of_unrecorded(session: &Path) -> Option<&str> {
     (session.file_name()? == STANDS_FOR && is_plain(id)).then_some(id)
 }
 
-fn read(path: &Path) -> Option<Entry> {
-    if path.extension().is_none_or(|extension| extension != "json") {
-        return None;
+/// Reads an entry; `None` if it belongs to another user.
+fn read(path: &Path) -> io::Result<Option<Entry>> {
+    let file = open_regular(path, fs::File::options().read(true), Links::Refuse)?;
+    if file.metadata()?.uid() != rustix::process::getuid().as_raw() {
+        return Ok(None);
     }
     let mut bytes = Vec::new();
-    // Neither follow a link nor block on a pipe.
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
-    let meta = file.metadata().ok()?;
-    // Only this user's files count.
-    if !meta.is_file() || meta.uid() != rustix::process::getuid().as_raw() {
-        return None;
+    file.take(ENTRY_LIMIT).read_to_end(&mut bytes)?;
+    let entry: Entry = serde_json::from_slice(&bytes)?;
+    if path.file_stem().is_none_or(|stem| stem != entry.id.as_str()) {
+        return Err(io::Error::other(format!("it is the entry of host '{}'", entry.id)));
     }
-    file.take(ENTRY_LIMIT).read_to_end(&mut bytes).ok()?;
-    let entry: Entry = serde_json::from_slice(&bytes).ok()?;
-    path.file_stem().is_some_and(|stem| stem == entry.id.as_str()).then_some(entry)
+    Ok(Some(entry))
+}
+
+fn is_entry_path(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
 fn path_of(registry: &Path, id: &str) -> PathBuf {
     registry.join(format!("{id}.json"))
 }
 
-/// Returns the start time of a living process in clock ticks since boot (proc_pid_stat(5), field 22). `None` for a zombie.
+/// Returns the start time of a living process in clock ticks since boot. `None` for a zombie.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain spaces and parentheses: parse after the last one.
-    let after_name = stat.get(stat.rfind(')')? + 1..)?;
-    if matches!(after_name.trim_start().chars().next(), Some('Z' | 'X')) {
-        return None;
-    }
-    after_name.split_whitespace().nth(19)?.parse().ok()
+    ProcessStatus::of_living(pid).map(|status| status.started)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damaged_entries_are_reported_and_others_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = list(&folder.path().join("none"));
+        assert!(missing.entries.is_empty() && missing.damaged.is_empty());
+        let spec: HostSpec = serde_json::from_value(serde_json::json!({
+            "id": "aa11", "session_id": "s", "argv": ["sh"], "cwd": null, "env": {}, "env_remove": [], "cols": 80, "rows": 24,
+            "recording": null, "quality": 5, "runtime": "/r", "registry": folder.path(), "snapshots_at": null, "label": null,
+        }))
+        .unwrap();
+        Entry::new(&spec, 1, TsNs(0)).store(folder.path()).unwrap();
+        fs::copy(folder.path().join("aa11.json"), folder.path().join("bb3.json")).unwrap();
+        fs::write(folder.path().join("bb1.json"), "{").unwrap();
+        fs::create_dir(folder.path().join("bb2.json")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("bb4.json")).unwrap();
+        fs::write(folder.path().join(".tmp"), "{").unwrap();
+        let listing = list(folder.path());
+        assert_eq!(listing.entries.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["aa11"]);
+        let damaged: Vec<_> = listing.damaged.iter().map(|file| file.path.file_name().unwrap()).collect();
+        assert_eq!(damaged, ["bb1.json", "bb2.json", "bb3.json", "bb4.json"]);
+        assert!(listing.damaged[1].to_string().ends_with("bb2.json: not a regular file"), "{listing:?}");
+        assert!(listing.damaged[2].reason.contains("host 'aa11'"), "{listing:?}");
+    }
 
     #[test]
     fn stand_in_path_contains_host_id() {

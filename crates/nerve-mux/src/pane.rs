@@ -3,13 +3,14 @@
 //! A pane outlives the server. Its entry is a file through which a new server finds it. Its claim is a file lock that ends with
 //! the process, so that two servers of one user never type into the same pane.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nerve_record::meta::{Host as MetaHost, Meta};
 use nerve_record::store::Store;
+use nerve_types::files::{private_folder, read_json, replace_unsynced};
 use nerve_types::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
@@ -158,12 +159,8 @@ impl Panes {
     /// The file cannot be written.
     pub fn store(&self, entry: &PaneEntry) -> io::Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
-        create_private_dir(registry)?;
-        let mut file = tempfile::NamedTempFile::new_in(registry)?;
-        serde_json::to_writer(&mut file, entry)?;
-        file.flush()?;
-        file.persist(path_of(registry, &entry.id)).map_err(|error| error.error)?;
-        Ok(())
+        private_folder(registry)?;
+        replace_unsynced(&path_of(registry, &entry.id), &serde_json::to_vec(entry)?)
     }
 
     /// Removes an entry and its hooks directory.
@@ -255,7 +252,7 @@ impl Panes {
     }
 
     fn lock(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
-        create_private_dir(&self.claims)?;
+        private_folder(&self.claims)?;
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = format!("{terminal:?}-{socket}-{pane}").chars().map(word).collect();
         // Long paths differ at their ends.
@@ -332,10 +329,6 @@ pub struct Claim {
     _file: File,
 }
 
-fn create_private_dir(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
 fn path_of(registry: &Path, id: &str) -> PathBuf {
     registry.join(format!("{id}.json"))
 }
@@ -344,9 +337,7 @@ fn read(path: &Path) -> Option<PaneEntry> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return None;
     }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(ENTRY_LIMIT).read_to_end(&mut bytes).ok()?;
-    let entry: PaneEntry = serde_json::from_slice(&bytes).ok()?;
+    let entry: PaneEntry = read_json(path, ENTRY_LIMIT).ok()?;
     path.file_stem().is_some_and(|stem| stem == entry.id.as_str()).then_some(entry)
 }
 

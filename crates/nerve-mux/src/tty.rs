@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio::io::unix::AsyncFd;
 
 use nerve_host::backend::{pty, watch};
+use nerve_host::process_status::ProcessStatus;
 
 /// Returns the number of unread bytes, if known. An unfinished line in a line-buffered terminal counts as read: it cannot fill
 /// the buffer.
@@ -35,44 +36,14 @@ pub(super) fn leader(tty: &Path) -> Option<i32> {
     let device = fs::metadata(tty).ok()?.rdev();
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    ids.filter(|pid| stat(*pid).is_some_and(|stat| stat.session == *pid && stat.tty == device)).min()
-}
-
-/// Fields of proc_pid_stat(5).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stat {
-    session: i32,
-    tty: u64,
-    foreground: i32,
-    /// Start time in clock ticks since boot.
-    pub(super) started: u64,
-}
-
-/// Returns the state of a process; `None` if it is gone or a zombie.
-pub(super) fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    // The name in field 2 may contain parentheses: the last one ends it.
-    let (_, rest) = text.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    let field = |number: usize| fields.get(number - 3).copied();
-    if matches!(field(3), Some("Z" | "X")) {
-        return None;
-    }
-    let tty: i32 = field(7)?.parse().ok()?;
-    Some(Stat {
-        session: field(6)?.parse().ok()?,
-        tty: u64::from(tty.cast_unsigned()),
-        foreground: field(8)?.parse().ok()?,
-        started: field(22)?.parse().ok()?,
-    })
+    ids.filter(|pid| ProcessStatus::of_living(pid).is_some_and(|status| status.session == *pid && status.tty == device)).min()
 }
 
 /// See [`pty::Control::foreground`].
 pub(super) fn foreground(pid: i32, detailed: bool, shells: &[String]) -> Foreground {
-    let (Some(child), Some(stat)) = (Pid::from_raw(pid), stat(pid)) else { return Foreground::Unknown };
+    let (Some(child), Some(status)) = (Pid::from_raw(pid), ProcessStatus::of_living(pid)) else { return Foreground::Unknown };
     // -1 without a foreground group.
-    match Pid::from_raw(stat.foreground.max(0)) {
+    match Pid::from_raw(status.foreground.max(0)) {
         Some(group) => pty::foreground_of(child, group, detailed, shells),
         None => Foreground::Unknown,
     }
@@ -80,7 +51,7 @@ pub(super) fn foreground(pid: i32, detailed: bool, shells: &[String]) -> Foregro
 
 /// Signals the program's process group, which may outlive the program, and the foreground process group.
 pub(super) fn signal(pid: i32, signal: Signal) {
-    let foreground = stat(pid).map(|stat| stat.foreground).filter(|group| *group != pid);
+    let foreground = ProcessStatus::of_living(pid).map(|status| status.foreground).filter(|group| *group != pid);
     for group in [Some(pid), foreground].into_iter().flatten() {
         if let Some(group) = Pid::from_raw(group.max(0)) {
             // It may have ended already.

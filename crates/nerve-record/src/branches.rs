@@ -1,13 +1,12 @@
 //! The folders with the files of branches, `<root>/<session>-<n>/`, and a note next to each: `<session>-<n>.json`.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use nerve_types::TsNs;
+use nerve_types::files::{read_json, replace_unsynced};
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use crate::files::{self, FileStore, FilesError};
 use crate::snapshots::FilesRef;
@@ -44,16 +43,9 @@ impl Note {
         name.into()
     }
 
-    /// Returns when the branch was created.
-    pub fn made_at(&self) -> TsNs {
-        TsNs(self.made_at_ns)
-    }
-
     /// Loads the note of a folder; `None` if it is missing or unreadable.
     pub fn load(folder: &Path) -> Option<Note> {
-        let mut bytes = Vec::new();
-        File::open(Note::sidecar_path(folder)).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        read_json(&Note::sidecar_path(folder), MAX_BYTES).ok()
     }
 
     /// Writes the note next to the folder (mode 0600).
@@ -61,12 +53,9 @@ impl Note {
     /// # Errors
     /// Any I/O error.
     pub fn store(&self, folder: &Path) -> io::Result<()> {
-        let path = Note::sidecar_path(folder);
-        let mut file = NamedTempFile::with_prefix_in(".note-", path.parent().unwrap_or(Path::new(".")))?;
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.write_all(b"\n")?;
-        file.persist(path)?;
-        Ok(())
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        replace_unsynced(&Note::sidecar_path(folder), &text)
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`library`] | listing and removing recordings |
 //! | [`meta`] | `<stem>.meta.json`: metadata of a recorded session |
 //! | [`playback`] | playing and seeking in a recording |
+//! | [`regular_file`] | opening files that must be regular |
 //! | [`replay`] | replay of a recording into a terminal |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
 //! | [`ssz`] | the recorder's wire format: snapshot requests and events |
@@ -37,6 +38,7 @@ pub mod inspect;
 pub mod library;
 pub mod meta;
 pub mod playback;
+pub mod regular_file;
 pub mod replay;
 pub mod snapshots;
 pub mod ssz;

@@ -1,12 +1,11 @@
 //! Metadata of a recorded session: `<stem>.meta.json`.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use nerve_types::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use crate::store;
 
@@ -75,7 +74,7 @@ pub struct Meta {
     #[serde(rename = "endedAtNs", with = "optional_nanoseconds", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<TsNs>,
     /// Exit status: `{"code": 0}`, `{"signal": 9}` or `{}`.
-    #[serde(with = "exit_status", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
     /// Reason why the final snapshot has no files.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,15 +184,9 @@ impl Meta {
     /// Any I/O error; the old file is unchanged then.
     pub fn store(&self, recording: &Path) -> io::Result<()> {
         let path = Meta::sidecar_path(recording);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        let mut file = NamedTempFile::with_prefix_in(".meta-", folder)?;
-        file.write_all(&text)?;
-        // Without this, a power failure could leave an empty file.
-        file.as_file().sync_data()?;
-        file.persist(path)?;
-        Ok(())
+        nerve_types::files::replace(&path, &text)
     }
 }
 
@@ -241,36 +234,5 @@ mod optional_nanoseconds {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TsNs>, D::Error> {
         Ok(Option::<u64>::deserialize(from)?.map(TsNs))
-    }
-}
-
-mod exit_status {
-    use nerve_types::ExitStatus;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    struct Exit {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        code: Option<i32>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<i32>,
-    }
-
-    pub(super) fn serialize<S: Serializer>(status: &Option<ExitStatus>, to: S) -> Result<S::Ok, S::Error> {
-        let exit = status.map(|status| match status {
-            ExitStatus::Code(code) => Exit { code: Some(code), signal: None },
-            ExitStatus::Signal(signal) => Exit { code: None, signal: Some(signal) },
-            ExitStatus::Unknown => Exit { code: None, signal: None },
-        });
-        exit.serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ExitStatus>, D::Error> {
-        let exit = Option::<Exit>::deserialize(from)?;
-        Ok(exit.map(|exit| match (exit.code, exit.signal) {
-            (Some(code), _) => ExitStatus::Code(code),
-            (None, Some(signal)) => ExitStatus::Signal(signal),
-            (None, None) => ExitStatus::Unknown,
-        }))
     }
 }

@@ -1,7 +1,12 @@
-//! How a program ended.
+//! Exit statuses of programs.
 
-/// Exit status of a child process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Exit status of a child process. In JSON `{"code": n}`, `{"signal": n}` or `{}` if unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Record", into = "Record")]
 pub enum ExitStatus {
     /// Returned this exit code, 0–255.
     Code(i32),
@@ -11,12 +16,53 @@ pub enum ExitStatus {
     Unknown,
 }
 
-impl std::fmt::Display for ExitStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl ExitStatus {
+    /// Returns the exit code that a shell reports: 128 plus the number of a signal. `None` if the status is unknown.
+    pub fn shell_code(self) -> Option<i32> {
+        match self {
+            ExitStatus::Code(code) => Some(code),
+            ExitStatus::Signal(signal) => Some(128 + signal),
+            ExitStatus::Unknown => None,
+        }
+    }
+}
+
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExitStatus::Code(code) => write!(f, "exit code {code}"),
             ExitStatus::Signal(signal) => write!(f, "signal {signal}"),
             ExitStatus::Unknown => f.write_str("unknown status"),
+        }
+    }
+}
+
+/// The form of an exit status in JSON.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+}
+
+impl From<ExitStatus> for Record {
+    fn from(status: ExitStatus) -> Record {
+        let (code, signal) = match status {
+            ExitStatus::Code(code) => (Some(code), None),
+            ExitStatus::Signal(signal) => (None, Some(signal)),
+            ExitStatus::Unknown => (None, None),
+        };
+        Record { code, signal }
+    }
+}
+
+impl From<Record> for ExitStatus {
+    fn from(record: Record) -> ExitStatus {
+        match (record.code, record.signal) {
+            (Some(code), _) => ExitStatus::Code(code),
+            (None, Some(signal)) => ExitStatus::Signal(signal),
+            (None, None) => ExitStatus::Unknown,
         }
     }
 }

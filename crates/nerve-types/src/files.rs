@@ -1,10 +1,12 @@
 //! Private files that are replaced atomically, and a lock between processes.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
 
 /// Interval of attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -14,14 +16,39 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Replaces a file atomically. Its mode is 0600.
+/// Replaces a file atomically. Its mode is 0600. After a power failure it has the old or the new content.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, |file| {
+        file.write_all(bytes)?;
+        file.sync_data()
+    })
+}
+
+/// Replaces a file as [`replace`], but without waiting for the disk: after a power failure it may be empty.
+pub fn replace_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, |file| file.write_all(bytes))
+}
+
+/// Replaces a file atomically by one that `write` fills. Its mode is 0600.
+pub fn replace_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_data()?;
+    write(file.as_file_mut())?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Reads a JSON file.
+///
+/// # Errors
+/// Any I/O error; InvalidData or UnexpectedEof if the file is longer than `max` bytes or has another content.
+pub fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<T> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is longer than {max} bytes")));
+    }
+    Ok(serde_json::from_slice(&bytes)?)
 }
 
 /// An exclusive lock, also between processes.
@@ -82,9 +109,20 @@ mod tests {
         assert_eq!(inner.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let path = inner.join("f");
         replace(&path, b"one").unwrap();
-        replace(&path, b"two").unwrap();
+        replace_unsynced(&path, b"two").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn long_and_invalid_json_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        replace(&path, b"[1, 2]").unwrap();
+        assert_eq!(read_json::<Vec<u8>>(&path, 6).unwrap(), [1, 2]);
+        assert_eq!(read_json::<Vec<u8>>(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read_json::<bool>(&path, 6).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read_json::<bool>(&path.join("x"), 6).unwrap_err().kind(), io::ErrorKind::NotADirectory);
     }
 }

@@ -1,8 +1,6 @@
 //! The rule for names of nodes, sessions and servers. They become parts of paths, so the rule excludes names such as
 //! `../x`.
 
-use std::fmt;
-
 /// Maximum characters of a name.
 pub const MAX_NAME_CHARS: usize = 32;
 
@@ -37,35 +35,28 @@ pub fn check(what: &'static str, name: &str) -> Result<(), NameError> {
 }
 
 /// A name that violates the rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+// Debug quoting: a name may contain escape sequences, and errors are shown on terminals.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{what} name {name:?} is not allowed: {fault}; use 1 to {max} of a-z, 0-9 and '-', with no dash at either end",
+    max = MAX_NAME_CHARS
+)]
 pub struct NameError {
     what: &'static str,
     name: String,
     fault: Fault,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Fault {
+    #[error("it is empty")]
     Empty,
+    #[error("it has {0:?} in it")]
     Character(char),
+    #[error("it is {0} characters long")]
     TooLong(usize),
+    #[error("it begins or ends with a dash")]
     DashAtEnd,
-}
-
-impl std::error::Error for NameError {}
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Debug quoting: a name may contain escape sequences, and errors are shown on terminals.
-        write!(f, "{} name {:?} is not allowed: ", self.what, self.name)?;
-        match self.fault {
-            Fault::Empty => f.write_str("it is empty")?,
-            Fault::Character(character) => write!(f, "it has {character:?} in it")?,
-            Fault::TooLong(chars) => write!(f, "it is {chars} characters long")?,
-            Fault::DashAtEnd => f.write_str("it begins or ends with a dash")?,
-        }
-        write!(f, "; use 1 to {MAX_NAME_CHARS} of a-z, 0-9 and '-', with no dash at either end")
-    }
 }
 
 /// Shortens a name for an error: a name from the network may be 16 MiB long.

@@ -1,7 +1,5 @@
 //! Limits of texts that are kept with sessions and snapshots and are part of every list of them.
 
-use std::fmt;
-
 /// Maximum bytes of a description.
 pub const MAX_DESCRIPTION: usize = 2048;
 /// Maximum number of tags.
@@ -12,21 +10,13 @@ pub const MAX_TAG: usize = 64;
 pub const MAX_LABEL: usize = 256;
 
 /// A text or list that exceeds a limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} exceeds the limit: it has {found} {unit}, at most {max} are allowed")]
 pub struct LimitError {
     what: &'static str,
     unit: &'static str,
     found: usize,
     max: usize,
-}
-
-impl std::error::Error for LimitError {}
-
-impl fmt::Display for LimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LimitError { what, unit, found, max } = self;
-        write!(f, "{what} exceeds the limit: it has {found} {unit}, at most {max} are allowed")
-    }
 }
 
 /// Checks a description.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use nerve_agent::parse::{Section, SectionKind};
 use nerve_record::history::{
-    Filter, HISTORY_BUFFER_LINES, HistoryReader, HistoryWriter, ResponseData, SendEntry,
+    Filter, HISTORY_BUFFER_LINES, HistoryReader, HistoryWriter, Operation, ResponseData, SendEntry,
 };
 use nerve_testkit::Hermetic;
 use nerve_types::TsNs;
@@ -39,11 +39,11 @@ fn main() -> Result<()> {
     let screen =
         vec!["a line of text on a terminal, about as wide as they are"; HISTORY_BUFFER_LINES].join("\n");
 
-    let run = appends(&home, |log| log.log_run(NOW, "cargo test --workspace"))?;
+    let run = appends(&home, |log| log.log(&Operation::Run { ts: NOW, input: "cargo test --workspace" }))?;
     report.goal("append `run`, 0.1 kB", &run.median("µs"), Goal::AtMost(5.0));
-    let send = appends(&home, |log| log.log_send(prompt()))?;
+    let send = appends(&home, |log| log.log(&Operation::Send(prompt())))?;
     report.goal("append `send`, 0.5 kB", &send.median("µs"), Goal::AtMost(5.0));
-    let read = appends(&home, |log| log.log_read(NOW, &screen, HISTORY_BUFFER_LINES))?;
+    let read = appends(&home, |log| log.log(&Operation::Read { ts: NOW, buffer: &screen, lines: HISTORY_BUFFER_LINES }))?;
     report.goal("append `read`, a capture of 50 lines, 2.9 kB", &read.median("µs"), Goal::AtMost(5.0));
 
     let size = fill(&home, &screen)?;
@@ -92,8 +92,8 @@ fn appends(home: &Hermetic, append: impl Fn(&mut HistoryWriter) -> u64) -> Resul
 fn fill(home: &Hermetic, screen: &str) -> Result<u64> {
     let mut writer = HistoryWriter::create(&home.nerve_home().join("history"), "default", "me")?;
     for _ in 0..ENTRIES / 2 {
-        writer.log_read(NOW, screen, HISTORY_BUFFER_LINES);
-        writer.log_send(prompt());
+        writer.log(&Operation::Read { ts: NOW, buffer: screen, lines: HISTORY_BUFFER_LINES });
+        writer.log(&Operation::Send(prompt()));
     }
     Ok(writer.path().and_then(|path| path.metadata().ok()).map_or(0, |file| file.len()))
 }

@@ -23,38 +23,12 @@ pub(crate) fn failure(error: &anyhow::Error) -> Failure {
 
 /// Returns the shell's exit code for a program: its own, or 128 plus the signal's number.
 pub(crate) fn shell_code(exit: ExitStatus) -> u8 {
-    let code = match exit {
-        ExitStatus::Code(code) => code,
-        ExitStatus::Signal(signal) => 128 + signal,
-        ExitStatus::Unknown => i32::from(FAILED),
-    };
-    u8::try_from(code).unwrap_or(FAILED)
+    exit.shell_code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
 /// Returns the name of a signal, such as `SIGHUP`, or `signal N` for one without a standard name.
 pub(crate) fn signal_name(number: i32) -> String {
-    let named = [
-        (Signal::HUP, "SIGHUP"),
-        (Signal::INT, "SIGINT"),
-        (Signal::QUIT, "SIGQUIT"),
-        (Signal::ILL, "SIGILL"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::ABORT, "SIGABRT"),
-        (Signal::BUS, "SIGBUS"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::USR1, "SIGUSR1"),
-        (Signal::SEGV, "SIGSEGV"),
-        (Signal::USR2, "SIGUSR2"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::ALARM, "SIGALRM"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::XCPU, "SIGXCPU"),
-        (Signal::XFSZ, "SIGXFSZ"),
-        (Signal::SYS, "SIGSYS"),
-    ];
-    let name = named.iter().find(|(signal, _)| signal.as_raw() == number);
-    name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_string())
+    nerve_types::signal_name(number).map_or_else(|| format!("signal {number}"), str::to_string)
 }
 
 /// Ends this process by SIGINT. After a key press, first signals the process group, as a cooked terminal would have.

@@ -29,6 +29,9 @@ impl Engine {
         let labels = labels.chain(in_panes.iter().map(|entry| &entry.label));
         self.inner.factory.prune_proxies(&labels.filter_map(|label| label.proxy.clone()).collect::<Vec<_>>());
         if let Some((hosting, hosts)) = hosts {
+            for damaged in hosting.damaged_entries() {
+                tracing::warn!("{damaged}; if its host runs, its node is not adopted");
+            }
             for (entry, label) in hosts {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));

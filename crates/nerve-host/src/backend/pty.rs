@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::os::watch;
 use super::spawn::{Program, SpawnError};
+use crate::process_status::ProcessStatus;
 
 /// Maximum bytes returned by one [`Output::read`]. The kernel returns 4 KiB at a time; a fast child fills this.
 pub const READ_LIMIT: usize = 128 * 1024;
@@ -329,7 +330,7 @@ pub fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) ->
     if !detailed {
         return Foreground::Idle;
     }
-    match process_state(pid) {
+    match ProcessStatus::of(pid.as_raw_nonzero()).map(|status| status.state) {
         // A shell that runs its start files sleeps too, waiting for children in its own group.
         Some('S') if has_child_in_group(pid) => Foreground::Awake,
         Some('S') => Foreground::Idle,
@@ -342,16 +343,6 @@ pub fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) ->
 fn process_name(pid: Pid) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
     Some(name.trim_end().to_string())
-}
-
-/// Returns the state letter of a process (proc_pid_stat(5), field 3).
-fn process_state(pid: Pid) -> Option<char> {
-    let mut start = [0; 256];
-    let file = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    let size = rustix::io::read(file, &mut start).ok()?;
-    // The name in field 2 has at most 15 bytes and may contain parentheses: the last one ends it.
-    let stat = String::from_utf8_lossy(&start[..size]);
-    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Returns true if a process has a child in its own process group (proc_pid_task_children(5)). Job control puts jobs into

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
 use super::os::set_controlling_terminal;
@@ -23,8 +24,8 @@ pub struct Program {
     pub env_remove: Vec<String>,
 }
 
-/// Error of starting a program.
-#[derive(Debug, thiserror::Error)]
+/// Error of starting a program. A host reports it to the process that started the host; see [`SpawnError::reportable`].
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum SpawnError {
     /// The command is empty.
     #[error("the command is empty")]
@@ -55,17 +56,23 @@ pub enum SpawnError {
     ZeroByte,
     /// A terminal multiplexer is missing or refuses; the message.
     #[error("{0}")]
+    #[serde(skip)]
     Multiplexer(String),
     /// A terminal multiplexer has no such pane.
     #[error("no such pane: {0}")]
+    #[serde(skip)]
     NoPane(String),
     /// A host process could not be started; the message.
     #[error("{0}")]
+    #[serde(rename = "Failed")]
     Host(String),
     /// A system call failed.
     #[error("cannot {what}: {error}")]
+    #[serde(skip)]
     System {
         /// The action that failed.
+        // Without the attribute, the derive requires input that lives forever.
+        #[serde(skip)]
         what: &'static str,
         /// The cause.
         error: std::io::Error,
@@ -76,6 +83,16 @@ impl SpawnError {
     /// Returns a function that wraps the error of the system call for `what`.
     pub fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
         move |error| SpawnError::System { what, error }
+    }
+
+    /// Returns an error that can be serialized: only the message of one whose cause exists in this process alone.
+    pub(crate) fn reportable(self) -> SpawnError {
+        match self {
+            error @ (SpawnError::System { .. } | SpawnError::Multiplexer(_) | SpawnError::NoPane(_)) => {
+                SpawnError::Host(error.to_string())
+            }
+            error => error,
+        }
     }
 }
 

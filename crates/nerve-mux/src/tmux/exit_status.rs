@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_types::ExitStatus;
+use nerve_types::{ExitStatus, signal_number};
 use tokio::time::Instant;
 
 use super::formats::SEPARATOR;
@@ -99,7 +99,7 @@ impl ExitTracker {
             return Verdict::Alive;
         }
         let waited = now.duration_since(*self.exited_since.get_or_insert(now));
-        let by_signal = || signal_number(signal).map(ExitStatus::Signal);
+        let by_signal = || parse_signal(signal).map(ExitStatus::Signal);
         if let Some(exit) = status.parse().ok().map(ExitStatus::Code).or_else(by_signal)
             && (*dead == "1" || waited > DRAIN)
         {
@@ -114,23 +114,9 @@ impl ExitTracker {
 }
 
 /// Parses a signal's name or number.
-fn signal_number(message: &str) -> Option<i32> {
-    const NAMES: [(&str, i32); 12] = [
-        ("HUP", 1),
-        ("INT", 2),
-        ("QUIT", 3),
-        ("ILL", 4),
-        ("TRAP", 5),
-        ("ABRT", 6),
-        ("BUS", 7),
-        ("FPE", 8),
-        ("KILL", 9),
-        ("SEGV", 11),
-        ("PIPE", 13),
-        ("TERM", 15),
-    ];
-    let name = message.trim().trim_start_matches("SIG");
-    name.parse().ok().or_else(|| Some(NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?.1))
+fn parse_signal(message: &str) -> Option<i32> {
+    let message = message.trim();
+    message.parse().ok().or_else(|| signal_number(message))
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use nerve_host::backend::PaneError;
 use nerve_host::backend::{BackendEvent, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::manager::{Label, QUALITY};
+use nerve_host::process_status::ProcessStatus;
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
 use nerve_host::tap::Tap;
@@ -38,7 +39,6 @@ use self::poller::{Poller, Process, SharedState};
 use self::repaint::Repainter;
 use self::writer::InputWriter;
 use crate::pane::{Claim, NewPane, PaneContext, PaneEntry, Panes, TerminalKind};
-use crate::tty;
 
 pub use args::{Keys, Range};
 pub use client::Wezterm;
@@ -91,7 +91,7 @@ pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (Wezterm
     let claim = ensure_built().map_err(SpawnError::from);
     let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
-    let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
+    let process = entry.pid.and_then(|pid| Some(Process { pid, started: ProcessStatus::of_living(pid)?.started }));
     let mut pump = Pump::default();
     match (&claim, entry.recording.clone()) {
         (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nerve_host::backend::PaneError;
+use nerve_host::process_status::ProcessStatus;
 use nerve_types::{ExitStatus, Size};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -102,11 +103,11 @@ impl Process {
     /// Returns the session leader of the pane's terminal.
     pub(super) fn of(listed: &ListedPane) -> Option<Process> {
         let pid = tty::leader(listed.tty.as_deref()?)?;
-        Some(Process { pid, started: tty::stat(pid)?.started })
+        Some(Process { pid, started: ProcessStatus::of_living(pid)?.started })
     }
 
     pub(super) fn is_alive(self) -> bool {
-        tty::stat(self.pid).is_some_and(|stat| stat.started == self.started)
+        ProcessStatus::of_living(self.pid).is_some_and(|status| status.started == self.started)
     }
 }
 

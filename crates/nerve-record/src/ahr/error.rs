@@ -1,7 +1,9 @@
 //! Errors in opening, creating or reading a recording. Damage inside it is no error: see [`super::DamagedRange`].
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::regular_file::OpenError;
 
 /// An error in opening, creating or reading a recording.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,15 @@ pub enum AhrError {
 }
 
 impl AhrError {
+    /// Maps an error of opening `path`.
+    pub(super) fn open(path: &Path) -> impl FnOnce(OpenError) -> AhrError {
+        let path = path.to_path_buf();
+        move |error| match error {
+            OpenError::NotRegular => AhrError::NotAFile { path },
+            OpenError::Io(source) => AhrError::Io { action: "open", path, source },
+        }
+    }
+
     /// Maps an I/O error of `action` on `path`.
     pub(super) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> AhrError {
         let path = path.into();

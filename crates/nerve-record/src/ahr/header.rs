@@ -1,7 +1,5 @@
 //! The 44-byte header before each block's payload.
 
-use std::fmt;
-
 use nerve_types::TsNs;
 
 use super::MAX_SEGMENT;
@@ -114,21 +112,12 @@ impl Header {
 }
 
 /// Reason why bytes are not a valid header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HeaderFault {
+    #[error("no block begins here")]
     NoMagic,
+    #[error("the block is of the unknown version {0}")]
     Version(u16),
+    #[error("the block claims {0} bytes, more than the {max} one may have", max = MAX_SEGMENT)]
     TooLong(u32),
-}
-
-impl fmt::Display for HeaderFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HeaderFault::NoMagic => f.write_str("no block begins here"),
-            HeaderFault::Version(version) => write!(f, "the block is of the unknown version {version}"),
-            HeaderFault::TooLong(claim) => {
-                write!(f, "the block claims {claim} bytes, more than the {MAX_SEGMENT} one may have")
-            }
-        }
-    }
 }

@@ -26,7 +26,6 @@ mod header;
 mod payload;
 mod reader;
 mod record;
-mod regular_file;
 mod repair;
 mod resync;
 mod segment;

@@ -1,7 +1,5 @@
 //! Brotli (RFC 7932) with size limits, and the checksum of the stream.
 
-use std::fmt;
-
 use brotli::enc::{BrotliEncoderParams, StandardAlloc};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
@@ -68,27 +66,16 @@ pub(super) fn decompress(header: &Header, payload: &[u8]) -> Result<Vec<u8>, Pay
 }
 
 /// Reason why a payload cannot be decompressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PayloadFault {
+    #[error("the block's checksum does not match")]
     Checksum,
+    #[error("the block does not decompress")]
     Brotli,
+    #[error("the block decompresses to {got} bytes instead of the {claimed} it claims")]
     Short { got: usize, claimed: usize },
+    #[error("the block decompresses to more than the {claimed} bytes it claims")]
     Long { claimed: usize },
+    #[error("{0} bytes follow the block's compressed stream")]
     Trailing(usize),
-}
-
-impl fmt::Display for PayloadFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PayloadFault::Checksum => f.write_str("the block's checksum does not match"),
-            PayloadFault::Brotli => f.write_str("the block does not decompress"),
-            PayloadFault::Short { got, claimed } => {
-                write!(f, "the block decompresses to {got} bytes instead of the {claimed} it claims")
-            }
-            PayloadFault::Long { claimed } => {
-                write!(f, "the block decompresses to more than the {claimed} bytes it claims")
-            }
-            PayloadFault::Trailing(left) => write!(f, "{left} bytes follow the block's compressed stream"),
-        }
-    }
 }

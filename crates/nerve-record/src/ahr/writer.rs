@@ -5,11 +5,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 
 use super::error::AhrError;
 use super::reader::{Part, Reader};
-use super::regular_file::open_regular;
+use crate::regular_file::{Links, open_regular};
 
 /// A recording being written, under an exclusive lock. Dropping it closes the file.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ impl Writer {
     pub fn create(path: &Path) -> Result<Writer, AhrError> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
-        let file = open_regular(path, &mut options, OFlags::NOFOLLOW)?;
+        let file = open_regular(path, &mut options, Links::Refuse).map_err(AhrError::open(path))?;
         lock(&file, path)?;
         // Checked under the lock, because another recorder could be about to write.
         if file.metadata().map_err(AhrError::io("look at", path))?.len() > 0 {
@@ -50,7 +49,7 @@ impl Writer {
     pub fn resume(path: &Path) -> Result<(Writer, u64), AhrError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
-        let file = open_regular(path, &mut options, OFlags::NOFOLLOW)?;
+        let file = open_regular(path, &mut options, Links::Refuse).map_err(AhrError::open(path))?;
         lock(&file, path)?;
         let (mut end, mut output) = (0, 0);
         let mut reader = Reader::open(path)?;

@@ -5,9 +5,8 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::OFlags;
-
 use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, cut, list_path};
+use crate::regular_file::{Links, OpenError, open_regular};
 
 /// Longer lines are skipped. A line holds two texts, each at most six times as long in JSON.
 const MAX_LINE: u64 = 1 << 20;
@@ -38,10 +37,10 @@ pub fn find(recording: &Path, id: &str) -> io::Result<Option<ExecutionLine>> {
 }
 
 fn existing(recording: &Path) -> io::Result<Option<File>> {
-    match OpenOptions::new().read(true).custom_flags(flags()).open(list_path(recording)) {
+    match open_regular(&list_path(recording), File::options().read(true), Links::Refuse) {
         Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(OpenError::Io(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -82,12 +81,7 @@ pub enum ClaimError {
 fn open(recording: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
-    options.custom_flags(flags()).open(list_path(recording))
-}
-
-/// Refuses links and does not block on pipes.
-fn flags() -> i32 {
-    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
+    Ok(open_regular(&list_path(recording), &mut options, Links::Refuse)?)
 }
 
 fn write(file: &mut File, mut line: ExecutionLine) -> io::Result<()> {

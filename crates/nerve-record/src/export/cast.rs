@@ -163,11 +163,7 @@ impl<W: Write> Cast<W> {
     }
 
     fn exit(&mut self, status: ExitStatus) -> io::Result<()> {
-        let code = match status {
-            ExitStatus::Code(code) => code,
-            ExitStatus::Signal(signal) => 128 + signal,
-            ExitStatus::Unknown => return Ok(()),
-        };
+        let Some(code) = status.shell_code() else { return Ok(()) };
         match self.options.version {
             CastVersion::V2 => Ok(()),
             CastVersion::V3 => self.event("x", &code.to_string()),

@@ -5,9 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-
 use super::{FilesError, SkippedFiles};
+use crate::regular_file::{Links, open_regular};
 
 /// Maximum files, links and directories of a copy.
 const MAX_ENTRIES: usize = 1_000_000;
@@ -227,11 +226,9 @@ fn copy_bytes(
     }
 }
 
-/// Opens a file that was regular when listed: without following a link or blocking on a pipe.
+/// Opens a file that was regular when listed.
 fn open_file(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("no longer a regular file")) }
+    Ok(open_regular(path, File::options().read(true), Links::Refuse)?)
 }
 
 fn create_file(path: &Path) -> io::Result<File> {

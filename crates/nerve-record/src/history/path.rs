@@ -6,10 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_types::name;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::HistoryError;
+use crate::regular_file::{self, Links, OpenError};
 
 /// Maximum number of session folders searched below a server.
 const MAX_SESSIONS: usize = 10_000;
@@ -98,22 +97,12 @@ pub(super) fn open_to_read(path: &Path) -> Result<File, HistoryError> {
     open_regular(path, OpenOptions::new().read(true))
 }
 
-/// Opens `path` if it is a regular file. O_NOFOLLOW keeps a link from redirecting writes to another file; O_NONBLOCK
-/// avoids blocking on a named pipe.
+/// Opens `path` if it is a regular file.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File, HistoryError> {
-    options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
-    let not_a_file = || HistoryError::NotAFile { path: path.to_path_buf() };
-    let file =
-        options.open(path).map_err(|source| match source.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => not_a_file(),
-            _ => HistoryError::Io { action: "open", path: path.to_path_buf(), source },
-        })?;
-    let regular = file.metadata().map_err(|source| io_error("look at", path, source))?.is_file();
-    if regular { Ok(file) } else { Err(not_a_file()) }
-}
-
-fn flags(flags: OFlags) -> i32 {
-    flags.bits().cast_signed()
+    regular_file::open_regular(path, options, Links::Refuse).map_err(|error| match error {
+        OpenError::NotRegular => HistoryError::NotAFile { path: path.to_path_buf() },
+        OpenError::Io(source) => io_error("open", path, source),
+    })
 }
 
 pub(super) fn io_error(action: &'static str, path: &Path, source: io::Error) -> HistoryError {

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use nerve_types::Size;
+use nerve_types::files::replace_with;
 use nerve_vt::terminal::{Keyframe, LineIndex, SequenceState, TerminalState};
-use tempfile::NamedTempFile;
 
 use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
 use super::{Index, MAX_DUMP, Place, SPACING};
@@ -176,15 +176,10 @@ impl Builder {
             .ok_or_else(|| io::Error::other("the recording is shorter than it was"))?;
         let count = |len: usize| u32::try_from(len).map_err(io::Error::other);
         (self.head.blocks, self.head.frames) = (count(self.blocks.len())?, count(self.frames.len())?);
-        let path = Index::sidecar_path(recording);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let draft = NamedTempFile::with_prefix_in(".index-", folder)?;
-        self.write_to(draft.as_file())?;
-        draft.persist(path)?;
-        Ok(())
+        replace_with(&Index::sidecar_path(recording), |file| self.write_to(file))
     }
 
-    fn write_to(&mut self, mut file: &File) -> io::Result<()> {
+    fn write_to(&mut self, file: &mut File) -> io::Result<()> {
         let mut tables = Vec::new();
         self.head.encode(&mut tables);
         self.blocks.iter().for_each(|entry| entry.encode(&mut tables));

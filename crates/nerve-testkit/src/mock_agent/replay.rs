@@ -140,7 +140,7 @@ impl Replay {
             match event {
                 StepEvent::Output(bytes) => self.out.extend_from_slice(&bytes),
                 StepEvent::Input { bytes, redacted } => self.await_input(bytes, redacted)?,
-                StepEvent::Exit(status) => self.code = Some(code_of(status)),
+                StepEvent::Exit(status) => self.code = Some(status.shell_code().unwrap_or(1)),
             }
         }
         Ok(())
@@ -221,13 +221,5 @@ impl Replay {
             }
         }
         Ok(true)
-    }
-}
-
-fn code_of(status: ExitStatus) -> i32 {
-    match status {
-        ExitStatus::Code(code) => code,
-        ExitStatus::Signal(signal) => 128 + signal,
-        ExitStatus::Unknown => 1,
     }
 }

@@ -42,22 +42,13 @@ const ALT: &[&str] = &["alt+", "alt-", "meta+", "m-", "a-"];
 const SHIFT: &[&str] = &["shift+", "shift-", "s-"];
 
 /// An unknown key name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown key {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x, ctrl+shift+up or one character"
+)]
 pub struct KeyError {
     name: String,
 }
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = &self.name;
-        write!(
-            f,
-            "unknown key {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x, ctrl+shift+up or one character"
-        )
-    }
-}
-
-impl std::error::Error for KeyError {}
 
 /// Writes `ctrl+shift+up`, `g`, `G`, `space`, `pagedown`, `f5`.
 impl fmt::Display for Key {

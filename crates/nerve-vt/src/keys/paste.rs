@@ -1,7 +1,5 @@
 //! Encodes pastes and typed escapes.
 
-use std::fmt;
-
 use crate::screen::Modes;
 
 /// Begins a bracketed paste.
@@ -37,21 +35,14 @@ pub fn split_paste(input: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// An invalid escape in a text for [`unescape`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem} at byte {position}")]
 pub struct EscapeError {
     /// Byte offset of the escape in the text.
     pub position: usize,
     /// Description of the error.
     pub problem: String,
 }
-
-impl fmt::Display for EscapeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.problem, self.position)
-    }
-}
-
-impl std::error::Error for EscapeError {}
 
 /// Replaces `\r \n \t \e \\ \0 \xHH \u{…}` by the bytes they represent.
 ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{CHUNK, HostRequest};
-use nerve_host::registry::{Entry, entries, entry};
+use nerve_host::registry::{self, Entry, Listing, entries, entry};
 use nerve_host::{CONTROL, launch};
 use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
@@ -80,11 +80,12 @@ impl HostInfo {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let hosts: Vec<HostInfo> =
-        entries(&ServerPaths::from_env().hosts()).iter().map(HostInfo::from_entry).collect();
+    let Listing { entries, damaged } = registry::list(&ServerPaths::from_env().hosts());
+    let hosts: Vec<HostInfo> = entries.iter().map(HostInfo::from_entry).collect();
     if args.json {
-        return out::json(&serde_json::json!({ "hosts": hosts }));
+        return out::json(&serde_json::json!({ "hosts": hosts, "damaged": damaged }));
     }
+    damaged.iter().for_each(out::warning);
     if hosts.is_empty() {
         return out::line("no hosts");
     }
@@ -108,7 +109,11 @@ fn list(args: &ListArgs) -> Result<()> {
 async fn stop(args: StopArgs) -> Result<()> {
     let registry = ServerPaths::from_env().hosts();
     let hosts = match args.all {
-        true => entries(&registry),
+        true => {
+            let Listing { entries, damaged } = registry::list(&registry);
+            damaged.iter().for_each(out::warning);
+            entries
+        }
         false => args.ids.iter().map(|id| find_host(id)).collect::<Result<_>>()?,
     };
     let stopping = async {

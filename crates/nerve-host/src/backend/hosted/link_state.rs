@@ -117,7 +117,7 @@ impl HostedBackend {
         // Closing our descriptor closes the program's terminal.
         self.terminal = None;
         if let (Some(exit), false) = (self.entry.exit, self.exited) {
-            self.events.extend([BackendEvent::Exited(exit.into()), BackendEvent::Closed]);
+            self.events.extend([BackendEvent::Exited(exit), BackendEvent::Closed]);
         } else if !self.exited {
             let pid = self.entry.pid;
             let message =

@@ -189,7 +189,7 @@ impl Backend for HostedBackend {
                         }
                         Some(RecordedItem::Event(BackendEvent::Exited(exit))) => {
                             // Reported after everything is read.
-                            self.entry.exit.get_or_insert(exit.into());
+                            self.entry.exit.get_or_insert(exit);
                         }
                         Some(RecordedItem::Event(event)) => return event,
                         None => match connection.take() {

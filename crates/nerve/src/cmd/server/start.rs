@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_compose::create_mcp_of;
 use nerve_engine::{Engine, EngineConfig};
-use nerve_host::rlimit;
+use nerve_host::{registry, rlimit};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
 use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
@@ -135,7 +135,9 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     engine.adopt();
     engine.resume_interrupted();
     if args.daemon {
-        notify_parent(&json!({ "listening": true, "warnings": engine.warnings() }));
+        let damaged = registry::list(&paths.hosts()).damaged;
+        let warnings = engine.warnings().iter().cloned().chain(damaged.iter().map(ToString::to_string));
+        notify_parent(&json!({ "listening": true, "warnings": warnings.collect::<Vec<_>>() }));
         // Redirects standard output to the log, like standard error.
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
             .context("cannot redirect standard output to the log")?;

@@ -186,7 +186,7 @@ fn entry_with_reused_pid_is_never_signalled() {
 }
 
 #[test]
-fn broken_entries_are_harmless() {
+fn broken_entries_are_reported_and_harmless() {
     let home = Home::with_server();
     home.shell("sh");
     let host = home.host_of("sh");
@@ -200,7 +200,15 @@ fn broken_entries_are_harmless() {
     std::os::unix::fs::symlink("/dev/zero", folder.join("bbbbbbbbbbb6.json")).unwrap();
     let list = home.start(&["host", "list", "--json"]).output().json();
     assert_eq!(list["hosts"].as_array().unwrap().len(), 1);
-    home.ok(&["server", "start"]);
+    let damaged: Vec<&str> =
+        list["damaged"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert_eq!(damaged.len(), 6, "{list:#}");
+    assert!(damaged[0].ends_with("bbbbbbbbbbb1.json"), "{list:#}");
+    home.nerve(&["host", "list"]).assert_stderr(0, &["bbbbbbbbbbb1.json", "bbbbbbbbbbb6.json"]);
+    let doctor = home.nerve(&["doctor"]);
+    doctor.assert_stderr(1, &["essential checks failed: host entries"]);
+    assert!(doctor.stdout.contains("bbbbbbbbbbb6.json"), "{}", doctor.stdout);
+    home.nerve(&["server", "start"]).assert_stderr(0, &["bbbbbbbbbbb1.json"]);
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
 }
 
