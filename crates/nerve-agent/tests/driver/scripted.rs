@@ -855,6 +855,22 @@ fn wrapped_unfinished_input_is_one_line() {
 }
 
 #[test]
+fn continuation_prompts_resemble_the_prompt() {
+    let python = line_based("python", ">>> ");
+    for (text, expected) in
+        [(">>> ", true), ("...", true), ("   ...: ", true), ("    ", false), ("x = ", false)]
+    {
+        assert_eq!(python.driver.is_input_prompt(text), expected, "{text:?}");
+    }
+    let database = line_based("generic", "db=# ");
+    for (text, expected) in
+        [("db=# ", true), ("db(# ", true), ("    -> ", true), ("db ", false), ("dc-# ", false)]
+    {
+        assert_eq!(database.driver.is_input_prompt(text), expected, "{text:?}");
+    }
+}
+
+#[test]
 fn suggestion_behind_cursor_is_not_input() {
     for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
         let mut harness = line_based("shell", prompt);

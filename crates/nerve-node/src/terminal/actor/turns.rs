@@ -106,7 +106,7 @@ impl<B: Backend> Actor<B> {
         let prompt = Arc::clone(&active.request.prompt.text);
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
-            lines = remove_echo(lines, &prompt);
+            lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
         }
         let parsed =
             nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt: &prompt, lines: &lines });
