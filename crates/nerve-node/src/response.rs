@@ -170,6 +170,10 @@ pub(super) fn response_from_screen(
     if end.outcome == Outcome::Interrupted {
         attributes.insert("interrupted".to_string(), "true".to_string());
     }
+    let incomplete = match end.outcome {
+        Outcome::Unconfirmed => Some("the agent's Stop hook did not report its end".to_string()),
+        _ => parsed.is_truncated.then(|| "its beginning is no longer on the screen".to_string()),
+    };
     let mut response = Response {
         node: node.to_string(),
         turn: end.number,
@@ -181,7 +185,7 @@ pub(super) fn response_from_screen(
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready,
         is_agent,
-        incomplete: parsed.is_truncated.then(|| "its beginning is no longer on the screen".to_string()),
+        incomplete,
         source: ResponseSource::Screen,
         delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),

@@ -364,6 +364,7 @@ fn ready_screen_waits_for_stop_hook_with_limit() {
     assert!(harness.ended.is_empty());
     harness.advance(200);
     assert_eq!(harness.ended.len(), 1);
+    assert_eq!(harness.ended[0].outcome, Outcome::Unconfirmed, "{}", harness.ended[0].evidence);
 }
 
 #[test]
@@ -381,6 +382,7 @@ fn drawn_end_of_answer_shortens_wait_for_stop_hook() {
         assert!(harness.ended.is_empty(), "{end}");
         harness.advance(60);
         assert_eq!(harness.ended.len(), 1, "{end}");
+        assert_eq!(harness.ended[0].outcome, Outcome::Done, "{end}");
     }
 }
 

@@ -110,7 +110,8 @@ impl<B: Backend> Actor<B> {
         }
         let parsed =
             nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt: &prompt, lines: &lines });
-        if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
+        let has_answer = !matches!(end.outcome, Outcome::NotDelivered | Outcome::Exited(_));
+        if let Some(stream) = stream.filter(|_| has_answer) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
             self.publish_chunks(end.number, rest);
@@ -126,8 +127,8 @@ impl<B: Backend> Actor<B> {
             response.incomplete = Some("a part of the program's output was lost".to_string());
         }
         match end.outcome {
-            Outcome::Done | Outcome::Interrupted => match self.transcript() {
-                Some(source) => self.read_transcript(source, response),
+            Outcome::Done | Outcome::Unconfirmed | Outcome::Interrupted => match self.transcript() {
+                Some(source) => self.read_transcript(source, response, end.outcome),
                 None => self.finish(response),
             },
             Outcome::NotDelivered => {
@@ -153,7 +154,7 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
-    fn read_transcript(&mut self, source: TranscriptSource, mut response: Response) {
+    fn read_transcript(&mut self, source: TranscriptSource, mut response: Response, outcome: Outcome) {
         let Some(active) = self.turns.active_mut() else { return };
         let prompt = Arc::clone(&active.request.prompt.text);
         active.finishing = Some(Box::new(response.clone()));
@@ -164,8 +165,11 @@ impl<B: Backend> Actor<B> {
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = ResponseSource::Transcript;
-                response.is_complete |= parsed.is_complete && !response.is_interrupted();
-                response.incomplete = None;
+                // The file of a turn that goes on may end with a text, too.
+                if outcome != Outcome::Unconfirmed {
+                    response.is_complete |= parsed.is_complete && !response.is_interrupted();
+                    response.incomplete = None;
+                }
                 response.attributes.remove("truncated");
                 truncate_to_limits(&mut response);
             }
