@@ -30,7 +30,7 @@ impl<B: Backend> Actor<B> {
             }
             Request::Read { lines, reply } => self.read(lines, reply),
             Request::Clear { reply } => {
-                self.terminal.clear_scrollback();
+                self.clear_scrollback();
                 let _ = reply.send(());
             }
             Request::Interrupt { reply } => self.interrupt(now, reply),
@@ -164,6 +164,15 @@ impl<B: Backend> Actor<B> {
                 });
             }
             None => drop(reply.send(text)),
+        }
+    }
+
+    /// Clears the scrollback. Rows of the turn in progress are then missing from its answer.
+    fn clear_scrollback(&mut self) {
+        self.terminal.clear_scrollback();
+        let start = self.driver.turn_start_line().filter(|_| !self.terminal.modes().alternate);
+        if let (Some(active), Some(start)) = (self.turns.active_mut(), start) {
+            active.is_cleared |= start < self.terminal.first_kept_line().0;
         }
     }
 

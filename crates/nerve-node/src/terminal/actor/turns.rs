@@ -90,6 +90,7 @@ impl<B: Backend> Actor<B> {
             preceding,
             stream,
             stream_due: None,
+            is_cleared: false,
             finishing: None,
             metered: self.spec.events.begin_turn(self.spec.kind),
         });
@@ -103,7 +104,7 @@ impl<B: Backend> Actor<B> {
         active.request.deadline = None;
         active.stream_due = None;
         let stream = active.stream.take();
-        let prompt = Arc::clone(&active.request.prompt.text);
+        let (prompt, is_cleared) = (Arc::clone(&active.request.prompt.text), active.is_cleared);
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
             lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
@@ -125,6 +126,9 @@ impl<B: Backend> Actor<B> {
         }
         if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
             response.incomplete = Some("a part of the program's output was lost".to_string());
+        }
+        if is_cleared {
+            response.incomplete = Some("the buffer was cleared during the turn".to_string());
         }
         match end.outcome {
             Outcome::Done | Outcome::Unconfirmed | Outcome::Interrupted => match self.transcript() {
