@@ -1,5 +1,6 @@
 //! Builds the response of a finished turn.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
@@ -42,25 +43,51 @@ pub(super) fn turn_lines(terminal: &TerminalState, span: &Span) -> Vec<String> {
     lines
 }
 
-/// Maximum length of a continuation prompt (`...: `, `   ...> `).
-const MAX_CONTINUATION_PROMPT: usize = 12;
+/// Distance of tab stops in columns.
+const TAB_WIDTH: usize = 8;
 
 /// Removes the echo of a prompt's second and later lines from the output of a line-based program. Each is echoed once, in order,
-/// after a short continuation prompt.
-pub(super) fn remove_echo(lines: Vec<String>, prompt: &str) -> Vec<String> {
+/// after a prompt of the program. A line discipline instead echoes all of them at once, before the program reads them.
+pub(super) fn remove_echo(
+    mut lines: Vec<String>,
+    prompt: &str,
+    is_prompt: impl Fn(&str) -> bool,
+) -> Vec<String> {
     // A trailing line break followed by Enter makes one more, empty line.
     let last = prompt.ends_with('\n').then_some("");
-    let mut echoes = prompt.lines().skip(1).map(str::trim_end).chain(last).peekable();
+    let echoes: Vec<&str> = prompt.lines().skip(1).map(str::trim_end).chain(last).collect();
     let is_echo = |line: &str, echo: &str| {
-        let line = line.trim_end();
-        let before = line.strip_suffix(echo).filter(|before| before.len() <= MAX_CONTINUATION_PROMPT);
-        // The echo of an empty line is the continuation prompt alone.
-        before.is_some_and(|before| {
-            !echo.is_empty() || !line.is_empty() && before.chars().all(|c| ".>: ".contains(c))
+        // The width of a tab depends on the column where the echo begins.
+        (0..TAB_WIDTH).any(|col| {
+            let before = line.trim_end().strip_suffix(&*expand_tabs(echo, col));
+            before.is_some_and(|before| before.chars().count() % TAB_WIDTH == col && is_prompt(before))
         })
     };
-    let keep = |line: &String| echoes.next_if(|echo| is_echo(line, echo)).is_none();
-    lines.into_iter().filter(keep).collect()
+    let mut missing = echoes.iter().peekable();
+    let is_kept: Vec<bool> =
+        lines.iter().map(|line| missing.next_if(|echo| is_echo(line, echo)).is_none()).collect();
+    let is_block = || {
+        let shown = lines.iter().map(|line| line.trim_end());
+        lines.len() >= echoes.len() && shown.zip(&echoes).all(|(line, echo)| line == expand_tabs(echo, 0))
+    };
+    if missing.peek().is_some() && is_block() {
+        return lines.split_off(echoes.len());
+    }
+    lines.into_iter().zip(is_kept).filter_map(|(line, is_kept)| is_kept.then_some(line)).collect()
+}
+
+/// Replaces tabs by blanks up to the next tab stop in a text that begins at `col`.
+fn expand_tabs(text: &str, col: usize) -> Cow<'_, str> {
+    if !text.contains('\t') {
+        return text.into();
+    }
+    let (mut expanded, mut width) = (String::new(), col);
+    for c in text.chars() {
+        let (cell, cells) = if c == '\t' { (' ', TAB_WIDTH - width % TAB_WIDTH) } else { (c, 1) };
+        expanded.extend(std::iter::repeat_n(cell, cells));
+        width += cells;
+    }
+    expanded.into()
 }
 
 /// Truncates a response to what fits on the wire, and notes that in its attributes. A truncated text is incomplete.
@@ -143,6 +170,10 @@ pub(super) fn response_from_screen(
     if end.outcome == Outcome::Interrupted {
         attributes.insert("interrupted".to_string(), "true".to_string());
     }
+    let incomplete = match end.outcome {
+        Outcome::Unconfirmed => Some("the agent's Stop hook did not report its end".to_string()),
+        _ => parsed.is_truncated.then(|| "its beginning is no longer on the screen".to_string()),
+    };
     let mut response = Response {
         node: node.to_string(),
         turn: end.number,
@@ -154,7 +185,7 @@ pub(super) fn response_from_screen(
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready,
         is_agent,
-        incomplete: parsed.is_truncated.then(|| "its beginning is no longer on the screen".to_string()),
+        incomplete,
         source: ResponseSource::Screen,
         delivery: end.delivery.max(Delivery::Typed),
         ended_by: end.evidence.clone(),
@@ -174,16 +205,41 @@ mod tests {
         text.lines().map(str::to_string).collect()
     }
 
+    fn without_echo(shown: Vec<String>, prompt: &str) -> Vec<String> {
+        remove_echo(shown, prompt, |before| [">>>", "..."].contains(&before.trim_end()))
+    }
+
+    #[test]
+    fn output_equal_to_a_line_of_the_prompt_is_kept() {
+        let prompt = "print('x')\nprint(1)\nprint(2)";
+        let shown = lines("x\n  print(1)\nprint(2)\n>>> print(1)\n1\n>>> print(2)\n2");
+        assert_eq!(without_echo(shown, prompt), lines("x\n  print(1)\nprint(2)\n1\n2"));
+    }
+
+    #[test]
+    fn echoes_before_the_program_reads_are_removed() {
+        let shown = lines("hello\nEOF\necho hello\n> > > hello\n$ hello");
+        let is_prompt = |before: &str| before.trim_end().ends_with(['>', '$']);
+        let kept = remove_echo(shown, "cat <<EOF\nhello\nEOF\necho hello", is_prompt);
+        assert_eq!(kept, lines("> > > hello\n$ hello"));
+    }
+
+    #[test]
+    fn echoes_with_tabs_are_removed() {
+        let shown = lines("...     a\tb\n... x   y\n1".replace("a\tb", "a       b").as_str());
+        assert_eq!(without_echo(shown, "if 1:\n\ta\tb\nx\ty"), lines("1"));
+    }
+
     #[test]
     fn echoes_of_later_lines_are_removed() {
         let shown = lines("...     print(i)\n... \n0\n1\n2");
-        assert_eq!(remove_echo(shown, "for i in range(3):\n    print(i)\n\n"), lines("0\n1\n2"));
+        assert_eq!(without_echo(shown, "for i in range(3):\n    print(i)\n\n"), lines("0\n1\n2"));
         let shown = lines(">>> time.sleep(1)\n>>> print(\"x\")\nx");
-        assert_eq!(remove_echo(shown, "import time\ntime.sleep(1)\nprint(\"x\")"), lines("x"));
+        assert_eq!(without_echo(shown, "import time\ntime.sleep(1)\nprint(\"x\")"), lines("x"));
         assert_eq!(
-            remove_echo(lines("...  print(i)\n...\n0\n1"), "for i in x:\n  print(i)\n"),
+            without_echo(lines("...  print(i)\n...\n0\n1"), "for i in x:\n  print(i)\n"),
             lines("0\n1")
         );
-        assert_eq!(remove_echo(lines("a\nb"), "one line"), lines("a\nb"));
+        assert_eq!(without_echo(lines("a\nb"), "one line"), lines("a\nb"));
     }
 }

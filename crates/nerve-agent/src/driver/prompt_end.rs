@@ -32,6 +32,11 @@ impl PromptEnd {
         }
     }
 
+    /// Returns the prompt without trailing blanks.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns true if the prompt is still drawn and the cursor is behind it.
     pub(super) fn is_visible(&self, view: &View<'_>) -> bool {
         text_between(view, self.line, self.col).is_some()

@@ -37,7 +37,31 @@ impl PromptLine {
     }
 }
 
+/// Characters that end a continuation prompt: `...`, `   ...>`, `postgres-#`, `irb(main):002*`.
+const CONTINUATION_ENDS: [char; 9] = ['>', '.', ':', '#', '$', '%', '|', '+', '*'];
+
 impl Driver {
+    /// Returns true if the text is a prompt of this line-based program, trailing blanks aside: the known, the learned or
+    /// the drawn one, or a continuation prompt. Such a prompt has no letters or digits, or the letters of the prompt.
+    pub fn is_input_prompt(&self, text: &str) -> bool {
+        let trimmed = text.trim_end();
+        let drawn = self.prompt_line.end.as_ref().map_or("", PromptEnd::text);
+        let learned = self.prompt_line.learned.as_deref().unwrap_or_default();
+        if trimmed.is_empty() {
+            return false;
+        }
+        if self.is_prompt(text) || [drawn, learned.trim_end()].contains(&trimmed) {
+            return true;
+        }
+        let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+        let has_letters_of = |prompt: &str| {
+            let own = letters(trimmed);
+            !own.is_empty() && own == letters(prompt)
+        };
+        let is_bare = !trimmed.contains(char::is_alphanumeric);
+        trimmed.ends_with(CONTINUATION_ENDS) && (is_bare || has_letters_of(drawn) || has_letters_of(learned))
+    }
+
     /// Learns the prompt of a line-based program from a ready state.
     pub(super) fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
         if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {

@@ -38,6 +38,8 @@ pub struct TurnEnd {
 pub enum Outcome {
     /// The agent is ready again.
     Done,
+    /// The screen has been idle for long, but the agent's Stop hook has not reported the end of the turn.
+    Unconfirmed,
     /// Interrupted, and the agent is ready again.
     Interrupted,
     /// The prompt was not confirmed as delivered in time.
@@ -346,6 +348,7 @@ impl Driver {
         let has_worked = self.has_worked() || self.has_command_output();
         let is_start_unconfirmed = !has_worked && self.is_start_unconfirmed();
         let unsent = self.reason_not_sent(is_start_unconfirmed, view);
+        let lacks_stop = self.lacks_stop_hook();
         let Some(turn) = &mut self.turns.current else { return };
         if has_worked && turn.delivery != Delivery::Started {
             turn.delivery = Delivery::Started;
@@ -356,6 +359,9 @@ impl Driver {
         let (outcome, evidence) = match (turn.interrupted, unsent) {
             (true, _) => (Outcome::Interrupted, None),
             (false, Some(reason)) => (Outcome::NotDelivered, Some(reason)),
+            (false, None) if lacks_stop => {
+                (Outcome::Unconfirmed, Some("idle, but the agent's Stop hook did not report the end"))
+            }
             (false, None) => {
                 (Outcome::Done, is_start_unconfirmed.then_some("ready and silent; no work was seen"))
             }
@@ -385,6 +391,13 @@ impl Driver {
         let is_over = turn.has_answer || self.is_prompt_returned();
         let patience = if is_over { self.profile.timing.settle() * 5 } else { STOP_HOOK_TIMEOUT };
         self.hooks.expects_stop(self.barrier.at()).then_some(patience)
+    }
+
+    /// Returns true if hooks reported the beginning of the turn, but neither a hook nor the screen shows its end.
+    fn lacks_stop_hook(&self) -> bool {
+        let since = self.barrier.at();
+        let has_answer = self.turns.current.as_ref().is_some_and(|turn| turn.has_answer);
+        self.hooks.expects_stop(since) && !self.hooks.has_stopped_since(since) && !has_answer
     }
 
     /// Returns true if the turn was never seen to start. Only a longer silence ends it: commands such as `/help` show
@@ -471,7 +484,8 @@ impl Driver {
 
     pub(super) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
         let Some(turn) = self.turns.current.take() else { return };
-        self.turns.returned_prompt = (outcome != Outcome::Done).then(|| Arc::clone(&turn.prompt));
+        self.turns.returned_prompt =
+            (!matches!(outcome, Outcome::Done | Outcome::Unconfirmed)).then(|| Arc::clone(&turn.prompt));
         let start = self.span_start(&turn);
         let is_marked = self.marks.output.as_ref().is_some_and(|mark| mark.offset > turn.first_byte);
         let has_echo = !is_marked || self.marks.has_later_prompt;

@@ -364,6 +364,7 @@ fn ready_screen_waits_for_stop_hook_with_limit() {
     assert!(harness.ended.is_empty());
     harness.advance(200);
     assert_eq!(harness.ended.len(), 1);
+    assert_eq!(harness.ended[0].outcome, Outcome::Unconfirmed, "{}", harness.ended[0].evidence);
 }
 
 #[test]
@@ -381,6 +382,7 @@ fn drawn_end_of_answer_shortens_wait_for_stop_hook() {
         assert!(harness.ended.is_empty(), "{end}");
         harness.advance(60);
         assert_eq!(harness.ended.len(), 1, "{end}");
+        assert_eq!(harness.ended[0].outcome, Outcome::Done, "{end}");
     }
 }
 
@@ -851,6 +853,22 @@ fn wrapped_unfinished_input_is_one_line() {
         harness.feed("\x1b[1;3H\x1b[J");
         harness.advance(2000);
         assert_eq!(harness.submit("next"), Ok(1), "{prompt:?}");
+    }
+}
+
+#[test]
+fn continuation_prompts_resemble_the_prompt() {
+    let python = line_based("python", ">>> ");
+    for (text, expected) in
+        [(">>> ", true), ("...", true), ("   ...: ", true), ("    ", false), ("x = ", false)]
+    {
+        assert_eq!(python.driver.is_input_prompt(text), expected, "{text:?}");
+    }
+    let database = line_based("generic", "db=# ");
+    for (text, expected) in
+        [("db=# ", true), ("db(# ", true), ("    -> ", true), ("db ", false), ("dc-# ", false)]
+    {
+        assert_eq!(database.driver.is_input_prompt(text), expected, "{text:?}");
     }
 }
 

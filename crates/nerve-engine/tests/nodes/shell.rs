@@ -267,6 +267,22 @@ async fn write_run_read_and_clear() {
 }
 
 #[tokio::test]
+async fn clearing_the_buffer_makes_a_running_answer_incomplete() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let (engine, execute) = (harness.engine.clone(), harness.execute("sh", "seq 1 200; read -r; echo end"));
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    harness.shows("sh", "\n200").await;
+    harness.engine.clear_buffer(node_ref("sh").into(), Default::default()).await.unwrap();
+    harness.engine.write_bytes(&node_ref("sh"), b"\n".to_vec()).await.unwrap();
+    let response = within_deadline("the turn", turn).await.unwrap().unwrap();
+    assert!(response.text.ends_with("end") && !response.text.starts_with("1\n"), "{response:?}");
+    assert_eq!(response.failure().map(|failure| failure.kind), Some(ErrorKind::Incomplete), "{response:?}");
+    assert!(harness.ask("sh", "echo next").await.is_success());
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
 async fn operations_are_logged_in_order() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;

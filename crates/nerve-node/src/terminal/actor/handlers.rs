@@ -12,7 +12,7 @@ use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
 use crate::command::{Choice, ClientOrigin, DialogAnswer, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::prompt::{DialogPolicy, check_prompt};
+use crate::prompt::check_prompt;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_request(&mut self, request: Request) {
@@ -30,7 +30,7 @@ impl<B: Backend> Actor<B> {
             }
             Request::Read { lines, reply } => self.read(lines, reply),
             Request::Clear { reply } => {
-                self.terminal.clear_scrollback();
+                self.clear_scrollback();
                 let _ = reply.send(());
             }
             Request::Interrupt { reply } => self.interrupt(now, reply),
@@ -59,7 +59,7 @@ impl<B: Backend> Actor<B> {
             error
         } else if !self.lifecycle.takes_requests() {
             self.stopped_error()
-        } else if self.is_at_dialog() && prompt.at_dialog != DialogPolicy::Wait {
+        } else if self.is_at_dialog() && prompt.at_dialog.fails_in_queue(self.turns.active().is_some()) {
             self.blocked_error()
         } else if prompt.fail_if_busy && !self.turns.is_idle() {
             let message = format!("node '{}' is running another turn", self.spec.node.node);
@@ -164,6 +164,15 @@ impl<B: Backend> Actor<B> {
                 });
             }
             None => drop(reply.send(text)),
+        }
+    }
+
+    /// Clears the scrollback. Rows of the turn in progress are then missing from its answer.
+    fn clear_scrollback(&mut self) {
+        self.terminal.clear_scrollback();
+        let start = self.driver.turn_start_line().filter(|_| !self.terminal.modes().alternate);
+        if let (Some(active), Some(start)) = (self.turns.active_mut(), start) {
+            active.is_cleared |= start < self.terminal.first_kept_line().0;
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct ActiveTurn {
     /// The chunk stream, if chunks were requested.
     pub(super) stream: Option<Stream>,
     pub(super) stream_due: Option<TsNs>,
+    /// A caller cleared rows of the answer from the scrollback.
+    pub(super) is_cleared: bool,
     /// The response as parsed from the screen, while the transcript of the ended turn is being read.
     pub(super) finishing: Option<Box<Response>>,
     pub(super) metered: TurnTimer,

@@ -90,6 +90,7 @@ impl<B: Backend> Actor<B> {
             preceding,
             stream,
             stream_due: None,
+            is_cleared: false,
             finishing: None,
             metered: self.spec.events.begin_turn(self.spec.kind),
         });
@@ -103,14 +104,15 @@ impl<B: Backend> Actor<B> {
         active.request.deadline = None;
         active.stream_due = None;
         let stream = active.stream.take();
-        let prompt = Arc::clone(&active.request.prompt.text);
+        let (prompt, is_cleared) = (Arc::clone(&active.request.prompt.text), active.is_cleared);
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
-            lines = remove_echo(lines, &prompt);
+            lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
         }
         let parsed =
             nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt: &prompt, lines: &lines });
-        if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
+        let has_answer = !matches!(end.outcome, Outcome::NotDelivered | Outcome::Exited(_));
+        if let Some(stream) = stream.filter(|_| has_answer) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
             self.publish_chunks(end.number, rest);
@@ -125,9 +127,12 @@ impl<B: Backend> Actor<B> {
         if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
             response.incomplete = Some("a part of the program's output was lost".to_string());
         }
+        if is_cleared {
+            response.incomplete = Some("the buffer was cleared during the turn".to_string());
+        }
         match end.outcome {
-            Outcome::Done | Outcome::Interrupted => match self.transcript() {
-                Some(source) => self.read_transcript(source, response),
+            Outcome::Done | Outcome::Unconfirmed | Outcome::Interrupted => match self.transcript() {
+                Some(source) => self.read_transcript(source, response, end.outcome),
                 None => self.finish(response),
             },
             Outcome::NotDelivered => {
@@ -153,7 +158,7 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
-    fn read_transcript(&mut self, source: TranscriptSource, mut response: Response) {
+    fn read_transcript(&mut self, source: TranscriptSource, mut response: Response, outcome: Outcome) {
         let Some(active) = self.turns.active_mut() else { return };
         let prompt = Arc::clone(&active.request.prompt.text);
         active.finishing = Some(Box::new(response.clone()));
@@ -164,8 +169,11 @@ impl<B: Backend> Actor<B> {
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = ResponseSource::Transcript;
-                response.is_complete |= parsed.is_complete && !response.is_interrupted();
-                response.incomplete = None;
+                // The file of a turn that goes on may end with a text, too.
+                if outcome != Outcome::Unconfirmed {
+                    response.is_complete |= parsed.is_complete && !response.is_interrupted();
+                    response.incomplete = None;
+                }
                 response.attributes.remove("truncated");
                 truncate_to_limits(&mut response);
             }
