@@ -3,31 +3,12 @@
 use nerve_api::reply::{GraphInfo, RunEnded, RunInfo};
 use nerve_api::request::{
     AnswerGate, CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ListRuns,
-    ResumeRun, RunGraph,
+    ResumeRun, RunGraph, RunOptions,
 };
 use serde_json::{Map, Value};
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
-
-/// Options of a run.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RunOptions {
-    /// Session that provides the nodes not defined by the graph. Default: the server's default session.
-    pub session: Option<String>,
-    /// Input of the graph.
-    pub input: Value,
-    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
-    pub run_id: Option<String>,
-    /// Includes the trace in the reply.
-    pub trace: bool,
-    /// Leaves the graph's own nodes running after its end.
-    pub keep_nodes: bool,
-    /// Parent span of the run, in the format of the `traceparent` header (W3C Trace Context).
-    pub traceparent: Option<String>,
-    /// Vendor-specific trace data, in the format of the `tracestate` header.
-    pub tracestate: Option<String>,
-}
 
 impl NerveClient {
     /// Runs a graph, given as in a graph file, and waits for its end. Dropping the future does not end the run: use
@@ -41,7 +22,7 @@ impl NerveClient {
         definition: Map<String, Value>,
         options: &RunOptions,
     ) -> Result<RunEnded, ClientError> {
-        self.request_as(&whole(definition, options, false)).await
+        self.request_as(&ExecuteGraph { definition, options: options.clone(), detach: false }).await
     }
 
     /// Starts a run of a graph like [`NerveClient::execute_graph`] and returns without waiting for its end.
@@ -53,7 +34,7 @@ impl NerveClient {
         definition: Map<String, Value>,
         options: &RunOptions,
     ) -> Result<RunInfo, ClientError> {
-        self.request_as(&whole(definition, options, true)).await
+        self.request_as(&ExecuteGraph { definition, options: options.clone(), detach: true }).await
     }
 
     /// Runs a registered graph of the session in `options`, and waits for its end.
@@ -61,7 +42,8 @@ impl NerveClient {
     /// # Errors
     /// See [`NerveClient::execute_graph`].
     pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEnded, ClientError> {
-        self.request_as(&named(graph_id, options, false)).await
+        self.request_as(&RunGraph { graph_id: graph_id.to_string(), options: options.clone(), detach: false })
+            .await
     }
 
     /// Starts a run of a registered graph and returns without waiting for its end.
@@ -73,7 +55,8 @@ impl NerveClient {
         graph_id: &str,
         options: &RunOptions,
     ) -> Result<RunInfo, ClientError> {
-        self.request_as(&named(graph_id, options, true)).await
+        self.request_as(&RunGraph { graph_id: graph_id.to_string(), options: options.clone(), detach: true })
+            .await
     }
 
     /// Registers a graph in a session, under its own id.
@@ -191,24 +174,5 @@ impl NerveClient {
 
     async fn cancel(&self, params: CancelGraph) -> Result<Vec<String>, ClientError> {
         Ok(self.request(&params).await?.runs)
-    }
-}
-
-fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraph {
-    named("", options, detach).with_definition(definition)
-}
-
-fn named(graph_id: &str, options: &RunOptions, detach: bool) -> RunGraph {
-    let RunOptions { session, input, run_id, trace, keep_nodes, traceparent, tracestate } = options.clone();
-    RunGraph {
-        graph_id: graph_id.to_string(),
-        session_id: session,
-        input,
-        run_id,
-        trace,
-        detach,
-        keep_nodes,
-        traceparent,
-        tracestate,
     }
 }

@@ -157,7 +157,7 @@ impl Shell {
         let output_steps = self.draft()?.output_steps();
         // Chosen here, because events may arrive before the reply.
         let run_id = Some(new_run_id(clock::now()));
-        let options = RunOptions { session: self.session(), input, run_id, ..RunOptions::default() };
+        let options = RunOptions { session_id: self.session(), input, run_id, ..RunOptions::default() };
         let client = self.client.clone();
         let run = self.runs.start(&client, definition, options, output_steps);
         if let Some(ended) = self.wait_for_start(&run).await? {

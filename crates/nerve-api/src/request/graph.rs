@@ -1,9 +1,37 @@
 //! Parameters of the commands for graphs. A graph is given as `definition`, or by the fields of its file.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::id_requests;
+use super::{id_requests, read};
+
+/// Options of a run: shared by the requests that start one, and stored in its journal.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default))]
+pub struct RunOptions {
+    /// Session of the graph, which provides the nodes not defined by the graph. Default: the server's default session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Input of the graph.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Includes the trace in the reply.
+    pub trace: bool,
+    /// Leaves the graph's own nodes running after its end.
+    pub keep_nodes: bool,
+    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// Vendor-specific trace data, in the format of the `tracestate` header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+}
 
 /// EXECUTE_GRAPH: runs a graph that is part of the request.
 ///
@@ -15,27 +43,11 @@ use super::id_requests;
 pub struct ExecuteGraph {
     /// The graph, as in a graph file: an object.
     pub definition: Map<String, Value>,
-    /// Session that provides the nodes not defined by the graph.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
-    /// Input of the graph.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    pub input: Value,
-    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<String>,
-    /// Includes the trace in the reply.
-    pub trace: bool,
+    /// Options of the run.
+    #[serde(flatten)]
+    pub options: RunOptions,
     /// Replies as soon as the run has started.
     pub detach: bool,
-    /// Leaves the graph's own nodes running after its end.
-    pub keep_nodes: bool,
-    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-    /// Vendor-specific trace data, in the format of the `tracestate` header.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tracestate: Option<String>,
 }
 
 /// CREATE_GRAPH: registers a graph in a session. The graph is given as in [`ExecuteGraph`].
@@ -56,58 +68,12 @@ pub struct CreateGraph {
 pub struct RunGraph {
     /// Id of the graph.
     pub graph_id: String,
-    /// Session of the graph.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
-    /// Input of the graph.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub input: Value,
-    /// Id of the run: 1–32 of `a-z 0-9 -`. Default: generated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<String>,
-    /// Includes the trace in the reply.
-    #[serde(default)]
-    pub trace: bool,
+    /// Options of the run.
+    #[serde(flatten)]
+    pub options: RunOptions,
     /// Replies as soon as the run has started.
     #[serde(default)]
     pub detach: bool,
-    /// Leaves the graph's own nodes running after its end.
-    #[serde(default)]
-    pub keep_nodes: bool,
-    /// Span of the caller, in the format of the `traceparent` header (W3C Trace Context). An invalid one is ignored with a warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-    /// Vendor-specific trace data, in the format of the `tracestate` header.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tracestate: Option<String>,
-}
-
-impl RunGraph {
-    /// Returns a request that runs `definition` instead of the registered graph.
-    pub fn with_definition(self, definition: Map<String, Value>) -> ExecuteGraph {
-        let RunGraph {
-            graph_id: _,
-            session_id,
-            input,
-            run_id,
-            trace,
-            detach,
-            keep_nodes,
-            traceparent,
-            tracestate,
-        } = self;
-        ExecuteGraph {
-            definition,
-            session_id,
-            input,
-            run_id,
-            trace,
-            detach,
-            keep_nodes,
-            traceparent,
-            tracestate,
-        }
-    }
 }
 
 id_requests! {
@@ -132,18 +98,10 @@ pub struct ListGraphs {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ExecuteParams {
     definition: Option<Map<String, Value>>,
-    session_id: Option<String>,
-    #[serde(default)]
-    input: Value,
-    run_id: Option<String>,
-    #[serde(default)]
-    trace: bool,
+    #[serde(flatten)]
+    options: RunOptions,
     #[serde(default)]
     detach: bool,
-    #[serde(default)]
-    keep_nodes: bool,
-    traceparent: Option<String>,
-    tracestate: Option<String>,
     #[serde(flatten)]
     fields: Map<String, Value>,
 }
@@ -162,29 +120,8 @@ impl TryFrom<ExecuteParams> for ExecuteGraph {
     type Error = String;
 
     fn try_from(given: ExecuteParams) -> Result<ExecuteGraph, String> {
-        let definition = merge_definition(given.definition, given.fields)?;
-        let ExecuteParams {
-            session_id,
-            input,
-            run_id,
-            trace,
-            detach,
-            keep_nodes,
-            traceparent,
-            tracestate,
-            ..
-        } = given;
-        Ok(ExecuteGraph {
-            definition,
-            session_id,
-            input,
-            run_id,
-            trace,
-            detach,
-            keep_nodes,
-            traceparent,
-            tracestate,
-        })
+        let ExecuteParams { definition, options, detach, fields } = given;
+        Ok(ExecuteGraph { definition: merge_definition(definition, fields)?, options, detach })
     }
 }
 
@@ -194,6 +131,43 @@ impl TryFrom<CreateParams> for CreateGraph {
     fn try_from(given: CreateParams) -> Result<CreateGraph, String> {
         let CreateParams { definition, session_id, fields } = given;
         Ok(CreateGraph { definition: merge_definition(definition, fields)?, session_id })
+    }
+}
+
+/// Written by hand, because the reader of a flattened struct does not name the field in its errors.
+impl<'de> Deserialize<'de> for RunOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RunOptions, D::Error> {
+        const FIELDS: &[&str] =
+            &["session_id", "input", "run_id", "trace", "keep_nodes", "traceparent", "tracestate"];
+        deserializer.deserialize_struct("RunOptions", FIELDS, OptionsVisitor)
+    }
+}
+
+struct OptionsVisitor;
+
+impl<'de> Visitor<'de> for OptionsVisitor {
+    type Value = RunOptions;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunOptions, A::Error> {
+        let mut options = RunOptions::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let read = match name.as_str() {
+                "session_id" => map.next_value().map(|value| options.session_id = value),
+                "input" => map.next_value().map(|value| options.input = value),
+                "run_id" => map.next_value().map(|value| options.run_id = value),
+                "trace" => map.next_value().map(|value| options.trace = value),
+                "keep_nodes" => map.next_value().map(|value| options.keep_nodes = value),
+                "traceparent" => map.next_value().map(|value| options.traceparent = value),
+                "tracestate" => map.next_value().map(|value| options.tracestate = value),
+                _ => map.next_value::<IgnoredAny>().map(drop),
+            };
+            read.map_err(|error| read::field_error(&name, &error))?;
+        }
+        Ok(options)
     }
 }
 

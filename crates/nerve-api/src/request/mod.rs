@@ -36,7 +36,7 @@ pub use branch::{CreateBranch, DeleteBranch, ListBranches};
 pub use chat::{ChatSettings, ToolChoice};
 pub use conversation::{ConversationMessage, ConversationOptions};
 pub use example::Example;
-pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph};
+pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph, RunOptions};
 pub use history::GetHistory;
 pub use node::{
     AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode,

@@ -26,8 +26,14 @@ fn read_fields<P: DeserializeOwned>(command: RequestName, params: &Params<'_>) -
     let field = RefCell::new(None);
     let fields = Fields { rest: params.iter(), value: None, field: &field };
     P::deserialize(MapAccessDeserializer::new(fields)).map_err(|error| {
-        let message = shorten(&describe(&error.to_string()));
-        match field.take() {
+        let message = error.to_string();
+        let (field, message) = match (field.take(), split_field(&message)) {
+            (Some(field), _) => (Some(field), message.as_str()),
+            (None, Some((field, message))) => (Some(field.to_string()), message),
+            (None, None) => (None, message.as_str()),
+        };
+        let message = shorten(&describe(message));
+        match field {
             Some(field) => format!("params.{field}: {message}"),
             None => match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
                 Some(missing) => format!("params.{missing} is missing: {command} needs it"),
@@ -35,6 +41,16 @@ fn read_fields<P: DeserializeOwned>(command: RequestName, params: &Params<'_>) -
             },
         }
     })
+}
+
+/// Returns an error that names the field, for fields that are read after the whole map, as those of a flattened struct.
+pub(super) fn field_error<E: serde::de::Error>(field: &str, error: &E) -> E {
+    E::custom(format_args!("field `{field}`: {error}"))
+}
+
+/// Splits the message of [`field_error`] into field and error.
+fn split_field(message: &str) -> Option<(&str, &str)> {
+    message.strip_prefix("field `")?.split_once("`: ")
 }
 
 /// Replaces names of Rust types in an error of serde by JSON terms.

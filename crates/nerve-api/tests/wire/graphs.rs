@@ -38,19 +38,18 @@ fn graph_is_accepted_inline_or_as_definition() {
     );
     let graph = json!({"graph": "g", "steps": steps, "max_parallel": 2, "nodes": {"sh": {"type": "bash"}}});
     assert_eq!(json!(inline.definition), graph);
+    let options = &inline.options;
     assert_eq!(
-        (inline.session_id.as_deref(), inline.run_id.as_deref(), &inline.input),
+        (options.session_id.as_deref(), options.run_id.as_deref(), &options.input),
         (Some("work"), Some("r1"), &json!({"task": "x"}))
     );
-    assert!(inline.trace && inline.detach && inline.keep_nodes);
+    assert!(options.trace && inline.detach && options.keep_nodes);
 
     let with_definition: ExecuteGraph = read("EXECUTE_GRAPH", json!({"definition": graph, "input": null}));
     assert_eq!(json!(with_definition.definition), graph);
-    assert_eq!(
-        (with_definition.session_id, with_definition.run_id, with_definition.input),
-        (None, None, Value::Null)
-    );
-    assert!(!with_definition.trace && !with_definition.detach && !with_definition.keep_nodes);
+    let options = with_definition.options;
+    assert_eq!((options.session_id, options.run_id, options.input), (None, None, Value::Null));
+    assert!(!options.trace && !with_definition.detach && !options.keep_nodes);
 
     // The serialized form is read back unchanged.
     let serialized = serde_json::to_value(&inline).unwrap();
@@ -188,8 +187,8 @@ fn ten_thousand_inline_steps_are_read() {
 fn other_graph_commands_are_read() {
     let run: RunGraph =
         read("RUN_GRAPH", json!({"graph_id": "g", "input": [1], "trace": true, "keep_nodes": true}));
-    assert_eq!((run.graph_id.as_str(), &run.input), ("g", &json!([1])));
-    assert!(run.trace && run.keep_nodes && !run.detach);
+    assert_eq!((run.graph_id.as_str(), &run.options.input), ("g", &json!([1])));
+    assert!(run.options.trace && run.options.keep_nodes && !run.detach);
     assert_eq!(read::<ListGraphs>("LIST_GRAPHS", json!({})), ListGraphs::default());
     assert_eq!(read::<GetRun>("GET_RUN", json!({"run_id": "r", "last": 3})).last, Some(3));
     let resume: ResumeRun =

@@ -72,7 +72,7 @@ async fn graph_helpers_send_expected_commands() {
     };
     let client_side = async {
         let options = RunOptions {
-            session: Some("work".into()),
+            session_id: Some("work".into()),
             input: json!({"task": "x"}),
             run_id: Some("r".into()),
             trace: true,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use nerve_api::reply::{RunEnded, RunInfo, RunList, RunReply, RunsCancelled};
-use nerve_api::request::{AnswerGate, CancelGraph, ExecuteGraph, GetRun, ListRuns, ResumeRun, RunGraph};
+use nerve_api::request::{
+    AnswerGate, CancelGraph, ExecuteGraph, GetRun, ListRuns, ResumeRun, RunGraph, RunOptions,
+};
 use nerve_graph::context::RunContext;
 use nerve_graph::file::{CompiledGraph, GraphFile, NodeDefinition, OnRestart, without_secrets};
 use nerve_graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
@@ -14,7 +16,8 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
 use nerve_node::telemetry::{ActiveSpan, RunAttributes, TraceContext, begin_run, end_run};
 use nerve_node::trace::{TraceStatus, Tracer};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
 use super::context::RequestContext;
@@ -31,41 +34,9 @@ struct PendingRun {
     input: Value,
     /// State of the resumed run.
     replay: Option<ReplayState>,
-    options: JournaledOptions,
+    /// Options that are stored in the journal; the session, the input and the id are stored apart from them.
+    options: RunOptions,
     span: ActiveSpan,
-}
-
-/// Options of a run that are stored in its journal.
-#[derive(Debug, Clone, Default)]
-struct JournaledOptions {
-    trace: bool,
-    keep_nodes: bool,
-    /// Span of the run. A resumed run continues the same trace.
-    span: Option<(String, Option<String>)>,
-}
-
-impl JournaledOptions {
-    fn to_value(&self) -> Value {
-        let mut value = json!({ "trace": self.trace, "keep_nodes": self.keep_nodes });
-        if let Some((parent, state)) = &self.span {
-            value["traceparent"] = Value::from(parent.as_str());
-            value["tracestate"] = Value::from(state.as_deref());
-        }
-        value
-    }
-
-    fn from_value(value: &Value) -> JournaledOptions {
-        let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_string);
-        let span = text("traceparent").map(|parent| (parent, text("tracestate")));
-        JournaledOptions { trace: flag("trace"), keep_nodes: flag("keep_nodes"), span }
-    }
-
-    /// Returns the span of the run that is resumed.
-    fn parent(&self) -> Option<Arc<TraceContext>> {
-        let (parent, state) = self.span.as_ref()?;
-        TraceContext::parse(parent, state.as_deref()).ok().map(Arc::new)
-    }
 }
 
 impl Engine {
@@ -81,17 +52,18 @@ impl Engine {
     /// contains the run.
     pub async fn execute_graph(
         &self,
-        mut request: ExecuteGraph,
+        request: ExecuteGraph,
         context: RequestContext,
     ) -> Result<RunReply, EngineError> {
-        if !["graph", "graph_id", "id"].iter().any(|name| request.definition.contains_key(*name)) {
-            request.definition.insert("graph".to_string(), self.new_graph_id().into());
+        let ExecuteGraph { mut definition, options, detach } = request;
+        if !["graph", "graph_id", "id"].iter().any(|name| definition.contains_key(*name)) {
+            definition.insert("graph".to_string(), self.new_graph_id().into());
         }
-        let parent = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
-        let outer = self.inner.sessions.get(request.session_id.as_deref())?;
-        let (file, compiled) = compile_with_subgraphs(Value::Object(request.definition), &outer)?;
-        let input = file.input(request.input)?;
-        let id = match request.run_id {
+        let parent = context.trace(options.traceparent.as_deref(), options.tracestate.as_deref());
+        let outer = self.inner.sessions.get(options.session_id.as_deref())?;
+        let (file, compiled) = compile_with_subgraphs(Value::Object(definition), &outer)?;
+        let input = file.input(options.input)?;
+        let id = match options.run_id {
             Some(id) => {
                 check_name(&id, "run")?;
                 self.check_run_id(&id, |_| true)?;
@@ -106,17 +78,24 @@ impl Engine {
             session: Some(outer.name()),
         };
         let span = begin_run(parent.map(Arc::new).as_ref(), &attributes);
-        let parent_span = span.context().map(|context| (context.traceparent(), context.tracestate()));
-        let options =
-            JournaledOptions { trace: request.trace, keep_nodes: request.keep_nodes, span: parent_span };
+        let session = options.session_id;
+        // A resumed run continues the trace of the run's own span.
+        let options = RunOptions {
+            trace: options.trace,
+            keep_nodes: options.keep_nodes,
+            traceparent: span.context().map(|context| context.traceparent()),
+            tracestate: span.context().and_then(|context| context.tracestate()),
+            ..RunOptions::default()
+        };
         let head = Header {
             at: self.inner.clock.now(),
             run: id.clone(),
             graph: file.graph.clone(),
-            session: request.session_id,
+            session,
             definition: without_secrets(file.to_value()),
             input: input.clone(),
-            options: options.to_value(),
+            // Texts and flags: this cannot fail.
+            options: serde_json::to_value(&options).unwrap_or_default(),
         };
         let CompiledGraph { graph, nodes } = compiled;
         let admission = self.inner.runs.admit(&id, &file.graph, Some(outer.name()), graph.len())?;
@@ -127,7 +106,7 @@ impl Engine {
         let run = admission.begin(graph.len(), journal);
         run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: false });
         let pending = PendingRun { graph, nodes, run, outer, input, replay: None, options, span };
-        self.start_run(pending, request.detach).await
+        self.start_run(pending, detach).await
     }
 
     /// Runs a registered graph. The run continues even if the future is dropped.
@@ -139,11 +118,11 @@ impl Engine {
         request: RunGraph,
         context: RequestContext,
     ) -> Result<RunReply, EngineError> {
-        let outer = self.inner.sessions.get(request.session_id.as_deref())?;
-        let definition =
-            find_graph(&outer, &request.graph_id)?.definition().and_then(Value::as_object).cloned();
-        let definition = definition.ok_or_else(|| no_graph(&request.graph_id, &outer))?;
-        self.execute_graph(request.with_definition(definition), context).await
+        let RunGraph { graph_id, options, detach } = request;
+        let outer = self.inner.sessions.get(options.session_id.as_deref())?;
+        let definition = find_graph(&outer, &graph_id)?.definition().and_then(Value::as_object).cloned();
+        let definition = definition.ok_or_else(|| no_graph(&graph_id, &outer))?;
+        self.execute_graph(ExecuteGraph { definition, options, detach }, context).await
     }
 
     /// Checks that a run id is not the name of a foreign session. The run's own session has its id as name and ends with it.
@@ -197,7 +176,7 @@ impl Engine {
         let definition = edited.then(|| without_secrets(file.to_value()));
         journal
             .record(&JournalRecord::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
-        let mut options = JournaledOptions::from_value(replay.options());
+        let mut options = RunOptions::deserialize(replay.options()).unwrap_or_default();
         options.trace |= trace;
         let CompiledGraph { graph, nodes } = compiled;
         let run = admission.begin(graph.len(), Some(journal));
@@ -207,7 +186,7 @@ impl Engine {
             run: Some(&id),
             session: Some(outer.name()),
         };
-        let span = begin_run(options.parent().as_ref(), &attributes);
+        let span = begin_run(parent_span(&options).as_ref(), &attributes);
         span.describe(|span| span.set("nerve.resumed", true));
         run.publish(|run| EventKind::GraphStarted { run, steps: graph.len(), resumed: true });
         self.start_run(
@@ -452,6 +431,12 @@ fn no_open_gate(info: &RunInfo) -> EngineError {
         "completed" => error,
         _ => error.hint(format!("`nerve server graph resume {}` resumes it", info.run_id)),
     }
+}
+
+/// Returns the span that is stored with the options of a run.
+fn parent_span(options: &RunOptions) -> Option<Arc<TraceContext>> {
+    let parent = options.traceparent.as_deref()?;
+    TraceContext::parse(parent, options.tracestate.as_deref()).ok().map(Arc::new)
 }
 
 fn run_context(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nerve_api::reply::{RunEnded, RunInfo, RunReply};
 use nerve_api::request::{
     AnswerGate, CancelGraph, CreateGraph, CreateSession, DeleteGraph, ExecuteGraph, GetRun, ListSessions,
-    ResumeRun, RunGraph, StopSession,
+    ResumeRun, RunGraph, RunOptions, StopSession,
 };
 use nerve_api::value::RunStatus;
 use nerve_api::value::StepState;
@@ -43,7 +43,8 @@ fn object(graph: Value) -> Map<String, Value> {
 
 async fn execute(engine: &Engine, graph: Value, run: &str, detach: bool) -> Result<RunReply, EngineError> {
     let run_id = Some(run.to_string());
-    let request = ExecuteGraph { definition: object(graph), run_id, detach, ..ExecuteGraph::default() };
+    let options = RunOptions { run_id, ..RunOptions::default() };
+    let request = ExecuteGraph { definition: object(graph), options, detach };
     within(engine.execute_graph(request, Default::default())).await
 }
 

@@ -1,7 +1,7 @@
 //! Spans: attributes, nesting, and the context passed to programs and APIs.
 
 use nerve_api::reply::{RunEnded, RunReply};
-use nerve_api::request::{ExecuteGraph, ExecuteInput, ResumeRun, RunCommand, WebhookTarget};
+use nerve_api::request::{ExecuteGraph, ExecuteInput, ResumeRun, RunCommand, RunOptions, WebhookTarget};
 use nerve_engine::{Engine, EngineConfig};
 use nerve_node::chat::{ChatSettings, Provider};
 use nerve_node::command::BackendKind;
@@ -73,12 +73,19 @@ fn traced(request: ExecuteInput) -> ExecuteInput {
     ExecuteInput { traceparent: Some(traceparent), tracestate, ..request }
 }
 
-async fn run(engine: &Engine, graph: Value) -> RunEnded {
-    let request = ExecuteGraph {
-        definition: graph.as_object().unwrap().clone(),
+fn run_options() -> RunOptions {
+    RunOptions {
         run_id: Some("r-1".into()),
         traceparent: Some(caller().traceparent()),
         tracestate: caller().tracestate(),
+        ..RunOptions::default()
+    }
+}
+
+async fn run(engine: &Engine, graph: Value) -> RunEnded {
+    let request = ExecuteGraph {
+        definition: graph.as_object().unwrap().clone(),
+        options: run_options(),
         ..ExecuteGraph::default()
     };
     match tokio::time::timeout(LIMIT, engine.execute_graph(request, Default::default())).await.unwrap() {
@@ -264,14 +271,8 @@ async fn failure_is_recorded_in_all_enclosing_spans() {
 async fn resumed_run_continues_its_trace() {
     let mut harness = TelemetryHarness::new();
     let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Continue?"}}]});
-    let begin = ExecuteGraph {
-        definition: gate.as_object().unwrap().clone(),
-        run_id: Some("r-1".into()),
-        detach: true,
-        traceparent: Some(caller().traceparent()),
-        tracestate: caller().tracestate(),
-        ..ExecuteGraph::default()
-    };
+    let begin =
+        ExecuteGraph { definition: gate.as_object().unwrap().clone(), options: run_options(), detach: true };
     harness.nodes.engine.execute_graph(begin, Default::default()).await.unwrap();
     harness.nodes.engine.shut_down(false).await;
     let before = harness.spans.received();

@@ -26,7 +26,7 @@ pub(super) async fn run(call: Call, given: args::RunGraph) -> Result<Success, Fa
     let mut run_id = Uuid::new_v4().simple().to_string();
     run_id.truncate(20);
     let options = RunOptions {
-        session: given.session,
+        session_id: given.session,
         input: given.input,
         run_id: Some(run_id.clone()),
         trace: given.trace,

@@ -1,7 +1,7 @@
 //! Budgets: that of a graph stops a running turn, that of a proxy rejects requests.
 
 use nerve_api::reply::{RunEnded, RunReply};
-use nerve_api::request::{ExecuteGraph, GetRun};
+use nerve_api::request::{ExecuteGraph, GetRun, RunOptions};
 use nerve_api::value::RunStatus;
 use nerve_node::proxy::{Provider, ProxyBudget, ProxySettings};
 use nerve_testkit::within_deadline;
@@ -12,7 +12,11 @@ use super::harness::ProxyHarness;
 /// Runs a graph until it completes or fails.
 async fn run(harness: &ProxyHarness, graph: Value) -> RunEnded {
     let definition = graph.as_object().unwrap().clone();
-    let request = ExecuteGraph { definition, trace: true, ..ExecuteGraph::default() };
+    let request = ExecuteGraph {
+        definition,
+        options: RunOptions { trace: true, ..RunOptions::default() },
+        detach: false,
+    };
     match harness.nodes.engine.execute_graph(request, Default::default()).await {
         Ok(RunReply::Ended(ended)) => *ended,
         Err(error) => {

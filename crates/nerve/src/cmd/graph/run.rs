@@ -66,7 +66,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
         }
     };
     let options = RunOptions {
-        session: target.session.clone(),
+        session_id: target.session.clone(),
         input: given,
         run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(clock::now()))),
         trace: args.trace.is_some(),
