@@ -141,13 +141,13 @@ impl TerminalMirror {
     }
 
     /// Returns the recording of an ended program if the terminal lacks part of its output.
-    pub fn incomplete_recording(&self) -> Option<&Path> {
+    pub(crate) fn incomplete_recording(&self) -> Option<&Path> {
         let is_reported = self.has_ended && !self.changed && self.events.is_empty();
         self.entry.recording.as_deref().filter(|_| is_reported && self.has_gap)
     }
 
     /// Returns the terminal.
-    pub fn into_terminal(self) -> TerminalState {
+    pub(crate) fn into_terminal(self) -> TerminalState {
         self.terminal
     }
 
@@ -298,7 +298,7 @@ impl TerminalMirror {
     }
 
     /// Returns true while older output is being read.
-    pub fn is_catching_up(&self) -> bool {
+    pub(crate) fn is_catching_up(&self) -> bool {
         self.catching_up
     }
 
@@ -313,7 +313,7 @@ impl TerminalMirror {
     }
 
     /// Returns true if the agent reports its tools as they run.
-    pub fn reports_tools(&self) -> bool {
+    pub(crate) fn reports_tools(&self) -> bool {
         self.agent.reports_tools()
     }
 
@@ -331,7 +331,7 @@ impl TerminalMirror {
     }
 
     /// Sends input with another origin.
-    pub fn send_as(&mut self, input: &Input, origin: Origin) -> bool {
+    pub(crate) fn send_as(&mut self, input: &Input, origin: Origin) -> bool {
         // Mouse and focus reports are not typing, so they do not take the input lease.
         let origin = match input {
             Input::Key(_) | Input::Paste(_) => origin,
@@ -356,7 +356,7 @@ impl TerminalMirror {
     }
 
     /// Sets the size that the window has room for.
-    pub fn set_size(&mut self, size: Size) {
+    pub(crate) fn set_size(&mut self, size: Size) {
         self.host.set_window(self.rule.window(size));
     }
 

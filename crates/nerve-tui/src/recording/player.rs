@@ -79,7 +79,7 @@ impl Player {
     }
 
     /// Returns true unless playback is paused.
-    pub fn is_playing(&self) -> bool {
+    pub(crate) fn is_playing(&self) -> bool {
         self.is_playing
     }
 

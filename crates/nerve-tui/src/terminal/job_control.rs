@@ -13,7 +13,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Returns true if this process is in the foreground, or there is no job control. A background job that reads the
 /// terminal or changes its modes is stopped.
-pub fn is_foreground() -> bool {
+pub(crate) fn is_foreground() -> bool {
     tcgetpgrp(stdin()).map_or(true, |group| group == getpgrp())
 }
 
@@ -33,7 +33,7 @@ pub(super) fn stop() -> io::Result<()> {
 }
 
 /// Redirects output to `/dev/null` because the terminal accepts nothing; a write would block for ever.
-pub fn silence() {
+pub(crate) fn silence() {
     let Ok(nowhere) = File::options().write(true).open("/dev/null") else { return };
     if io::stdout().is_terminal() {
         let _ = dup2_stdout(&nowhere);

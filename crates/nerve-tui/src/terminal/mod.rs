@@ -136,7 +136,7 @@ impl Tty {
     }
 
     /// Returns true if all output was written, so that a frame can be drawn.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.writer.is_idle()
     }
 
@@ -162,7 +162,7 @@ impl Tty {
     }
 
     /// Rings the bell.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.writer.write(b"\x07".to_vec());
     }
 
@@ -190,7 +190,7 @@ impl Tty {
     }
 
     /// Writes the whole next frame, because other output may be on the screen.
-    pub fn redraw(&mut self) {
+    pub(crate) fn redraw(&mut self) {
         self.screen.invalidate();
     }
 
@@ -203,7 +203,7 @@ impl Tty {
     ///
     /// # Errors
     /// The terminal cannot be taken back.
-    pub fn suspend(&mut self) -> io::Result<()> {
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.restore.restore();
         job_control::stop()?;
         self.resumed_by_us = true;

@@ -11,7 +11,7 @@ const GAP: Duration = Duration::from_millis(4);
 
 /// Decides when to draw. It reads no clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct FramePacer {
+pub(crate) struct FramePacer {
     /// Times of the last frame and the one before.
     drawn: [Option<Instant>; 2],
     is_changed: bool,
@@ -19,19 +19,19 @@ pub struct FramePacer {
 
 impl FramePacer {
     /// Requests a frame.
-    pub fn request(&mut self) {
+    pub(crate) fn request(&mut self) {
         self.is_changed = true;
     }
 
     /// Returns when the next frame is due, at the earliest `now`; `None` without a request.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         let [last, before] = self.drawn;
         let due = last.map(|last| last + GAP).max(before.map(|before| before + PAIR));
         self.is_changed.then(|| due.unwrap_or(now))
     }
 
     /// Records a frame drawn at `now`.
-    pub fn record(&mut self, now: Instant) {
+    pub(crate) fn record(&mut self, now: Instant) {
         (self.drawn, self.is_changed) = ([Some(now), self.drawn[0]], false);
     }
 }

@@ -12,14 +12,14 @@ use super::stdin_reader::read_keys;
 use super::window::RawMode;
 
 /// Reads keys and window changes. Dropping it restores the terminal.
-pub struct StdinTerminal {
+pub(crate) struct StdinTerminal {
     keys: Option<mpsc::Receiver<Vec<u8>>>,
     sizes: Signal,
     job: Option<ForegroundJob>,
 }
 
 /// An event of standard input.
-pub enum StdinEvent {
+pub(crate) enum StdinEvent {
     /// Typed bytes.
     Keys(Vec<u8>),
     /// The window size may have changed.
@@ -31,19 +31,19 @@ impl StdinTerminal {
     ///
     /// # Errors
     /// Signals cannot be handled.
-    pub fn take(with_keys: bool) -> io::Result<StdinTerminal> {
+    pub(crate) fn take(with_keys: bool) -> io::Result<StdinTerminal> {
         let sizes = signal(SignalKind::window_change())?;
         let job = (with_keys && io::stdin().is_terminal()).then(ForegroundJob::start).transpose()?;
         Ok(StdinTerminal { keys: with_keys.then(read_keys), sizes, job })
     }
 
     /// Returns true if standard input is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.job.is_some()
     }
 
     /// Returns the next event. Cancel-safe.
-    pub async fn next(&mut self) -> StdinEvent {
+    pub(crate) async fn next(&mut self) -> StdinEvent {
         let StdinTerminal { keys, sizes, job } = self;
         let typed = async {
             match keys {

@@ -69,7 +69,7 @@ impl Writer {
     }
 
     /// Returns true if everything was written.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.waiting() == 0
     }
 
@@ -78,12 +78,12 @@ impl Writer {
     }
 
     /// Resolves when everything was written; false if writing has failed.
-    pub async fn flushed(&self) -> bool {
+    pub(crate) async fn flushed(&self) -> bool {
         self.has_room(1).await
     }
 
     /// Resolves when fewer than `pieces` chunks are queued; false if writing has failed.
-    pub async fn has_room(&self, pieces: usize) -> bool {
+    pub(crate) async fn has_room(&self, pieces: usize) -> bool {
         loop {
             let changed = self.state.changed.notified();
             if self.state.is_failed.load(Ordering::Acquire) {

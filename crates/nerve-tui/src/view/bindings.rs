@@ -119,7 +119,7 @@ impl Bindings {
     }
 
     /// Returns the names of an operation's keys in a context, shortest first.
-    pub fn keys_in(&self, context: Context, operation: Operation) -> Vec<String> {
+    pub(crate) fn keys_in(&self, context: Context, operation: Operation) -> Vec<String> {
         self.key_names(|at, entry| at == context && entry.operation == operation)
     }
 

@@ -116,7 +116,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the end of the lines that can no longer change. Screen lines can.
-    pub fn settled_end(&self) -> u64 {
+    pub(crate) fn settled_end(&self) -> u64 {
         let start = self.terminal.screen_start().0;
         self.screen.as_ref().map_or(start, |(shown, _)| start.min(*shown))
     }
@@ -138,7 +138,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the first line of the screen; `None` if the document has no separate screen.
-    pub fn screen_start(&self) -> Option<u64> {
+    pub(crate) fn screen_start(&self) -> Option<u64> {
         self.screen.as_ref().map(|(start, _)| *start)
     }
 
@@ -173,13 +173,13 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the next line with a snapshot.
-    pub fn snapshot_after(&self, line: u64) -> Option<u64> {
+    pub(crate) fn snapshot_after(&self, line: u64) -> Option<u64> {
         let (line, snapshot) = self.terminal.next_snapshot_after_line(LineIndex(line))?;
         self.snapshot_line(line, snapshot)
     }
 
     /// Returns the previous kept line with a snapshot.
-    pub fn snapshot_before(&self, line: u64) -> Option<u64> {
+    pub(crate) fn snapshot_before(&self, line: u64) -> Option<u64> {
         let (found, snapshot) = self.snapshot_on_earlier_line(line)?;
         self.snapshot_line(found, snapshot).filter(|found| *found < line)
     }
@@ -222,7 +222,7 @@ impl<'a> Document<'a> {
 
     /// Returns the snapshots that can be shown, with their lines, from top to bottom; in the order taken within a
     /// line.
-    pub fn kept_snapshots(&self) -> Vec<(u64, &'a Snapshot)> {
+    pub(crate) fn kept_snapshots(&self) -> Vec<(u64, &'a Snapshot)> {
         let all = self.terminal.snapshots_by_line();
         all.filter_map(|(line, snapshot)| Some((self.snapshot_line(line, snapshot)?, snapshot))).collect()
     }
@@ -247,7 +247,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the snapshot taken last, if it can be shown.
-    pub fn latest_snapshot(&self) -> Option<(u64, &'a Snapshot)> {
+    pub(crate) fn latest_snapshot(&self) -> Option<(u64, &'a Snapshot)> {
         self.latest_snapshot_until(u64::MAX)
     }
 
@@ -273,7 +273,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the snapshot after which nothing was written.
-    pub fn end_snapshot(&self) -> Option<&'a Snapshot> {
+    pub(crate) fn end_snapshot(&self) -> Option<&'a Snapshot> {
         let (_, latest) = self.terminal.snapshots_by_time().pop()?;
         (latest.offset >= self.terminal.offset()).then_some(latest)
     }

@@ -172,7 +172,7 @@ impl Context {
     }
 
     /// Returns true if unbound keys are input for something else.
-    pub fn is_typed_into(self) -> bool {
+    pub(crate) fn is_typed_into(self) -> bool {
         matches!(self, Context::Live | Context::Entry | Context::Modal)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) const MAX_REPEAT: i64 = 1000;
 
 impl Pager {
     /// Returns the highlighted pattern.
-    pub fn pattern(&self) -> Option<&Pattern> {
+    pub(crate) fn pattern(&self) -> Option<&Pattern> {
         self.highlighted().map(|search| &search.pattern)
     }
 
@@ -22,12 +22,12 @@ impl Pager {
     }
 
     /// Returns the line of the current match.
-    pub fn found(&self) -> Option<u64> {
+    pub(crate) fn found(&self) -> Option<u64> {
         self.highlighted()?.found
     }
 
     /// Returns the 1-based position of the current match, if known, and the number of matches, if counted.
-    pub fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
+    pub(crate) fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
         let search = self.highlighted()?;
         let count = search.count.as_ref()?;
         Some((count.position(), search.counted.then(|| count.total())))

@@ -177,7 +177,7 @@ impl Pager {
     }
 
     /// Returns the first visible column, 0-based.
-    pub fn left(&self) -> u16 {
+    pub(crate) fn left(&self) -> u16 {
         self.columns.left
     }
 

@@ -29,7 +29,7 @@ pub enum ToolState {
 
 impl Tool {
     /// Returns true while the tool is running.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.state == ToolState::Running
     }
 }
@@ -71,6 +71,13 @@ pub struct ToolUpdate {
     pub reader: InputReader,
 }
 
+impl ToolUpdate {
+    /// Returns the key by which executions are sorted: running ones last, then by number.
+    fn key(&self) -> (bool, u64) {
+        (self.tool.is_running(), self.number)
+    }
+}
+
 /// Changes to the list of executions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUpdates {
@@ -86,12 +93,8 @@ pub struct ToolUpdates {
 /// dismissed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tools {
-    /// Reverse list order, so that new entries are appended.
-    tools: Vec<Tool>,
-    /// Number and input receiver of each execution.
-    metadata: Vec<(u64, InputReader)>,
-    /// Number of running executions, which are last.
-    running: usize,
+    /// Sorted by [`ToolUpdate::key`]. This is the reverse list order, so that new entries are appended.
+    tools: Vec<ToolUpdate>,
     numbers: HashMap<String, u64>,
     dismissed: BTreeSet<String>,
     /// Number of older executions that are not listed.
@@ -118,11 +121,13 @@ impl Tools {
         if changes.reset {
             *self = Tools { empty_reason: self.empty_reason.take(), ..Tools::default() };
         }
-        for ToolUpdate { number, tool, reader } in changes.updates {
-            self.remove(number);
-            self.numbers.insert(tool.id.clone(), number);
-            if tool.is_running() || !self.dismissed.contains(&tool.id) {
-                self.insert(number, tool, reader);
+        for update in changes.updates {
+            self.remove(update.number);
+            self.numbers.insert(update.tool.id.clone(), update.number);
+            if (update.tool.is_running() || !self.dismissed.contains(&update.tool.id))
+                && let Err(at) = self.position(update.key())
+            {
+                self.tools.insert(at, update);
             }
         }
         if changes.first > self.older {
@@ -130,63 +135,34 @@ impl Tools {
         }
     }
 
-    /// Returns the index of the first running execution.
-    fn split(&self) -> usize {
-        self.tools.len() - self.running
-    }
-
-    /// Returns the index of a number among running or finished executions, or where it would be inserted.
-    fn place(&self, number: u64, runs: bool) -> Result<usize, usize> {
-        let split = self.split();
-        let (part, from) = match runs {
-            true => (&self.metadata[split..], split),
-            false => (&self.metadata[..split], 0),
-        };
-        let found = part.binary_search_by_key(&number, |(other, _)| *other);
-        found.map(|at| from + at).map_err(|at| from + at)
+    /// Returns the index of a key, or where it would be inserted.
+    fn position(&self, key: (bool, u64)) -> Result<usize, usize> {
+        self.tools.binary_search_by_key(&key, ToolUpdate::key)
     }
 
     fn index(&self, number: u64) -> Option<usize> {
-        self.place(number, true).or_else(|_| self.place(number, false)).ok()
+        self.position((true, number)).or_else(|_| self.position((false, number))).ok()
     }
 
     fn remove(&mut self, number: u64) {
         if let Some(at) = self.index(number) {
-            self.running -= usize::from(at >= self.split());
             self.tools.remove(at);
-            self.metadata.remove(at);
         }
-    }
-
-    fn insert(&mut self, number: u64, tool: Tool, reader: InputReader) {
-        let runs = tool.is_running();
-        let (Ok(at) | Err(at)) = self.place(number, runs);
-        self.tools.insert(at, tool);
-        self.metadata.insert(at, (number, reader));
-        self.running += usize::from(runs);
     }
 
     fn forget_before(&mut self, first: u64) {
         self.older = first;
         let numbers = &self.numbers;
         self.dismissed.retain(|id| numbers.get(id).is_some_and(|number| *number >= first));
-        // They are the first of both groups.
-        let split = self.split();
-        let running = self.metadata[split..].partition_point(|(number, _)| *number < first);
-        let ended = self.metadata[..split].partition_point(|(number, _)| *number < first);
-        for range in [split..split + running, 0..ended] {
-            self.tools.drain(range.clone());
-            self.metadata.drain(range);
-        }
-        self.running -= running;
+        self.tools.retain(|update| update.number >= first);
         if self.numbers.len() > 2 * self.tools.len() + SPARE {
             self.numbers.retain(|_, number| *number >= first);
         }
     }
 
     /// Returns all executions in list order.
-    pub(crate) fn listed(&self) -> Listed<'_> {
-        self.tools.iter().rev()
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Tool> + Clone {
+        self.tools.iter().rev().map(|update| &update.tool)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -199,7 +175,7 @@ impl Tools {
 
     /// Returns the number of running executions, which are first in the list.
     pub(crate) fn running(&self) -> usize {
-        self.running
+        self.tools.len() - self.position((true, 0)).unwrap_or_else(|at| at)
     }
 
     /// Returns the number of older executions that are not listed.
@@ -208,7 +184,7 @@ impl Tools {
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Tool> {
-        self.tools.get(self.index(*self.numbers.get(id)?)?)
+        self.find(id).map(|update| &update.tool)
     }
 
     /// Returns an execution's row in the list.
@@ -219,22 +195,24 @@ impl Tools {
 
     /// Returns the receiver of an execution's input.
     pub(crate) fn reader(&self, id: &str) -> InputReader {
-        let at = self.numbers.get(id).and_then(|number| self.index(*number));
-        at.and_then(|at| self.metadata.get(at)).map(|(_, reader)| *reader).unwrap_or_default()
+        self.find(id).map(|update| update.reader).unwrap_or_default()
+    }
+
+    fn find(&self, id: &str) -> Option<&ToolUpdate> {
+        self.tools.get(self.index(*self.numbers.get(id)?)?)
     }
 
     /// Removes a finished execution. Returns false if it is running or unknown.
     pub(crate) fn dismiss(&mut self, id: &str) -> bool {
         let number = self.numbers.get(id).copied();
-        let Some(number) = number.filter(|number| self.place(*number, false).is_ok()) else { return false };
+        let Some(number) = number.filter(|number| self.position((false, *number)).is_ok()) else {
+            return false;
+        };
         self.remove(number);
         self.dismissed.insert(id.to_string());
         true
     }
 }
-
-/// The executions in list order: running ones first, newest first within each group.
-pub type Listed<'a> = std::iter::Rev<std::slice::Iter<'a, Tool>>;
 
 /// The tools modal: the list, or one tool.
 #[derive(Debug, Clone, Default)]
@@ -269,7 +247,7 @@ impl Modal {
     }
 
     /// Returns the first visible row of the list; the selected row is visible.
-    pub fn first_row(&self, rows: u16) -> usize {
+    pub(crate) fn first_row(&self, rows: u16) -> usize {
         (self.row + 1).saturating_sub(usize::from(rows.max(1)))
     }
 }
@@ -288,11 +266,6 @@ impl ShownTool {
     /// Returns the window on its output.
     pub fn pager(&self) -> &Pager {
         &self.pager
-    }
-
-    /// Returns true while keys scroll its output.
-    pub fn is_scrolling(&self) -> bool {
-        self.scrolls
     }
 }
 

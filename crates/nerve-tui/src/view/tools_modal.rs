@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::view::cells::border;
 use crate::view::cells::{clear, put};
 use crate::view::status::ID;
-use crate::view::tools::{Listed, ToolState};
+use crate::view::tools::{Tool, ToolState};
 use crate::view::truncate::cut;
 
 /// Width of the state column.
@@ -35,7 +35,13 @@ pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) 
 }
 
 /// Draws one tool per row from `first` on, with the selection highlighted.
-pub(crate) fn list(area: Rect, tools: Listed<'_>, first: usize, chosen: usize, buffer: &mut Buffer) {
+pub(crate) fn list<'a>(
+    area: Rect,
+    tools: impl ExactSizeIterator<Item = &'a Tool> + Clone,
+    first: usize,
+    chosen: usize,
+    buffer: &mut Buffer,
+) {
     // Only visible rows are measured: the list may be long.
     let rows = || tools.clone().enumerate().skip(first).zip(area.top()..area.bottom());
     let wide = rows().map(|((_, tool), _)| cut(&one_line(&tool.id), ID).width()).max().unwrap_or(0);

@@ -82,7 +82,7 @@ impl ToolsPanel {
         let modal = self.modal.as_ref()?;
         match &modal.shown {
             Some(shown) => self.list.get(&shown.id),
-            None => self.list.listed().nth(modal.row),
+            None => self.list.iter().nth(modal.row),
         }
     }
 

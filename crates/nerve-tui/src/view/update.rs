@@ -74,7 +74,7 @@ impl Viewer {
     }
 
     /// Renumbers the shown tool, as [`Viewer::renumber`] does the program.
-    pub fn renumber_tool(&mut self, by: i64) {
+    pub(crate) fn renumber_tool(&mut self, by: i64) {
         if let Some(shown) = self.tools.shown_mut() {
             shown.pager.renumber(by);
         }
@@ -103,7 +103,7 @@ impl Viewer {
     }
 
     /// Enters scroll mode because the program has ended.
-    pub fn program_ended(&mut self) {
+    pub(crate) fn program_ended(&mut self) {
         self.focus = Focus::Lines;
         self.update_mode();
     }

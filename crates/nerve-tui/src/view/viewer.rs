@@ -9,12 +9,11 @@ use crate::view::help::HelpSheet;
 use crate::view::keys::{Button, Context, Input, Operation};
 use crate::view::pager::Pager;
 use crate::view::regions::FrameContext;
-pub use crate::view::search::LINES_PER_STEP;
 use crate::view::search::Pattern;
 use crate::view::snapshot_view::SnapshotView;
 use crate::view::subject::{Branches, RecordingState, Subject};
 pub use crate::view::task_entry::{Target, TaskEntry};
-use crate::view::tools::{Listed, Modal, ShownTool};
+use crate::view::tools::{Modal, ShownTool, Tool};
 use crate::view::tools_panel::ToolsPanel;
 use crate::view::viewport::Viewport;
 
@@ -227,7 +226,7 @@ impl Viewer {
     }
 
     /// Returns the message for input that is ignored in read-only mode.
-    pub fn read_only_message(&self) -> String {
+    pub(crate) fn read_only_message(&self) -> String {
         let keys = self.keys_to(Operation::Detach).unwrap_or_default();
         format!("attached read-only: {keys} leaves")
     }
@@ -268,8 +267,8 @@ impl Viewer {
     }
 
     /// Returns the tools in list order.
-    pub fn tools(&self) -> Listed<'_> {
-        self.tools.list.listed()
+    pub fn tools(&self) -> impl ExactSizeIterator<Item = &Tool> + Clone {
+        self.tools.list.iter()
     }
 
     /// Returns the tools modal if it is open.

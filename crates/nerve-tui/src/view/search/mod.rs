@@ -6,4 +6,5 @@ mod scanner;
 pub(crate) mod session;
 
 pub use self::pattern::{Pattern, PatternOptions};
-pub use self::scanner::{Direction, LINES_PER_STEP, MatchCounter, ScanStep, Scanner};
+pub use self::scanner::Direction;
+pub(crate) use self::scanner::{LINES_PER_STEP, MatchCounter, ScanStep, Scanner};

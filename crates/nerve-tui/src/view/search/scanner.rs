@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::pattern::Pattern;
 
 /// Lines scanned per step.
-pub const LINES_PER_STEP: u64 = 20_000;
+pub(crate) const LINES_PER_STEP: u64 = 20_000;
 
 /// Search direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Direction {
 
 /// Scans for the next matching line, wrapping around the document's end once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scanner {
+pub(crate) struct Scanner {
     direction: Direction,
     next: u64,
     /// Lines left to scan.
@@ -39,7 +39,7 @@ pub struct Scanner {
 
 /// Result of a scan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScanStep {
+pub(crate) enum ScanStep {
     /// The line matches.
     Found {
         /// Line number.
@@ -55,7 +55,7 @@ pub enum ScanStep {
 
 impl Scanner {
     /// Starts at line `from`, clamped to `lines`.
-    pub fn new(direction: Direction, from: u64, lines: &Range<u64>) -> Scanner {
+    pub(crate) fn new(direction: Direction, from: u64, lines: &Range<u64>) -> Scanner {
         let last = lines.end.saturating_sub(1).max(lines.start);
         Scanner {
             direction,
@@ -66,7 +66,7 @@ impl Scanner {
     }
 
     /// Scans at most `budget` lines. `text` returns a line's text, or `None` if the line was dropped.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         pattern: &Pattern,
         lines: &Range<u64>,
@@ -107,7 +107,7 @@ impl Scanner {
 
 /// Counts the matches in all lines, a few lines per step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MatchCounter {
+pub(crate) struct MatchCounter {
     start: u64,
     /// End of the lines counted so far.
     next: u64,
@@ -128,28 +128,28 @@ struct MatchPosition {
 
 impl MatchCounter {
     /// Starts to count; `line` is the match whose position is tracked.
-    pub fn new(lines: &Range<u64>, line: Option<u64>) -> MatchCounter {
+    pub(crate) fn new(lines: &Range<u64>, line: Option<u64>) -> MatchCounter {
         let of = line.map(|line| MatchPosition { line, before: 0, has_one: false });
         MatchCounter { start: lines.start, next: lines.start, total: 0, of }
     }
 
     /// Creates a completed count of 0 for the lines from `start` to `next`.
-    pub fn none(start: u64, next: u64) -> MatchCounter {
+    pub(crate) fn none(start: u64, next: u64) -> MatchCounter {
         MatchCounter { start, next: next.max(start), total: 0, of: None }
     }
 
     /// Returns the first counted line.
-    pub fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
     /// Returns the end of the counted lines.
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// Counts at most `budget` lines. Returns true if lines are left.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         pattern: &Pattern,
         lines: &Range<u64>,
@@ -172,13 +172,13 @@ impl MatchCounter {
     }
 
     /// Returns the matches counted so far.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
     /// Returns the 1-based position of the tracked line's first match; `None` until it is reached, or if it has
     /// none.
-    pub fn position(&self) -> Option<u64> {
+    pub(crate) fn position(&self) -> Option<u64> {
         self.of.filter(|of| of.has_one).map(|of| of.before + 1)
     }
 }

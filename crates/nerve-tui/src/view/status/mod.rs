@@ -196,7 +196,7 @@ fn tools(tools: &Tools) -> Option<Part> {
         (0, ended) => Some(Part::new(7, format!("{ended} tools ended"))),
         (running, _) => {
             let more = if running > IDS { ", …" } else { "" };
-            let ids = tools.listed().take(running.min(IDS)).map(|tool| cut(&tool.id, ID));
+            let ids = tools.iter().take(running.min(IDS)).map(|tool| cut(&tool.id, ID));
             let ids = ids.collect::<Vec<String>>().join(", ");
             let part = Part::new(4, format!("▸ {running} running: {ids}{more}"));
             Some(part.or(3, format!("▸ {running}")))

@@ -12,7 +12,7 @@ use ratatui_textarea::{CursorMove, Input as AreaInput, Key as AreaKey, TextArea,
 use crate::view::keys::{Code, Key};
 
 /// Maximum length of the text in bytes.
-pub const MAX_TEXT: usize = 32 * 1024;
+pub(crate) const MAX_TEXT: usize = 32 * 1024;
 /// Rows and columns taken by the border.
 const BORDER: u16 = 2;
 /// Minimum height: one row of text and the border.
@@ -92,7 +92,7 @@ impl TaskEntry {
     }
 
     /// Returns the text area to draw within the border. It scrolls with its cursor.
-    pub fn text_area(&self) -> &TextArea<'static> {
+    pub(crate) fn text_area(&self) -> &TextArea<'static> {
         &self.area
     }
 

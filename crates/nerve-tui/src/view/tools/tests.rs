@@ -10,7 +10,7 @@ fn change(tools: &mut Tools, first: u64, updates: Vec<ToolUpdate>) {
 }
 
 fn ids(tools: &Tools) -> Vec<&str> {
-    tools.listed().map(|tool| tool.id.as_str()).collect()
+    tools.iter().map(|tool| tool.id.as_str()).collect()
 }
 
 const RUNS: ToolState = ToolState::Running;
@@ -53,5 +53,5 @@ fn long_list_accepts_single_changes() {
         change(&mut tools, 0, vec![update(at, RUNS)]);
         change(&mut tools, 0, vec![update(at, ENDED)]);
     }
-    assert_eq!((tools.listed().len(), tools.row("t19999"), tools.row("t0")), (20_000, Some(0), Some(19_999)));
+    assert_eq!((tools.iter().len(), tools.row("t19999"), tools.row("t0")), (20_000, Some(0), Some(19_999)));
 }
