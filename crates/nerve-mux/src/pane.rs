@@ -226,7 +226,12 @@ impl Panes {
     ///
     /// # Errors
     /// The metadata cannot be written.
-    pub(crate) fn finish_recording(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
+    pub(crate) fn finish_recording(
+        &self,
+        entry: &PaneEntry,
+        exit: ExitStatus,
+        ended: TsNs,
+    ) -> io::Result<()> {
         let Some(path) = &entry.recording else { return Ok(()) };
         let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
         let Memory { agent_session, transcript, .. } = entry.memory.clone();

@@ -36,12 +36,17 @@ pub(super) fn leader(tty: &Path) -> Option<i32> {
     let device = fs::metadata(tty).ok()?.rdev();
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    ids.filter(|pid| ProcessStatus::of_living(pid).is_some_and(|status| status.session == *pid && status.tty == device)).min()
+    ids.filter(|pid| {
+        ProcessStatus::of_living(pid).is_some_and(|status| status.session == *pid && status.tty == device)
+    })
+    .min()
 }
 
 /// See [`pty::Control::foreground`].
 pub(super) fn foreground(pid: i32, detailed: bool, shells: &[String]) -> Foreground {
-    let (Some(child), Some(status)) = (Pid::from_raw(pid), ProcessStatus::of_living(pid)) else { return Foreground::Unknown };
+    let (Some(child), Some(status)) = (Pid::from_raw(pid), ProcessStatus::of_living(pid)) else {
+        return Foreground::Unknown;
+    };
     // -1 without a foreground group.
     match Pid::from_raw(status.foreground.max(0)) {
         Some(group) => pty::foreground_of(child, group, detailed, shells),
@@ -51,7 +56,8 @@ pub(super) fn foreground(pid: i32, detailed: bool, shells: &[String]) -> Foregro
 
 /// Signals the program's process group, which may outlive the program, and the foreground process group.
 pub(super) fn signal(pid: i32, signal: Signal) {
-    let foreground = ProcessStatus::of_living(pid).map(|status| status.foreground).filter(|group| *group != pid);
+    let foreground =
+        ProcessStatus::of_living(pid).map(|status| status.foreground).filter(|group| *group != pid);
     for group in [Some(pid), foreground].into_iter().flatten() {
         if let Some(group) = Pid::from_raw(group.max(0)) {
             // It may have ended already.

@@ -48,11 +48,10 @@ pub fn open_regular(path: &Path, options: &mut OpenOptions, links: Links) -> Res
         Links::Refuse => OFlags::NONBLOCK | OFlags::NOFOLLOW,
     };
     options.custom_flags(flags.bits().cast_signed());
-    let file = options.open(path).map_err(|error| {
-        match error.raw_os_error().map(Errno::from_raw_os_error) {
+    let file =
+        options.open(path).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => OpenError::NotRegular,
             _ => OpenError::Io(error),
-        }
-    })?;
+        })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(OpenError::NotRegular) }
 }

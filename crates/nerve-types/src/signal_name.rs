@@ -38,7 +38,13 @@ mod tests {
 
     #[test]
     fn names_are_found_with_and_without_prefix() {
-        assert_eq!((signal_name(1), signal_name(15), signal_name(40)), (Some("SIGHUP"), Some("SIGTERM"), None));
-        assert_eq!((signal_number("SIGTERM"), signal_number("hup"), signal_number("")), (Some(15), Some(1), None));
+        assert_eq!(
+            (signal_name(1), signal_name(15), signal_name(40)),
+            (Some("SIGHUP"), Some("SIGTERM"), None)
+        );
+        assert_eq!(
+            (signal_number("SIGTERM"), signal_number("hup"), signal_number("")),
+            (Some(15), Some(1), None)
+        );
     }
 }

@@ -43,7 +43,9 @@ fn main() -> Result<()> {
     report.goal("append `run`, 0.1 kB", &run.median("µs"), Goal::AtMost(5.0));
     let send = appends(&home, |log| log.log(&Operation::Send(prompt())))?;
     report.goal("append `send`, 0.5 kB", &send.median("µs"), Goal::AtMost(5.0));
-    let read = appends(&home, |log| log.log(&Operation::Read { ts: NOW, buffer: &screen, lines: HISTORY_BUFFER_LINES }))?;
+    let read = appends(&home, |log| {
+        log.log(&Operation::Read { ts: NOW, buffer: &screen, lines: HISTORY_BUFFER_LINES })
+    })?;
     report.goal("append `read`, a capture of 50 lines, 2.9 kB", &read.median("µs"), Goal::AtMost(5.0));
 
     let size = fill(&home, &screen)?;

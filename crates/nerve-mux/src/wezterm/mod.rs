@@ -91,7 +91,8 @@ pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (Wezterm
     let claim = ensure_built().map_err(SpawnError::from);
     let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
-    let process = entry.pid.and_then(|pid| Some(Process { pid, started: ProcessStatus::of_living(pid)?.started }));
+    let process =
+        entry.pid.and_then(|pid| Some(Process { pid, started: ProcessStatus::of_living(pid)?.started }));
     let mut pump = Pump::default();
     match (&claim, entry.recording.clone()) {
         (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
@@ -189,7 +190,8 @@ async fn create_claimed(
     add_hooks(&mut program.argv, context.panes.hooks_dir(id).as_deref());
     program.find()?;
     let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
-    let pane = server.wezterm.spawn_program(&program, &pane, context.full_screen).await.map_err(spawn_error)?;
+    let pane =
+        server.wezterm.spawn_program(&program, &pane, context.full_screen).await.map_err(spawn_error)?;
     let listed = server.wezterm.find(&pane).await.map_err(spawn_error)?;
     match claim_pane(context.panes, server, &listed.id(), context.label) {
         Ok(claim) => Ok((listed, claim)),

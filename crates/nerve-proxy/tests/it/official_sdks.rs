@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_proxy::{Budget, Proxy, ProxyConfig, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, Ending, MockModel, Script, ToolCall};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script, ToolCall};
 use nerve_testkit::{Hermetic, skip};
 use serde_json::json;
 
@@ -94,10 +94,10 @@ async fn sdks_detect_a_broken_answer() {
     let anthropic = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":\"m\",\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n";
     let openai = "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let (_model, config) =
-        start_upstream(Script::default().rule("break", Answer::stream(anthropic, Ending::Broken))).await;
+        start_upstream(Script::default().rule("break", Answer::stream(anthropic, BodyEnd::Broken))).await;
     let proxy = create_anthropic_proxy(config).await.unwrap();
     run_clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
-    for ending in [Ending::Broken, Ending::Whole] {
+    for ending in [BodyEnd::Broken, BodyEnd::Whole] {
         let (_model, config) =
             start_upstream(Script::default().rule("break", Answer::stream(openai, ending))).await;
         let proxy = create_openai_proxy(config).await.unwrap();

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, Ending, Raw as RawAnswer, Script, ToolCall};
+use nerve_testkit::mock_model::{Answer, BodyEnd, Raw as RawAnswer, Script, ToolCall};
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ async fn only_the_proxy_key_reaches_the_upstream() {
 #[tokio::test]
 async fn first_piece_is_streamed_at_once() {
     let first = "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-    let model = model(Script::default().rule("wait", Answer::stream(first, Ending::Endless))).await;
+    let model = model(Script::default().rule("wait", Answer::stream(first, BodyEnd::Endless))).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
@@ -132,12 +132,15 @@ async fn first_piece_is_streamed_at_once() {
 async fn incomplete_upstream_answer_is_an_error() {
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let script = Script::default()
-        .rule("break", Answer::stream(half, Ending::Broken))
-        .rule("end", Answer::stream(half, Ending::Whole))
-        .rule("garble", Answer::stream(format!("{half}data: {{\n\n"), Ending::Endless))
+        .rule("break", Answer::stream(half, BodyEnd::Broken))
+        .rule("end", Answer::stream(half, BodyEnd::Whole))
+        .rule("garble", Answer::stream(format!("{half}data: {{\n\n"), BodyEnd::Endless))
         .rule(
             "fail",
-            Answer::stream(format!("{half}data: {{\"error\":{{\"message\":\"sorry\"}}}}\n\n"), Ending::Whole),
+            Answer::stream(
+                format!("{half}data: {{\"error\":{{\"message\":\"sorry\"}}}}\n\n"),
+                BodyEnd::Whole,
+            ),
         );
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
@@ -161,7 +164,7 @@ async fn errors_have_anthropics_format() {
             ("content-type".to_string(), "application/json".to_string()),
             ("retry-after".to_string(), "3".to_string()),
         ];
-        Answer::Raw(RawAnswer { status, headers, body: body.into(), ending: Ending::Whole })
+        Answer::Raw(RawAnswer { status, headers, body: body.into(), end: BodyEnd::Whole })
     };
     let script = Script::default()
         .rule("slow", raw(429, r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#))

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_anthropic_proxy};
-use nerve_testkit::mock_model::{Answer, Ending, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, Script};
 use nerve_testkit::within_deadline;
 use serde_json::json;
 
@@ -193,7 +193,7 @@ async fn model_replacement_blocks_other_billable_paths() {
 #[tokio::test]
 async fn first_piece_is_streamed_at_once() {
     let first = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
-    let model = model(Script::default().rule("wait", Answer::stream(first, Ending::Endless))).await;
+    let model = model(Script::default().rule("wait", Answer::stream(first, BodyEnd::Endless))).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use nerve_proxy::{LogConfig, Prices, ProxyConfig, Secret, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, Ending, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, Script};
 use serde_json::Value;
 
 use crate::harness::{TestClient, config, message, model, next_piece, read_reply};
@@ -107,9 +107,9 @@ async fn outcomes_are_named() {
     let path = dir.path().join("log.jsonl");
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
     let script = Script::default()
-        .rule("break", Answer::stream("data: x\n\n", Ending::Broken))
-        .rule("wait", Answer::stream("data: x\n\n", Ending::Endless))
-        .rule("fail", Answer::stream(error, Ending::Whole));
+        .rule("break", Answer::stream("data: x\n\n", BodyEnd::Broken))
+        .rule("wait", Answer::stream("data: x\n\n", BodyEnd::Endless))
+        .rule("fail", Answer::stream(error, BodyEnd::Whole));
     let model = model(script).await;
     let proxy =
         create_anthropic_proxy(ProxyConfig { log: Some(LogConfig::new(&path)), ..config(&model.url()) })

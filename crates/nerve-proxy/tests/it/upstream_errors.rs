@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, Ending, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, Script};
 use nerve_testkit::{eventually, within_deadline};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -46,7 +46,7 @@ async fn upstream_error_is_forwarded() {
 #[tokio::test]
 async fn broken_stream_breaks_the_client_connection() {
     let begin = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
-    let script = Script::default().rule("break", Answer::stream(begin, Ending::Broken));
+    let script = Script::default().rule("break", Answer::stream(begin, BodyEnd::Broken));
     let model = model(script).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);

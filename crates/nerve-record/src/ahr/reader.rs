@@ -4,15 +4,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
-
 use super::block::Block;
 use super::block_source::{Attempt, BlockSource, Fault};
 use super::contradiction::{Continuity, Contradiction};
 use super::damaged_range::DamagedRange;
 use super::error::AhrError;
-use crate::regular_file::{Links, open_regular};
 use super::resync::{Resync, SearchResult};
 use crate::meta::Meta;
+use crate::regular_file::{Links, open_regular};
 
 /// Maximum number of contradictions that are remembered.
 const MAX_CONTRADICTIONS: usize = 1000;
@@ -55,7 +54,8 @@ impl Reader<BufReader<File>> {
     /// # Errors
     /// [`AhrError::NotAFile`] for a pipe or folder, [`AhrError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, AhrError> {
-        let file = open_regular(path, File::options().read(true), Links::Follow).map_err(AhrError::open(path))?;
+        let file =
+            open_regular(path, File::options().read(true), Links::Follow).map_err(AhrError::open(path))?;
         let mut reader = Reader::new(BufReader::new(file))?;
         // An unreadable sidecar is ignored.
         if let Ok(Some(meta)) = Meta::load(path)

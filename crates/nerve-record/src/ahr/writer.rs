@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-
 use super::error::AhrError;
 use super::reader::{Part, Reader};
 use crate::regular_file::{Links, open_regular};

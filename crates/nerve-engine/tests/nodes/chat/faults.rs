@@ -8,7 +8,7 @@ use nerve_node::chat::Provider;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::{assert_error, node_ref};
-use nerve_testkit::mock_model::{Answer, Ending, Raw, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, Raw, Script};
 use nerve_testkit::within_deadline;
 
 use super::{
@@ -83,7 +83,7 @@ async fn retry_after_beyond_turn_timeout_fails_at_once() {
 async fn hanging_api_times_out() {
     for provider in Provider::ALL {
         let silent = Answer::late(Duration::from_secs(600), "never");
-        let partial = Answer::stream(partial_stream(provider), Ending::Endless);
+        let partial = Answer::stream(partial_stream(provider), BodyEnd::Endless);
         for bad in [silent, partial] {
             let failed = fail_second_turn(provider, vec![bad], Some(SHORT_TIMEOUT));
             let (error, tries) = within_deadline("the turn times out", failed).await;
@@ -96,7 +96,7 @@ async fn hanging_api_times_out() {
 #[tokio::test]
 async fn broken_stream_is_retried_without_listener() {
     for provider in Provider::ALL {
-        for ending in [Ending::Whole, Ending::Broken] {
+        for ending in [BodyEnd::Whole, BodyEnd::Broken] {
             let bad = vec![Answer::stream(partial_stream(provider), ending); 2];
             let (error, tries) = fail_second_turn(provider, bad, None).await;
             assert_eq!((error.kind, tries), (ErrorKind::Network, 2), "the request was not retried: {error}");
@@ -107,7 +107,7 @@ async fn broken_stream_is_retried_without_listener() {
 #[tokio::test]
 async fn broken_stream_is_not_retried_after_chunks() {
     for provider in Provider::ALL {
-        let partial = Answer::stream(partial_stream(provider), Ending::Broken);
+        let partial = Answer::stream(partial_stream(provider), BodyEnd::Broken);
         let model = answers([partial]).await;
         let node = standalone_node(chat(provider, &model));
         let (context, chunks) = context(&Session::new("s"), "q");
@@ -123,10 +123,10 @@ async fn invalid_answer_is_rejected() {
     for provider in Provider::ALL {
         let json = |body: &str| {
             let headers = vec![("content-type".to_string(), "application/json".to_string())];
-            Answer::Raw(Raw { status: 200, headers, body: body.into(), ending: Ending::Whole })
+            Answer::Raw(Raw { status: 200, headers, body: body.into(), end: BodyEnd::Whole })
         };
         for bad in [
-            Answer::stream("data: {\"type\": \n\n", Ending::Whole),
+            Answer::stream("data: {\"type\": \n\n", BodyEnd::Whole),
             json("{\"half\": "),
             json("{\"hello\": \"world\"}"),
             json("[1, 2]"),
@@ -142,7 +142,7 @@ async fn error_event_in_stream_fails_the_turn() {
     let stream = partial_stream(Provider::Anthropic)
         + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"sorry\"}}\n\n";
     let (error, _) =
-        fail_second_turn(Provider::Anthropic, vec![Answer::stream(stream, Ending::Whole)], None).await;
+        fail_second_turn(Provider::Anthropic, vec![Answer::stream(stream, BodyEnd::Whole)], None).await;
     assert_error(&error, ErrorKind::InvalidRequest, &["sorry"]);
 }
 
@@ -150,7 +150,7 @@ async fn error_event_in_stream_fails_the_turn() {
 async fn answer_size_is_limited() {
     let comment = format!(": {}\n", "x".repeat(1 << 20)).repeat(17);
     let (error, tries) =
-        fail_second_turn(Provider::Openai, vec![Answer::stream(comment, Ending::Whole)], None).await;
+        fail_second_turn(Provider::Openai, vec![Answer::stream(comment, BodyEnd::Whole)], None).await;
     assert_eq!(tries, 1);
     assert_error(&error, ErrorKind::Api, &["16777216 bytes"]);
 }

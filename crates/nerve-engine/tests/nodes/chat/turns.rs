@@ -197,7 +197,7 @@ async fn truncated_answer_is_incomplete() {
         "data: {\"choices\": [{\"delta\": {\"content\": \"as much as\"}, \"finish_reason\": \"length\"}]}\n\n",
         "data: [DONE]\n\n"
     );
-    let script = Script::default().first([Answer::stream(body, nerve_testkit::mock_model::Ending::Whole)]);
+    let script = Script::default().first([Answer::stream(body, nerve_testkit::mock_model::BodyEnd::Whole)]);
     let harness = ChatHarness::new(Provider::Openai, script).await;
     let response = harness.nodes.ask("c", "q").await;
     assert_eq!((response.text.as_str(), response.is_complete), ("as much as", false));

@@ -169,7 +169,7 @@ impl<B: Backend> Actor<B> {
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = ResponseSource::Transcript;
-                // The file of a turn that goes on may end with a text, too.
+                // The file of a turn that continues may end with a text, too.
                 if outcome != Outcome::Unconfirmed {
                     response.is_complete |= parsed.is_complete && !response.is_interrupted();
                     response.incomplete = None;
