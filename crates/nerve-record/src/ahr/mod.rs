@@ -19,6 +19,7 @@
 
 mod block;
 mod block_source;
+mod continuity;
 mod contradiction;
 mod damaged_range;
 mod error;

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::block::Block;
 use super::block_source::{Attempt, BlockSource, Fault};
-use super::contradiction::{Continuity, Contradiction};
+use super::continuity::Continuity;
+use super::contradiction::Contradiction;
 use super::damaged_range::DamagedRange;
 use super::error::AhrError;
 use super::resync::{Resync, SearchResult};
