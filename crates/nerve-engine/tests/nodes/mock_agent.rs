@@ -51,9 +51,7 @@ async fn permission_prompt_blocks_until_answered() {
     assert_eq!(blocked.kind, ErrorKind::Blocked);
     assert_eq!(blocked.delivery, Some(Delivery::Started));
     assert!(blocked.choices.len() >= 2, "{blocked:?}");
-    let mut second = harness.execute("m", "must not be typed");
-    second.fail_if_blocked = true;
-    let second = harness.engine.execute_input(second, Default::default()).await.unwrap_err();
+    let second = harness.send("m", "must not be typed").await.unwrap_err();
     assert_eq!(second.kind, ErrorKind::Blocked);
     let wrong = harness.answer("m", Choice::Number(9)).await.unwrap_err();
     assert_eq!(wrong.kind, ErrorKind::InvalidRequest);
@@ -63,22 +61,6 @@ async fn permission_prompt_blocks_until_answered() {
     assert!(logged.contains("answer") && logged.contains("unsent"), "{logged}");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     assert!(!harness.buffer("m", None).await.contains("must not be typed"));
-    harness.stop("m").await;
-}
-
-#[tokio::test]
-async fn prompt_waits_behind_the_dialog_of_another_turn() {
-    let harness = Harness::new();
-    harness.start_mock("m", &[]).await;
-    assert_eq!(harness.send("m", "PERMIT this").await.unwrap_err().kind, ErrorKind::Blocked);
-    let (engine, execute) = (harness.engine.clone(), harness.execute("m", "hello"));
-    let second = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    eventually("the prompt is queued", async || {
-        harness.info("m").metadata.get("queued").is_some_and(|queued| queued == "1")
-    })
-    .await;
-    harness.answer("m", Choice::Number(1)).await.unwrap();
-    assert_eq!(within_deadline("the second turn", second).await.unwrap().unwrap().text, "You said: hello");
     harness.stop("m").await;
 }
 

@@ -12,7 +12,7 @@ use super::{Actor, tail_of};
 use crate::cancellation::{INTERRUPT_TIMEOUT, cancelled};
 use crate::command::{Choice, ClientOrigin, DialogAnswer, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::prompt::check_prompt;
+use crate::prompt::{DialogPolicy, check_prompt};
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_request(&mut self, request: Request) {
@@ -59,7 +59,7 @@ impl<B: Backend> Actor<B> {
             error
         } else if !self.lifecycle.takes_requests() {
             self.stopped_error()
-        } else if self.is_at_dialog() && prompt.at_dialog.fails_in_queue(self.turns.active().is_some()) {
+        } else if self.is_at_dialog() && prompt.at_dialog != DialogPolicy::Wait {
             self.blocked_error()
         } else if prompt.fail_if_busy && !self.turns.is_idle() {
             let message = format!("node '{}' is running another turn", self.spec.node.node);
