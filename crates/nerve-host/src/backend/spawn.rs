@@ -24,7 +24,7 @@ pub struct Program {
     pub env_remove: Vec<String>,
 }
 
-/// Error of starting a program. A host reports it to the process that started the host; see [`SpawnError::reportable`].
+/// Error of starting a program. A host reports it to the process that started the host, as far as it can be encoded.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum SpawnError {
     /// The command is empty.

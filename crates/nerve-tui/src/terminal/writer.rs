@@ -18,7 +18,7 @@ pub const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// a chunk (64 KiB on Linux).
 const CHUNK: usize = 16 * 1024;
 
-/// Queues output. Callers bound the queue by waiting for [`Writer::has_room`].
+/// Queues output. Callers bound the queue by waiting for `has_room`.
 pub struct Writer {
     pieces: Mutex<Option<Sender<Piece>>>,
     state: Arc<State>,
