@@ -42,7 +42,7 @@ async fn main() -> Result<()> {
         "Floods of output",
         "Three nodes, each in the largest terminal, repeat the output as fast as it is read, for five seconds. Meanwhile \
          a client sends `PING` without pause, and another runs `echo` on a node of the usual size. Memory is the \
-         server's; *afterwards* is a second after the three nodes have been deleted.",
+         server's; *afterwards* is a second after the three nodes have been stopped.",
     );
     for (what, output) in FLOODS {
         flood(&mut report, what, output).await.with_context(|| format!("flood of {what}"))?;
