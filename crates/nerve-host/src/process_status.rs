@@ -45,14 +45,27 @@ impl ProcessStatus {
 
 #[cfg(test)]
 mod tests {
+    use nerve_testkit::DEADLINE;
+
     use super::*;
 
     #[test]
     fn own_status_is_read() {
         let own = ProcessStatus::of_living(std::process::id()).unwrap();
         assert!(own.started > 0 && matches!(own.state, 'R' | 'S'), "{own:?}");
-        let session = rustix::process::getsid(None).unwrap().as_raw_nonzero().get();
-        assert_eq!(own.session, session);
         assert!(ProcessStatus::of(u32::MAX).is_none());
+    }
+
+    /// The session of the test itself would not do: in a container it may have begun outside, where its id is 0.
+    #[test]
+    fn session_of_a_leader_is_its_process_id() {
+        let mut leader = std::process::Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
+        let pid = leader.id();
+        let leads = nerve_testkit::wait_until(DEADLINE, || {
+            ProcessStatus::of(pid).is_some_and(|status| status.session.cast_unsigned() == pid)
+        });
+        leader.kill().unwrap();
+        leader.wait().unwrap();
+        assert!(leads);
     }
 }
