@@ -266,19 +266,22 @@ mod tests {
         let plan = plan(&dirs, &at("project"));
         let engine = Engine::new(EngineConfig { data_dirs: Some(dirs.clone()), ..EngineConfig::default() });
         let others = engine.inner.file_jobs.clone().acquire_many_owned(MAX_FILE_JOBS as u32).await.unwrap();
+        // Looks while the branch is at the step: a later failure removes the files again.
+        let is_restored = move || {
+            let branches = fs::read_dir(&dirs.branches).into_iter().flatten().flatten();
+            branches.map(|branch| branch.path()).any(|branch| branch.join("file").exists())
+        };
         let (sender, mut progress) = mpsc::unbounded_channel();
+        let mut on_progress = move |step: &str| drop(sender.send((step.to_string(), is_restored())));
         let branch = tokio::spawn(async move {
             let instruction = Instruction::new("x", Wait::Delivered).unwrap();
-            create_branch(&engine, plan, &instruction, &mut |step| drop(sender.send(step.to_string()))).await
+            create_branch(&engine, plan, &instruction, &mut on_progress).await
         });
-        assert_eq!(progress.recv().await.unwrap(), "restoring the files");
+        assert_eq!(progress.recv().await.unwrap(), ("restoring the files".to_string(), false));
         let next = tokio::time::timeout(Duration::from_secs(60), progress.recv()).await;
         assert!(next.is_err(), "{next:?}");
         drop(others);
-        assert_eq!(progress.recv().await.unwrap(), "preparing the conversation");
+        assert_eq!(progress.recv().await.unwrap(), ("preparing the conversation".to_string(), true));
         branch.abort();
-        let restored =
-            fs::read_dir(&dirs.branches).unwrap().flatten().any(|at| at.path().join("file").exists());
-        assert!(restored);
     }
 }
