@@ -192,11 +192,7 @@ impl RunFollower {
     async fn last_events(&mut self) {
         while self.progress.status.is_none() {
             match self.events.next().await {
-                Some(event) => {
-                    self.progress.apply(&event);
-                    let command = self.answer_command("");
-                    self.screen.print_event(&event, &command);
-                }
+                Some(event) => self.on_event(&event).await,
                 None => return,
             }
         }
