@@ -71,7 +71,7 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
 }
 
 /// Runs a host in this process: reads the spec, starts the program and waits for its end. SIGTERM, SIGHUP and SIGINT stop the
-/// program.
+/// program; SIGUSR1 [repairs](Host::repair) the host's files.
 ///
 /// # Errors
 /// Standard input holds no spec, or the runtime cannot be created. A failed start of the program is reported to the parent
@@ -87,6 +87,7 @@ pub fn serve() -> io::Result<()> {
         let mut term = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut repair = signal(SignalKind::user_defined1())?;
         let mut host = match Host::start(spec).await {
             Ok(host) => host,
             Err(error) => return report_start(&StartReport::Failed(error.reportable())),
@@ -98,6 +99,7 @@ pub fn serve() -> io::Result<()> {
                 _ = term.recv() => host.stop().await,
                 _ = hangup.recv() => host.stop().await,
                 _ = interrupt.recv() => host.stop().await,
+                _ = repair.recv() => host.repair().await,
             }
         }
     });

@@ -17,6 +17,7 @@ pub mod protocol;
 pub mod pump;
 pub mod recorder;
 pub mod registry;
+pub mod repair;
 pub mod rlimit;
 pub mod tap;
 

@@ -92,6 +92,20 @@ impl HostMetadata {
         stored
     }
 
+    /// Writes the entry and the metadata file again.
+    ///
+    /// # Errors
+    /// The entry cannot be written.
+    pub(super) fn repair(&mut self) -> io::Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        if let (meta, Some((meta_file, revision))) = (self.meta(), self.next_revision()) {
+            tokio::task::spawn_blocking(move || meta_file.write(revision, &meta));
+        }
+        self.entry.store(&self.registry)
+    }
+
     /// Includes the agent's own conversation, because a recording outlives its host.
     fn meta(&self) -> Meta {
         let Memory { transcript, agent_session, .. } =

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nerve_types::ExitStatus;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::SpawnError;
@@ -19,9 +19,9 @@ use crate::clock::Clock;
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::registry::{Entry, make_unrecorded};
-use crate::session::{Inbox, Parts, Session};
+use crate::session::{Inbox, OwnerRequest, Parts, Session};
 use crate::snapshots::{SnapshotRequest, listen_tcp, listen_unix};
-use crate::sockets::{accept, private_socket};
+use crate::sockets::{PrivateListener, make_private_directory};
 use crate::tap::Tap;
 use crate::{CONTROL, HostSpec, OF, SNAPSHOT, UNRECORDED};
 
@@ -34,7 +34,7 @@ pub struct Host {
     pub snapshot_socket: String,
     registry: PathBuf,
     connections: mpsc::Sender<(UnixStream, bool)>,
-    stop: mpsc::Sender<()>,
+    requests: mpsc::Sender<OwnerRequest>,
     done: tokio::task::JoinHandle<ExitStatus>,
 }
 
@@ -78,8 +78,9 @@ impl Host {
     ) -> Result<Host, SpawnError> {
         let clock = Clock::start();
         let (requests, snapshot_requests) = mpsc::channel(16);
-        let snapshot_socket = listen_for_snapshots(&spec, requests).await?;
-        let control = private_socket(&spec.runtime.join(CONTROL))
+        let repairs = watch::Sender::new(());
+        let snapshot_socket = listen_for_snapshots(&spec, requests, &repairs).await?;
+        let control = PrivateListener::bind(&spec.runtime.join(CONTROL), &repairs)
             .map_err(SpawnError::system("listen on the control socket"))?;
         let mut faults = Vec::new();
         let existed = spec.recording.as_deref().is_some_and(Path::exists);
@@ -126,17 +127,18 @@ impl Host {
             let _ = connections.try_send((client, true));
         }
         let acceptor = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
-        let (stop, stops) = mpsc::channel(1);
+        let (owner, owner_requests) = mpsc::channel(1);
         let (registry, host_entry) = (spec.registry.clone(), entry.clone());
-        let session = Session::new(clock, spec, entry, pump, pty, Parts { flusher, clients, faults });
+        let session =
+            Session::new(clock, spec, entry, pump, pty, Parts { flusher, clients, repairs, faults });
         let done = tokio::spawn(session.run(Inbox {
             client_events,
             snapshot_requests,
             connections: connected,
             _acceptor: acceptor,
-            stops,
+            owner_requests,
         }));
-        Ok(Host { entry: host_entry, snapshot_socket, registry, connections, stop, done })
+        Ok(Host { entry: host_entry, snapshot_socket, registry, connections, requests: owner, done })
     }
 
     /// Connects from within this process, as through the control socket.
@@ -151,7 +153,13 @@ impl Host {
 
     /// Stops the program, as `nerve host stop` does. Has no effect after its end.
     pub async fn stop(&self) {
-        let _ = self.stop.send(()).await;
+        let _ = self.requests.send(OwnerRequest::Stop).await;
+    }
+
+    /// Creates the host's entry, metadata, sockets and recording again, as far as they were deleted or damaged. Failures are
+    /// reported to clients as faults.
+    pub async fn repair(&self) {
+        let _ = self.requests.send(OwnerRequest::Repair).await;
     }
 
     /// Waits until the program has ended and everything is written. Must not be called again after it has returned.
@@ -165,14 +173,25 @@ impl Host {
     }
 }
 
+/// Passes connections to the session as external clients.
+async fn accept(mut control: PrivateListener, connections: mpsc::Sender<(UnixStream, bool)>) {
+    loop {
+        let stream = control.accept().await;
+        if connections.send((stream, false)).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Listens for requests for snapshots. Returns the address.
 async fn listen_for_snapshots(
     spec: &HostSpec,
     requests: mpsc::Sender<SnapshotRequest>,
+    repairs: &watch::Sender<()>,
 ) -> Result<String, SpawnError> {
     let socket = match spec.snapshots_at {
         Some(addr) => listen_tcp(addr, requests).await,
-        None => listen_unix(&spec.runtime.join(SNAPSHOT), requests),
+        None => listen_unix(&spec.runtime.join(SNAPSHOT), requests, repairs),
     };
     socket.map_err(SpawnError::system("listen for snapshots"))
 }
@@ -221,22 +240,5 @@ fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
 fn discard_recording(spec: &HostSpec, existed: bool) {
     if let Some(path) = spec.recording.as_ref().filter(|_| !existed) {
         let _ = fs::remove_file(path);
-    }
-}
-
-fn make_private_directory(path: &Path) -> io::Result<()> {
-    let folder = || fs::DirBuilder::new();
-    if let Some(parent) = path.parent() {
-        folder().recursive(true).mode(0o700).create(parent)?;
-    }
-    match folder().mode(0o700).create(path) {
-        // The program's hooks may have been prepared in it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let meta = fs::symlink_metadata(path)?;
-            use std::os::unix::fs::MetadataExt;
-            let ours = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
-            if ours && meta.mode() & 0o077 == 0 { Ok(()) } else { Err(error) }
-        }
-        made => made,
     }
 }

@@ -106,8 +106,18 @@ struct Outage {
 
 #[derive(Debug)]
 struct Waiter {
-    sync: bool,
+    request: WaiterRequest,
     reply: oneshot::Sender<Result<Written, String>>,
+}
+
+/// Work for the thread in addition to writing everything recorded so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaiterRequest {
+    None,
+    /// Wait for the disk.
+    Sync,
+    /// Create a deleted file again.
+    Restore,
 }
 
 impl Recorder {
@@ -152,7 +162,7 @@ impl Recorder {
             over: Condvar::new(),
             notice: Notify::new(),
         });
-        let worker = Worker { shared: shared.clone(), writer, quality, retry_at: None };
+        let worker = Worker { shared: shared.clone(), writer, quality, retry_at: None, is_deleted: false };
         std::thread::Builder::new()
             .name("recorder".into())
             .spawn(move || worker.run())
@@ -239,13 +249,25 @@ impl Flusher {
     /// # Errors
     /// The recording has failed; the message.
     pub async fn flush(&self, sync: bool) -> Result<Written, String> {
+        self.request(if sync { WaiterRequest::Sync } else { WaiterRequest::None }).await
+    }
+
+    /// Creates the file again if it was deleted, with everything recorded so far.
+    ///
+    /// # Errors
+    /// Another file has its path, or the recording has failed; the message.
+    pub async fn restore_file(&self) -> Result<(), String> {
+        self.request(WaiterRequest::Restore).await.map(drop)
+    }
+
+    async fn request(&self, request: WaiterRequest) -> Result<Written, String> {
         let (reply, answer) = oneshot::channel();
         {
             let mut state = self.shared.state.lock();
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
-            state.waiters.push(Waiter { sync, reply });
+            state.waiters.push(Waiter { request, reply });
         }
         self.shared.work.notify_one();
         answer.await.unwrap_or_else(|_| Err("the recording is closed".to_string()))
@@ -380,6 +402,8 @@ struct Worker {
     quality: u8,
     /// Time of the next attempt, while the disk refuses blocks.
     retry_at: Option<Instant>,
+    /// The file was deleted, and this was reported.
+    is_deleted: bool,
 }
 
 /// Work taken from the shared state at once.
@@ -398,6 +422,8 @@ impl Worker {
         loop {
             let mut batch = self.next_batch();
             let result = self.write(&mut batch);
+            let restored = batch.has(WaiterRequest::Restore).then(|| self.writer.restore());
+            let notice = self.notice_of_deletion();
             let mut state = self.shared.state.lock();
             if let Some(off) = batch.written {
                 state.written = off;
@@ -419,13 +445,18 @@ impl Worker {
             if let Some(failed) = &state.failed {
                 outcome = Err(failed.clone());
             }
+            state.notices.extend(notice);
             if !state.notices.is_empty() {
                 self.shared.notice.notify_one();
             }
             drop(state);
             self.shared.room.notify_one();
-            for waiter in batch.waiters {
-                let _ = waiter.reply.send(outcome.clone());
+            for Waiter { request, reply } in batch.waiters {
+                let outcome = match &restored {
+                    Some(Err(error)) if request == WaiterRequest::Restore => Err(error.to_string()),
+                    _ => outcome.clone(),
+                };
+                let _ = reply.send(outcome);
             }
             if batch.closing {
                 break;
@@ -439,6 +470,19 @@ impl Worker {
         drop(state);
         self.shared.over.notify_all();
         self.shared.room.notify_one();
+    }
+
+    /// Returns a notice if the file was deleted or restored since the last call.
+    fn notice_of_deletion(&mut self) -> Option<String> {
+        let was_deleted = std::mem::replace(&mut self.is_deleted, self.writer.is_deleted());
+        let path = self.shared.path.display();
+        match (was_deleted, self.is_deleted) {
+            (false, true) => Some(format!(
+                "the recording was deleted: {path}; 'nerve doctor --fix' restores it while the program runs"
+            )),
+            (true, false) => Some(format!("the recording is restored: {path}")),
+            _ => None,
+        }
     }
 
     fn next_batch(&self) -> Batch {
@@ -477,10 +521,16 @@ impl Worker {
             }
             batch.segments.pop_front();
         }
-        if batch.closing || batch.waiters.iter().any(|waiter| waiter.sync) {
+        if batch.closing || batch.has(WaiterRequest::Sync) {
             self.writer.sync()?;
         }
         Ok(())
+    }
+}
+
+impl Batch {
+    fn has(&self, request: WaiterRequest) -> bool {
+        self.waiters.iter().any(|waiter| waiter.request == request)
     }
 }
 
@@ -548,6 +598,31 @@ mod tests {
         assert_eq!(output_of(&path).0, piece.repeat(300));
         drop(recorder);
         assert!(flusher.flush(true).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn deleted_file_is_reported_and_restored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        let flusher = recorder.flusher();
+        data(&mut recorder, 0, b"before");
+        flusher.flush(true).await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        data(&mut recorder, 6, b" deleted");
+        flusher.flush(false).await.unwrap();
+        assert!(recorder.take_notices().concat().contains("was deleted"));
+
+        std::fs::write(&path, "of another program").unwrap();
+        assert!(flusher.restore_file().await.is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"of another program");
+        std::fs::remove_file(&path).unwrap();
+        flusher.restore_file().await.unwrap();
+        assert!(recorder.take_notices().concat().contains("is restored"));
+        assert!(Recorder::resume(&path, 4).is_err(), "the restored file is not locked");
+        data(&mut recorder, 14, b" after");
+        drop(recorder);
+        assert_eq!(output_of(&path), (b"before deleted after".to_vec(), true));
     }
 
     #[test]

@@ -11,10 +11,10 @@ use nerve_record::ssz::snapshot::{Request, Response};
 use nerve_types::TsNs;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::recorder::Flusher;
-use crate::sockets::{ACCEPT_RETRY_DELAY, is_same_user, private_socket};
+use crate::sockets::{ACCEPT_RETRY_DELAY, PrivateListener};
 
 /// Time for reading the rest of an oversized request.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,17 +30,16 @@ pub(super) struct SnapshotRequest {
 }
 
 /// Listens on a Unix socket and returns its address for the program's environment.
-pub(super) fn listen_unix(path: &Path, requests: mpsc::Sender<SnapshotRequest>) -> io::Result<String> {
-    let listener = private_socket(path)?;
+pub(super) fn listen_unix(
+    path: &Path,
+    requests: mpsc::Sender<SnapshotRequest>,
+    repairs: &watch::Sender<()>,
+) -> io::Result<String> {
+    let mut listener = PrivateListener::bind(path, repairs)?;
     tokio::spawn(async move {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) if is_same_user(&stream) => {
-                    drop(tokio::spawn(serve(stream, requests.clone())))
-                }
-                Ok(_) => {}
-                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-            }
+            let stream = listener.accept().await;
+            tokio::spawn(serve(stream, requests.clone()));
         }
     });
     Ok(path.display().to_string())

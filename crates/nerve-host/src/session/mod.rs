@@ -6,7 +6,7 @@ mod shutdown;
 use nerve_record::ssz::snapshot::Response;
 use nerve_types::{ExitStatus, Size};
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -41,13 +41,24 @@ pub(super) struct Inbox {
     pub(super) connections: mpsc::Receiver<(UnixStream, bool)>,
     /// Accepts connections on the control socket.
     pub(super) _acceptor: AbortOnDropHandle<()>,
-    pub(super) stops: mpsc::Receiver<()>,
+    pub(super) owner_requests: mpsc::Receiver<OwnerRequest>,
+}
+
+/// A request of the process that runs the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnerRequest {
+    /// Stop the program.
+    Stop,
+    /// Create deleted or damaged files again.
+    Repair,
 }
 
 /// The parts of a session that are created before the program.
 pub(super) struct Parts {
     pub(super) flusher: Option<Flusher>,
     pub(super) clients: Clients,
+    /// Makes listeners create their sockets again.
+    pub(super) repairs: watch::Sender<()>,
     /// Failures so far.
     pub(super) faults: Vec<String>,
 }
@@ -61,6 +72,7 @@ pub(super) struct Session {
     pty: Pty,
     flusher: Option<Flusher>,
     clients: Clients,
+    repairs: watch::Sender<()>,
     size_policy: SizePolicy,
     backlog: Backlog,
     faults: Vec<String>,
@@ -80,7 +92,7 @@ impl Session {
         pty: Pty,
         parts: Parts,
     ) -> Session {
-        let Parts { flusher, clients, faults } = parts;
+        let Parts { flusher, clients, repairs, faults } = parts;
         Session {
             clock,
             size: spec.size(),
@@ -94,6 +106,7 @@ impl Session {
             pty,
             flusher,
             clients,
+            repairs,
             faults,
             last_snapshot: 0,
         }
@@ -131,7 +144,10 @@ impl Session {
                 Some((stream, is_internal)) = inbox.connections.recv() => self.on_connect(stream, is_internal),
                 Some((client, event)) = inbox.client_events.recv() => self.on_client_event(client, event),
                 Some(request) = inbox.snapshot_requests.recv() => self.take_snapshot(request).await,
-                Some(()) = inbox.stops.recv() => self.stop(),
+                Some(request) = inbox.owner_requests.recv() => match request {
+                    OwnerRequest::Stop => self.stop(),
+                    OwnerRequest::Repair => self.repair().await,
+                },
                 () = sleep_until(timer), if timer.is_some() => self.on_timer().await,
             }
             self.clients.set_accepts_input(
@@ -211,6 +227,19 @@ impl Session {
         }
         if self.lifecycle.is_output_open() && !matches!(drained, Ok(false)) {
             self.on_output_closed();
+        }
+    }
+
+    /// Creates deleted or damaged files of the host again.
+    async fn repair(&mut self) {
+        self.repairs.send_replace(());
+        if let Err(error) = self.metadata.repair() {
+            self.add_fault(format!("cannot write the host's entry: {error}"));
+        }
+        if let Some(flusher) = self.flusher.clone()
+            && let Err(error) = flusher.restore_file().await
+        {
+            self.add_fault(format!("cannot restore the recording: {error}"));
         }
     }
 

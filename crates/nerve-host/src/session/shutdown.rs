@@ -91,7 +91,7 @@ impl Session {
                 Some((stream, is_internal)) = inbox.connections.recv() => self.on_connect(stream, is_internal),
                 Some((client, event)) = inbox.client_events.recv() => self.on_client_event(client, event),
                 // The program has already ended.
-                Some(()) = inbox.stops.recv() => {}
+                Some(_) = inbox.owner_requests.recv() => {}
             }
         }
     }

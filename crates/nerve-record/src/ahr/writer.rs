@@ -1,8 +1,8 @@
 //! Appends sealed blocks to a file.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::AhrError;
@@ -28,7 +28,7 @@ impl Writer {
     /// [`AhrError::NotAFile`] for a link, pipe or folder, otherwise [`AhrError::Io`].
     pub fn create(path: &Path) -> Result<Writer, AhrError> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = open_regular(path, &mut options, Links::Refuse).map_err(AhrError::open(path))?;
         lock(&file, path)?;
         // Checked under the lock, because another recorder could be about to write.
@@ -96,6 +96,33 @@ impl Writer {
     /// Any I/O error.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    /// Returns true if the file was deleted. What is appended is lost when the writer is dropped, unless the file is
+    /// [restored](Writer::restore).
+    pub fn is_deleted(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.nlink() == 0)
+    }
+
+    /// Creates a deleted file again, with everything appended so far, and continues in it. Has no effect on a file that
+    /// exists.
+    ///
+    /// # Errors
+    /// Another file has the path, or any I/O error; the writer continues in the deleted file.
+    pub fn restore(&mut self) -> io::Result<()> {
+        if !self.is_deleted() {
+            return Ok(());
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut copy = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut written = &self.file;
+        written.rewind()?;
+        io::copy(&mut written.take(self.len), copy.as_file_mut())?;
+        copy.as_file().sync_all()?;
+        copy.as_file().try_lock()?;
+        self.file = copy.persist_noclobber(&self.path)?;
+        self.torn = false;
+        sync_parent_folder(&self.path).map_err(io::Error::other)
     }
 
     /// Returns the path.

@@ -1,0 +1,71 @@
+//! Makes running hosts create deleted or damaged files again.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::registry::{DamagedEntry, Entry};
+use crate::{CONTROL, SNAPSHOT};
+
+/// The signal that makes a host repair its files. Ends processes that do not handle it.
+const REPAIR: Signal = Signal::USR1;
+
+/// Returns the files of a running host that are missing: sockets and the recording.
+pub fn missing_files(entry: &Entry) -> Vec<PathBuf> {
+    let snapshots = entry.snapshots_at.is_none().then(|| entry.runtime.join(SNAPSHOT));
+    let files = [Some(entry.runtime.join(CONTROL)), snapshots, entry.recording.clone()];
+    files.into_iter().flatten().filter(|path| fs::symlink_metadata(path).is_err()).collect()
+}
+
+/// Makes a host create its missing files again. Returns at once; the host reports failures as faults.
+///
+/// # Errors
+/// The host is gone, or cannot repair its files.
+pub fn request_repair(entry: &Entry) -> io::Result<()> {
+    signal_repair(entry.pid, || entry.is_alive())
+}
+
+/// Makes the host of a damaged entry write it again. The host is found through its control socket. `runtime`: directory of
+/// the hosts' runtime directories.
+///
+/// # Errors
+/// No host listens there, or it cannot repair its files.
+pub fn request_entry_repair(damaged: &DamagedEntry, runtime: &Path) -> io::Result<()> {
+    let id = damaged.path.file_stem().unwrap_or_default();
+    let socket = runtime.join(id).join(CONTROL);
+    let unreachable = |error| io::Error::other(format!("no host listens on {}: {error}", socket.display()));
+    // While it is connected, the process that listens is the host.
+    let connection = UnixStream::connect(&socket).map_err(unreachable)?;
+    let host = rustix::net::sockopt::socket_peercred(&connection)?;
+    if host.uid != rustix::process::getuid() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    signal_repair(host.pid.as_raw_nonzero().get().cast_unsigned(), || true)
+}
+
+/// Signals a process if `is_host` holds and it handles the signal.
+fn signal_repair(pid: u32, is_host: impl FnOnce() -> bool) -> io::Result<()> {
+    let not_found = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(not_found)?;
+    // Opened before the check, so that the checked process is the one that gets the signal.
+    let handle = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
+    if !is_host() {
+        return Err(not_found());
+    }
+    if !handles_repair(pid) {
+        let message = format!("process {pid} is of an older version or in the foreground of a terminal");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    Ok(rustix::process::pidfd_send_signal(handle, REPAIR)?)
+}
+
+/// Returns true if a process handles the signal (`SigCgt` of proc_pid_status(5)).
+fn handles_repair(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let handled = handled.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    handled & 1 << (REPAIR.as_raw() - 1) != 0
+}
