@@ -69,6 +69,12 @@ pub(crate) struct DoctorArgs {
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
+    /// Repair the files of running hosts first
+    ///
+    /// Hosts whose registry entry is damaged, or whose sockets or recording were deleted, create them again. A restored
+    /// recording is complete. Nothing is stopped.
+    #[arg(long, conflicts_with = "agents")]
+    pub(crate) fix: bool,
     /// Start each installed agent and report the state it reaches
     ///
     /// Starts each agent once in an empty folder, with your own HOME and settings, and stops it again. Types nothing, answers no

@@ -1,6 +1,7 @@
 //! `nerve doctor`: checks this machine for nerve's requirements.
 
 mod agents;
+mod hosts;
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -12,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_host::backend::PaneError;
-use nerve_host::registry::{self, Listing};
 use nerve_mux::tmux::Tmux;
 use nerve_server::error::ServerError;
 use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
@@ -70,6 +70,9 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
         return agents::run(args.json, args.timeout.0).await;
     }
     let paths = ServerPaths::from_env();
+    if args.fix {
+        hosts::repair(&paths).await;
+    }
     let mut checks = machine(&paths);
     checks.extend(out::progress("checking versions", programs()).await);
     checks.extend(multiplexers().await);
@@ -122,7 +125,8 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
         socket_length(paths),
         state_directory(paths),
         writable("history directory", &paths.history),
-        host_entries(paths),
+        hosts::entries(paths),
+        hosts::files(paths),
         Check::new("profiles", Ok(format!("{count} custom profiles in {}", profiles.display()))),
         Check::new("NERVE_HOME", Ok(home)),
     ]
@@ -164,21 +168,6 @@ fn state_directory(paths: &ServerPaths) -> Check {
         Err(error) if check.ok => server_check(name, Err(error)),
         _ => check,
     }
-}
-
-/// Checks that every host can be found. A server does not adopt the node of a host whose entry is damaged.
-fn host_entries(paths: &ServerPaths) -> Check {
-    let Listing { entries, damaged } = registry::list(&paths.hosts());
-    let result = match damaged.first() {
-        Some(first) if damaged.len() > 1 => Err(format!("{first}, and {} more", damaged.len() - 1)),
-        Some(first) => Err(first.to_string()),
-        None => Ok(format!("{} in {}", entries.len(), paths.hosts().display())),
-    };
-    let files: Vec<String> = damaged.iter().map(|entry| entry.path.display().to_string()).collect();
-    Check::new("host entries", result).essential().hint(&format!(
-        "its agent may still run: look for 'nerve host run' with ps, end it, then remove {}",
-        files.join(" ")
-    ))
 }
 
 fn writable(name: &str, dir: &Path) -> Check {

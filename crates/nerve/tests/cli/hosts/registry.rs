@@ -213,6 +213,46 @@ fn broken_entries_are_reported_and_harmless() {
 }
 
 #[test]
+fn doctor_repairs_files_of_running_hosts() {
+    let home = Home::with_server();
+    let names = ["entry", "sockets", "recording"];
+    let hosts = names.map(|name| {
+        home.shell(name);
+        assert_eq!(home.execute(name, "echo before"), "before\n");
+        home.host_of(name)
+    });
+    let recording = home.recording_of("recording");
+    home.kill_server("default");
+    fs::write(entry_path(&home, &hosts[0]), "{").unwrap();
+    fs::remove_dir_all(home.hermetic.nerve_home().join("run/hosts").join(hosts[1]["id"].as_str().unwrap()))
+        .unwrap();
+    fs::remove_file(&recording).unwrap();
+    home.nerve(&["doctor"]).assert_stderr(1, &["essential checks failed: host entries, host files"]);
+
+    let repaired = home.nerve(&["doctor", "--fix", "--json"]);
+    assert_eq!(repaired.code, 0, "{repaired:?}");
+    assert_eq!(home.hosts().len(), names.len());
+    home.ok(&["server", "start"]);
+    for (name, host) in names.iter().zip(&hosts) {
+        assert_eq!(home.execute(name, "echo after"), "after\n");
+        assert_eq!(home.host_of(name)["child"], host["child"], "{name}");
+    }
+    home.ok(&["server", "stop"]);
+    Recording::of(&recording).assert_whole();
+    let screen = home.ok(&["replay", recording.to_str().unwrap(), "--fast"]);
+    assert!(screen.contains("before") && screen.contains("after"), "{screen}");
+}
+
+#[test]
+fn doctor_reports_hosts_that_cannot_be_repaired() {
+    let home = Home::with_server();
+    let folder = home.hermetic.nerve_home().join("hosts");
+    fs::write(folder.join("bbbbbbbbbbb1.json"), "{").unwrap();
+    home.nerve(&["doctor", "--fix"]).assert_stderr(1, &["bbbbbbbbbbb1.json", "no host listens"]);
+    assert!(folder.join("bbbbbbbbbbb1.json").exists());
+}
+
+#[test]
 fn entries_of_other_users_are_ignored() {
     if !rustix::process::geteuid().is_root() {
         return skip("entries_of_other_users_are_ignored", "only root can give files away");
