@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nerve_api::reply::TurnResponse;
 use nerve_api::value::Delivery;
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, PanePlace, Response, StateName};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::activity::{Activity, Status};
 use nerve_testkit::harness::{EngineHarness, RealAgent};
@@ -46,9 +46,8 @@ impl Harness {
         let RealAgent { home, mut recipe, model } = agent;
         prepare(&home, &mut recipe);
         let nodes = EngineHarness::new(EngineHarness::config(home.root()), TURN);
-        let place =
-            PanePlace { socket: Some(Harness::socket(&home).display().to_string()), ..PanePlace::default() };
-        nodes.create(NodeSpec { backend, place, ..nodes.agent_spec(NODE, &home, &recipe) }).await;
+        let socket = Some(Harness::socket(&home).display().to_string());
+        nodes.create(NodeSpec { backend, socket, ..nodes.agent_spec(NODE, &home, &recipe) }).await;
         Some(Harness { nodes, model, home })
     }
 

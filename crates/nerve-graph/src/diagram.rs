@@ -1,11 +1,12 @@
 //! Renders a graph file as text, Mermaid flowchart or Graphviz graph. Pure.
 
+use nerve_node::command::CommandLine;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::file::{
-    BudgetDefinition, CommandDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnRestart,
-    PolicyDefinition, StepDefinition, TerminalDefinition,
+    BudgetDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnRestart, PolicyDefinition,
+    StepDefinition, TerminalDefinition,
 };
 use super::plan::Plan;
 
@@ -156,8 +157,8 @@ fn nodes(out: &mut String, file: &GraphFile) {
 /// Returns the command or pane of a terminal.
 fn terminal_label(node: &TerminalDefinition) -> String {
     match (&node.command, &node.pane) {
-        (Some(CommandDefinition::Text(command)), _) => command.clone(),
-        (Some(CommandDefinition::Words(words)), _) => shell_words::join(words),
+        (Some(CommandLine::Text(command)), _) => command.clone(),
+        (Some(CommandLine::Argv(words)), _) => shell_words::join(words),
         (None, Some(pane)) => format!("pane {pane}"),
         (None, None) => String::new(),
     }

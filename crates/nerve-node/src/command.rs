@@ -2,115 +2,19 @@
 //! [`nerve_api`].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_agent::parse::{ParserKind, Section, Tokens};
+use nerve_agent::parse::{Section, Tokens};
 pub use nerve_api::event::{Event, EventKind};
 use nerve_api::reply::ModelUsage;
 pub use nerve_api::reply::{GateInfo, NodeInfo, SessionInfo};
-pub use nerve_api::request::CommandLine;
-use nerve_api::request::{ClearBuffer, ExplainNode, GetNode, SendInterrupt, StartNode, StopNode};
+pub use nerve_api::request::{CommandLine, NodeRef, NodeSpec};
 pub use nerve_api::value::{BackendKind, NodeState as StateName, RunStatus};
 use nerve_api::value::{Delivery, ResponseSource};
-use nerve_types::{Size, TsNs};
+use nerve_types::TsNs;
 
-use crate::chat::ChatSettings;
-use crate::conversation_id::ConversationId;
-use crate::proxy::ProxySettings;
 pub use nerve_mux::pane::{PanePlace, TerminalKind};
-
-/// A node in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeRef {
-    /// Name of the session; `None` for the default session.
-    pub session: Option<String>,
-    /// Id of the node.
-    pub node: String,
-}
-
-/// Implements conversions for requests that have a node as their only parameter.
-macro_rules! from_node {
-    ($($request:ident)*) => {$(
-        impl From<NodeRef> for $request {
-            fn from(at: NodeRef) -> $request {
-                $request::new(at.node, at.session)
-            }
-        }
-    )*};
-}
-
-from_node! { ClearBuffer ExplainNode GetNode SendInterrupt StartNode StopNode }
-
-/// Definition of a node.
-#[derive(Debug, Clone)]
-pub struct NodeSpec {
-    /// Session and id; the id follows the name rule.
-    pub node: NodeRef,
-    /// Command to run; empty for the user's shell.
-    pub command: CommandLine,
-    /// Kind of node.
-    pub backend: BackendKind,
-    /// Working directory; `None` for the server's.
-    pub cwd: Option<PathBuf>,
-    /// Environment variables in addition to the server's.
-    pub env: BTreeMap<String, String>,
-    /// Size of the terminal.
-    pub size: Size,
-    /// Name of the profile; `None` to detect it from the command.
-    pub profile: Option<String>,
-    /// Parser of this node; `None` for the profile's.
-    pub parser: Option<ParserKind>,
-    /// Writes an audit log.
-    pub history: bool,
-    /// Records the terminal, if nodes run in hosts.
-    pub record: bool,
-    /// Time limit for the start until the first ready state.
-    pub ready_timeout: Duration,
-    /// Default time limit of a turn.
-    pub response_timeout: Duration,
-    /// Place of the pane, for nodes in tmux or WezTerm.
-    pub place: PanePlace,
-    /// Id of the agent's own conversation, if the agent accepts one. `None`: taken from the command, or generated.
-    pub agent_session: Option<String>,
-    /// Model of a chat node; `None` for all others.
-    pub chat: Option<Box<ChatSettings>>,
-    /// Default conversation of the node's prompts.
-    pub conversation: Option<Box<ConversationId>>,
-    /// Proxy of this node, between its agent and the API of its model.
-    pub proxy: Option<Box<ProxySettings>>,
-}
-
-impl NodeSpec {
-    /// Creates a definition with all defaults.
-    pub fn new(node: NodeRef, backend: BackendKind, command: CommandLine) -> NodeSpec {
-        NodeSpec {
-            node,
-            command,
-            backend,
-            cwd: None,
-            env: BTreeMap::new(),
-            size: Size::default(),
-            profile: None,
-            parser: None,
-            history: true,
-            record: true,
-            ready_timeout: NodeSpec::READY_TIMEOUT,
-            response_timeout: NodeSpec::RESPONSE_TIMEOUT,
-            place: PanePlace::default(),
-            agent_session: None,
-            chat: None,
-            conversation: None,
-            proxy: None,
-        }
-    }
-
-    /// Default of [`NodeSpec::ready_timeout`].
-    pub const READY_TIMEOUT: Duration = Duration::from_secs(60);
-    /// Default of [`NodeSpec::response_timeout`].
-    pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1800);
-}
 
 /// Returns the owner of the terminal of nodes of this kind; `None` for kinds without a terminal.
 pub fn terminal_kind(kind: BackendKind) -> Option<TerminalKind> {

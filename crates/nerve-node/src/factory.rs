@@ -140,16 +140,18 @@ impl NodeFactory {
     /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
         let shared = &self.shared;
-        let node = with_session(&spec.node);
+        let at = spec.node_ref();
+        let node = with_session(&at);
         let kind = check_terminal(&node, &spec)?;
-        let mut argv = program_argv(spec.backend, spec.command)?;
+        let (size, pane) = (spec.size(), spec.pane_id.clone());
+        let mut argv = program_argv(spec.backend, spec.command.unwrap_or_default())?;
         let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
-        let agent_session = match spec.place.pane {
+        let agent_session = match pane {
             // The program in an existing pane was started by someone else.
-            Some(_) => spec.agent_session,
-            None => identify(&profile, &mut argv, spec.agent_session)?,
+            Some(_) => spec.claude_session_id,
+            None => identify(&profile, &mut argv, spec.claude_session_id)?,
         };
-        let journal = self.journal(&spec.node, spec.history)?;
+        let journal = self.journal(&at, spec.history)?;
         let mut env = spec.env;
         // HOME is in the label with its value.
         let env_names = env.keys().filter(|name| *name != "HOME").cloned().collect();
@@ -160,7 +162,7 @@ impl NodeFactory {
                 let launch = self.proxy_launch(&node);
                 Some(self.start_proxy(
                     launch,
-                    (*proxy, &spec.place),
+                    (*proxy, pane.as_deref()),
                     &profile,
                     (&mut env, &mut env_remove),
                 )?)
@@ -173,11 +175,11 @@ impl NodeFactory {
         let terminal = TerminalSpec {
             node: node.clone(),
             program,
-            size: spec.size,
+            size,
             profile,
             parser,
-            ready_timeout: spec.ready_timeout,
-            response_timeout: spec.response_timeout,
+            ready_timeout: spec.ready_timeout.duration(),
+            response_timeout: spec.response_timeout.duration(),
             journal,
             adopted: None,
             answers: kind == TerminalKind::Pty,
@@ -187,16 +189,11 @@ impl NodeFactory {
             agent_session,
             proxy: proxy.clone(),
         };
-        let label = label(&shared.server, &spec.node, spec.history, env_names, &terminal);
+        let label = label(&shared.server, &at, spec.history, env_names, &terminal);
+        let place = PanePlace { pane, session: spec.tmux_session, socket: spec.socket };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
-        let launch = Launch {
-            panes: &shared.panes,
-            place: &spec.place,
-            label: &label,
-            relay,
-            record: spec.record,
-            now,
-        };
+        let launch =
+            Launch { panes: &shared.panes, place: &place, label: &label, relay, record: spec.record, now };
         let terminal = match (kind, &shared.hosting) {
             (TerminalKind::Tmux, _) => launch.start_in_tmux(terminal).await,
             (TerminalKind::Wezterm, _) => launch.start_in_wezterm(terminal).await,
@@ -212,7 +209,7 @@ impl NodeFactory {
     fn start_proxy(
         &self,
         launch: ProxyLaunch<'_>,
-        (spec, place): (ProxySettings, &PanePlace),
+        (spec, pane): (ProxySettings, Option<&str>),
         profile: &Profile,
         (env, env_remove): (&mut BTreeMap<String, String>, &mut Vec<String>),
     ) -> Result<NodeProxy, EngineError> {
@@ -220,7 +217,7 @@ impl NodeFactory {
             error.message = format!("node '{}' was not started: {}", launch.node.node, error.message);
             error
         };
-        if let Some(pane) = &place.pane {
+        if let Some(pane) = pane {
             let message =
                 format!("the program in pane '{pane}' is already running and cannot be given a proxy");
             return Err(with_node_name(EngineError::new(ErrorKind::InvalidRequest, message).hint(
@@ -266,11 +263,11 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest; Process: no such folder.
     pub fn create_bash(&self, spec: NodeSpec) -> Result<BashNode, EngineError> {
-        let node = with_session(&spec.node);
+        let node = with_session(&spec.node_ref());
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_proxy(&spec)?;
-        let journal = self.journal(&spec.node, spec.history)?;
+        let journal = self.journal(&spec.node_ref(), spec.history)?;
         Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
     }
 
@@ -279,7 +276,8 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest: no model, no key, invalid settings. Process: no such folder, or the stored conversation cannot be read.
     pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
-        let node = with_session(&spec.node);
+        let at = spec.node_ref();
+        let node = with_session(&at);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_proxy(&spec)?;
@@ -297,13 +295,13 @@ impl NodeFactory {
             spec: *chat,
             cwd: spec.cwd,
             env: spec.env,
-            timeout: spec.response_timeout,
+            timeout: spec.response_timeout.duration(),
             events: self.shared.events.clone(),
             fork_journals: spec.history.then(|| self.shared.journals.clone()),
         };
         // A node that cannot be created leaves no history.
         setup.check().map_err(with_node_name)?;
-        let journal = self.journal(&spec.node, spec.history)?;
+        let journal = self.journal(&at, spec.history)?;
         ChatNode::new(node.clone(), setup, journal).map_err(with_node_name)
     }
 
@@ -385,7 +383,7 @@ fn reject_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
     if spec.proxy.is_none() {
         return Ok(());
     }
-    let (node, backend) = (&spec.node.node, spec.backend.as_str());
+    let (node, backend) = (&spec.node_id, spec.backend.as_str());
     let message = format!(
         "node '{node}' was not started: a {backend} node cannot have a proxy, because it runs no agent"
     );
@@ -393,11 +391,11 @@ fn reject_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
 }
 
 /// Checks the pane. An existing pane already runs its program, so it takes no command.
-fn check_place(kind: TerminalKind, place: &PanePlace, command: &CommandLine) -> Result<(), EngineError> {
+fn check_pane(kind: TerminalKind, spec: &NodeSpec) -> Result<(), EngineError> {
     let refused = |message: String, hint: &str| {
         Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
     };
-    match &place.pane {
+    match &spec.pane_id {
         Some(pane) if kind == TerminalKind::Pty => {
             refused(format!("a pty node cannot use pane '{pane}'"), "use backend tmux or wezterm")
         }
@@ -405,7 +403,7 @@ fn check_place(kind: TerminalKind, place: &PanePlace, command: &CommandLine) -> 
             // tmux would use the active pane.
             refused("the name of the pane is empty".into(), "`nerve tmux list` lists the panes")
         }
-        Some(pane) if !is_empty(command) => refused(
+        Some(pane) if !spec.command.as_ref().is_none_or(is_empty) => refused(
             format!("pane '{pane}' already runs its program and cannot be given a command"),
             "leave out the command or the pane; the profile describes the program in the pane",
         ),
@@ -421,7 +419,7 @@ fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, Engin
         let message = format!("a {} node has no terminal", spec.backend.as_str());
         return Err(EngineError::new(ErrorKind::InvalidRequest, message));
     };
-    check_place(kind, &spec.place, &spec.command)?;
+    check_pane(kind, spec)?;
     Ok(kind)
 }
 

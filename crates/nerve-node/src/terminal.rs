@@ -179,18 +179,20 @@ impl Node for TerminalNode {
 
     fn to_spec(&self) -> Option<NodeSpec> {
         let inner = &self.inner;
-        let backend = BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty);
-        let command = CommandLine::Argv(inner.program.argv.clone());
+        let size = inner.status.borrow().size;
         Some(NodeSpec {
+            command: Some(CommandLine::Argv(inner.program.argv.clone())),
+            backend: BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty),
             cwd: inner.program.cwd.clone(),
             env: inner.program.env.clone(),
-            size: inner.status.borrow().size,
+            cols: Some(size.cols),
+            rows: Some(size.rows),
             profile: Some(inner.profile.name.clone()),
             parser: Some(inner.parser),
-            ready_timeout: inner.limits.0,
-            response_timeout: inner.limits.1,
+            ready_timeout: inner.limits.0.into(),
+            response_timeout: inner.limits.1.into(),
             proxy: inner.proxy.as_ref().and_then(|proxy| proxy.spec().cloned()).map(Box::new),
-            ..NodeSpec::new(inner.node.clone(), backend, command)
+            ..NodeSpec::at(inner.node.clone())
         })
     }
 

@@ -82,7 +82,7 @@ async fn forks(report: &mut Report) -> Result<()> {
     let program = claude.display().to_string();
     params.command =
         Some(CommandLine::Argv([program].into_iter().chain(recipe.argv.into_iter().skip(1)).collect()));
-    params.cwd = Some(server.home.work().display().to_string());
+    params.cwd = Some(server.home.work());
     params.env = recipe.env.into_iter().collect();
     let start = Instant::now();
     let node = client.create_node(&params).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::proxy::ProxyOption;
+use super::proxy::{ProxyOption, ProxySettings};
 use super::value::Seconds;
 
 /// CREATE_BRANCH: creates a node that continues a recorded session from one of its snapshots, and sends it an instruction.
@@ -42,8 +42,9 @@ pub struct CreateBranch {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Proxy of the new node. Default: with the settings of the recorded node's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<ProxyOption>,
+    #[serde(default, deserialize_with = "ProxyOption::settings", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<ProxyOption>"))]
+    pub proxy: Option<Box<ProxySettings>>,
     /// Uses no proxy, even if the recorded node had one.
     #[serde(default)]
     pub no_proxy: bool,

@@ -10,6 +10,7 @@ mod example;
 mod graph;
 mod history;
 mod node;
+mod node_spec;
 mod proxy;
 mod read;
 mod recording;
@@ -39,11 +40,11 @@ pub use example::Example;
 pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph, RunOptions};
 pub use history::GetHistory;
 pub use node::{
-    AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode,
-    InheritedNode, ListNodes, ResizeNode, RunCommand, SendInterrupt, StartNode, StopNode, WaitNode,
-    WriteData,
+    AnswerNode, ClearBuffer, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode, ListNodes, ResizeNode,
+    RunCommand, SendInterrupt, StartNode, StopNode, WaitNode, WriteData,
 };
-pub use proxy::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
+pub use node_spec::{CreateNode, InheritedNode, NodeRef, NodeSpec};
+pub use proxy::{ProxyBudget, ProxyPrices, ProxySettings};
 pub use read::read;
 pub use recording::{ListRecordings, PruneRecordings};
 pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};

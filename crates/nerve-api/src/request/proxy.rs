@@ -10,10 +10,9 @@ use super::value::without_nulls;
 use crate::value::Provider;
 
 /// Proxy of a node, between its agent and the API of its model: a kind alone (`anthropic`, `openai`), or settings.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
-pub enum ProxyOption {
+#[derive(Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(untagged))]
+pub(super) enum ProxyOption {
     /// A kind with default settings.
     Kind(Provider),
     /// Settings.
@@ -120,12 +119,16 @@ impl ProxySettings {
     }
 }
 
-impl From<ProxyOption> for ProxySettings {
-    fn from(params: ProxyOption) -> ProxySettings {
-        match params {
-            ProxyOption::Kind(kind) => ProxySettings::new(kind),
-            ProxyOption::Settings(settings) => *settings,
-        }
+impl ProxyOption {
+    /// Reads the settings of a proxy.
+    pub(super) fn settings<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Box<ProxySettings>>, D::Error> {
+        let option = Option::<ProxyOption>::deserialize(deserializer)?;
+        Ok(option.map(|option| match option {
+            ProxyOption::Kind(kind) => Box::new(ProxySettings::new(kind)),
+            ProxyOption::Settings(settings) => settings,
+        }))
     }
 }
 
@@ -163,14 +166,12 @@ mod tests {
 
     #[test]
     fn proxy_is_a_kind_or_settings() {
-        let short: ProxyOption = from_value(json!("openai")).unwrap();
-        assert_eq!(ProxySettings::from(short), ProxySettings::new(Provider::Openai));
+        let read = |value| ProxyOption::settings(value).unwrap().unwrap();
+        assert_eq!(*read(json!("openai")), ProxySettings::new(Provider::Openai));
         let long = json!({ "kind": "anthropic", "budget": { "max_tokens": 5 }, "prices": { "input": 3, "output": 15 } });
-        let settings = ProxySettings::from(from_value::<ProxyOption>(long).unwrap());
-        assert_eq!(settings.budget.max_tokens, Some(5));
+        assert_eq!(read(long).budget.max_tokens, Some(5));
         let nulls = json!({ "kind": "openai", "budget": null, "log": null, "reasoning": null });
-        let settings = ProxySettings::from(from_value::<ProxyOption>(nulls).unwrap());
-        assert_eq!(settings, ProxySettings::new(Provider::Openai));
+        assert_eq!(*read(nulls), ProxySettings::new(Provider::Openai));
         for (bad, says) in [
             (json!({}), "kind"),
             (json!(5), "anthropic"),

@@ -20,6 +20,13 @@ pub enum CommandLine {
     Argv(Vec<String>),
 }
 
+impl Default for CommandLine {
+    /// No arguments: the default program.
+    fn default() -> CommandLine {
+        CommandLine::Argv(Vec::new())
+    }
+}
+
 impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CommandLine, D::Error> {
         match deserializer.deserialize_any(TextOrList("a string or a list of strings"))? {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::{InheritedNode, ListNodes, ProxyOption};
+use nerve_api::request::{InheritedNode, ListNodes, ProxySettings};
 use nerve_api::value::{BranchProxy, NodeState};
 use nerve_node::error::{EngineError, ErrorKind};
 
@@ -37,7 +37,7 @@ pub struct NodeOverrides {
     /// Variables to set.
     pub env: BTreeMap<String, String>,
     /// Proxy of the new node, instead of the recorded one's.
-    pub proxy: Option<ProxyOption>,
+    pub proxy: Option<Box<ProxySettings>>,
     /// Do not use the recorded node's proxy.
     pub no_proxy: bool,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nerve_api::reply::{BranchInfo, PrunedBranch};
-use nerve_graph::session::store::SessionStore;
+use nerve_graph::session::store::{NodeRecord, SessionStore};
 use nerve_host::registry::{canonical_path, entries};
 use nerve_node::command::CommandLine;
 use nerve_node::error::{EngineError, ErrorKind};
@@ -71,11 +71,11 @@ impl BranchFolders {
         let mut commands = Vec::new();
         let sessions_error = match load_sessions(&dirs.sessions_file) {
             Ok(sessions) => {
-                for node in sessions.list().iter().flat_map(|session| &session.nodes) {
+                for NodeRecord { spec, .. } in sessions.list().iter().flat_map(|session| &session.nodes) {
                     users.extend(
-                        node.cwd.iter().map(|cwd| (canonical_path(cwd), format!("node '{}'", node.name))),
+                        spec.cwd.iter().map(|cwd| (canonical_path(cwd), format!("node '{}'", spec.node_id))),
                     );
-                    match &node.command {
+                    match &spec.command {
                         Some(CommandLine::Text(text)) => commands.push(text.clone()),
                         Some(CommandLine::Argv(words)) => commands.extend(words.iter().cloned()),
                         None => {}

@@ -94,13 +94,13 @@ pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String
 
 fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode, EngineError> {
     let Branch { command, env, .. } = &plan.branch;
-    let cwd = plan.cwd.to_str().ok_or_else(|| {
-        EngineError::new(ErrorKind::Process, format!("{} is not UTF-8", plan.cwd.display()))
-    })?;
+    if plan.cwd.to_str().is_none() {
+        return Err(EngineError::new(ErrorKind::Process, format!("{} is not UTF-8", plan.cwd.display())));
+    }
     Ok(CreateNode {
         session_id: plan.session.clone(),
         command: Some(CommandLine::Argv(command.clone())),
-        cwd: Some(cwd.to_string()),
+        cwd: Some(plan.cwd.clone()),
         env: env.clone().into_iter().chain(plan.overrides.env.clone()).collect(),
         proxy: plan.overrides.proxy.clone(),
         inherit: inherited.inherit.clone(),

@@ -10,7 +10,7 @@ use nerve_node::command::{EventKind, NodeRef, Response};
 use nerve_node::error::{EngineError, ErrorKind};
 use parking_lot::Mutex;
 
-use super::Engine;
+use super::{Engine, specs};
 use crate::conversation::{
     Conversation, ConversationId, ConversationStore, Message, ProgramSession, Role, StoredConversation,
     UseContext, prompt_with_context,
@@ -99,7 +99,7 @@ impl Engine {
         let at = without_default(at.clone());
         let own = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
-            session.definition(&at.node)?.conversation.map(|id| *id)
+            specs::conversation_id(&session.definition(&at.node)?.conversation?).ok()?
         };
         let id = options.as_ref().and_then(|options| options.id.clone()).or_else(own);
         if id.is_none() && options.is_none() {

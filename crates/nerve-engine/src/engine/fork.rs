@@ -11,7 +11,7 @@ use nerve_api::request::{ForkNode, InheritedNode};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
 use nerve_node::NodeHandle;
-use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateName, terminal_kind};
+use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::fork::session_files::{SessionFiles, read_transcript, write_sibling};
 use nerve_node::fork::{command_words, new_id};
@@ -98,7 +98,7 @@ impl Engine {
         let fork = fork.inspect_err(|_| session.release(&at.node, reservation))?;
         let spec = session.definition(&source.node).map(|spec| {
             let chat = spec.chat.map(|chat| Box::new(nerve_node::chat::fork_settings(*chat)));
-            NodeSpec { node: at.clone(), chat, ..spec }
+            NodeSpec { node_id: at.node.clone(), session_id: at.session.clone(), chat, ..spec }
         });
         let info = fork.info();
         if !session.fill(&at.node, reservation, fork) {
@@ -148,7 +148,7 @@ impl Engine {
 
     /// Resumes the conversation that the definition names, unless a running node uses it.
     pub(super) fn resume_if_free(&self, spec: NodeSpec) -> NodeSpec {
-        let Some(id) = &spec.agent_session else { return spec };
+        let Some(id) = &spec.claude_session_id else { return spec };
         let uses_it = |info: NodeInfo| {
             info.state != StateName::Stopped && info.metadata.get("agent_session") == Some(id)
         };
@@ -160,14 +160,14 @@ impl Engine {
 
     /// Resumes the conversation of a definition if it exists: its id cannot be used twice.
     pub(super) fn resume_conversation(&self, spec: NodeSpec) -> NodeSpec {
-        if spec.place.pane.is_some() {
+        if spec.pane_id.is_some() {
             // The program in an adopted pane is not started here.
             return spec;
         }
         let argv = node_argv(&spec);
         let found = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv);
         let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else { return spec };
-        let id = spec.agent_session.clone().or_else(|| match forms.conversation(&argv) {
+        let id = spec.claude_session_id.clone().or_else(|| match forms.conversation(&argv) {
             ConversationRef::Id(id) => Some(id),
             _ => None,
         });
@@ -178,7 +178,7 @@ impl Engine {
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
-                NodeSpec { command: CommandLine::Argv(argv), agent_session: Some(id), ..spec }
+                NodeSpec { command: Some(CommandLine::Argv(argv)), claude_session_id: Some(id), ..spec }
             }
             None => spec,
         }
@@ -246,15 +246,18 @@ impl ForkSource {
                 (argv, None)
             }
         };
+        let size = self.size();
         let is_named = forms.can_name_forks() || copy.is_some();
         let spec = NodeSpec {
-            node: at,
-            command: CommandLine::Argv(argv),
-            agent_session: is_named.then_some(new),
-            size: self.size(),
+            node_id: at.node,
+            session_id: at.session,
+            command: Some(CommandLine::Argv(argv)),
+            claude_session_id: is_named.then_some(new),
+            cols: Some(size.cols),
+            rows: Some(size.rows),
             cwd: self.cwd(),
             // A new pane.
-            place: PanePlace { pane: None, ..self.definition.place.clone() },
+            pane_id: None,
             // A fork has a conversation of its own.
             conversation: None,
             ..self.definition.clone()
@@ -264,7 +267,7 @@ impl ForkSource {
 
     fn size(&self) -> Size {
         let spec = self.terminal.as_ref().and_then(|node| node.to_spec());
-        spec.map_or(self.definition.size, |spec| spec.size)
+        spec.as_ref().unwrap_or(&self.definition).size()
     }
 
     /// Returns the folder of the node. Agents look up a conversation by its folder.
@@ -289,7 +292,7 @@ impl ForkSource {
         };
         pid.and_then(|pid| session_files.current_id(forms, pid.parse().ok()?))
             .or_else(|| self.metadata("agent_session"))
-            .or_else(|| self.definition.agent_session.clone())
+            .or_else(|| self.definition.claude_session_id.clone())
             .or_else(in_command)
             .ok_or_else(|| {
                 if forms.id_source == Some(IdSource::Codex) && self.terminal.is_some() && self.turns() == 0 {
@@ -397,7 +400,7 @@ impl ForkSource {
 
 /// Returns the arguments of a node's command. `claude` is the default for Claude Code nodes.
 fn node_argv(spec: &NodeSpec) -> Vec<String> {
-    let argv = command_words(&spec.command);
+    let argv = spec.command.as_ref().map(command_words).unwrap_or_default();
     match argv.is_empty() && spec.backend.is_claude() {
         true => vec!["claude".to_string()],
         false => argv,

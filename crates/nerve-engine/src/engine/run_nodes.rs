@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_graph::file::{BashDefinition, CommandDefinition, NodeDefinition, TerminalDefinition};
+use nerve_graph::file::NodeDefinition;
 use nerve_graph::session::{DEFAULT, Session, stop_all};
 use nerve_node::NodeHandle;
 use nerve_node::cancellation;
-use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, terminal_kind};
+use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
 use nerve_node::telemetry::TraceContext;
-use nerve_types::Size;
 
 use super::Engine;
 use super::runs::Run;
@@ -43,7 +42,9 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let mut starts = Vec::new();
         for (name, definition) in nodes {
-            let Some(mut spec) = node_spec(session.name(), name, definition) else { continue };
+            let run_session = Some(session.name().to_string()).filter(|name| name != DEFAULT);
+            let at = NodeRef { session: run_session, node: name.clone() };
+            let Some(mut spec) = definition.spec(at) else { continue };
             if let Some(trace) = trace.filter(|_| terminal_kind(spec.backend).is_some()) {
                 for (name, value) in trace.variables() {
                     spec.env.entry(name.to_string()).or_insert(value);
@@ -53,7 +54,7 @@ impl Engine {
                 continue;
             }
             let engine = self.clone();
-            let (session, timeout) = (session.clone(), bash_timeout(definition));
+            let (session, timeout) = (session.clone(), definition.command_timeout());
             let name = name.clone();
             starts.push(tokio::spawn(async move {
                 engine.create_node_of_run(&session, &name, spec, timeout).await
@@ -78,7 +79,7 @@ impl Engine {
         timeout: Option<Duration>,
     ) -> Result<(), EngineError> {
         let reservation = session.reserve(name)?;
-        let at = spec.node.clone();
+        let at = spec.node_ref();
         let created: Result<NodeHandle, EngineError> = match (spec.backend, timeout) {
             (BackendKind::Bash, Some(timeout)) => self
                 .inner
@@ -119,66 +120,5 @@ impl Engine {
         if session.is_empty() {
             self.inner.sessions.forget(session.name());
         }
-    }
-}
-
-/// Returns the definition of a node in a graph file. Returns `None` for templates and graphs, which are not nodes of a session.
-fn node_spec(session: &str, name: &str, definition: &NodeDefinition) -> Option<NodeSpec> {
-    let node =
-        NodeRef { session: Some(session.to_string()).filter(|name| name != DEFAULT), node: name.to_string() };
-    let backend = definition.backend()?;
-    match definition {
-        NodeDefinition::Bash(BashDefinition { cwd, env, .. }) => Some(NodeSpec {
-            cwd: cwd.clone().map(Into::into),
-            env: env.clone(),
-            ..NodeSpec::new(node, backend, CommandLine::Argv(Vec::new()))
-        }),
-        NodeDefinition::Chat(chat) => Some(NodeSpec {
-            env: chat.env.clone(),
-            history: chat.history,
-            response_timeout: duration(chat.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
-            chat: Some(Box::new(chat.spec())),
-            ..NodeSpec::new(node, backend, CommandLine::Argv(Vec::new()))
-        }),
-        other => Some(terminal_spec(node, backend, other.terminal()?)),
-    }
-}
-
-fn terminal_spec(node: NodeRef, backend: BackendKind, terminal: &TerminalDefinition) -> NodeSpec {
-    let size = Size::default();
-    let command = match &terminal.command {
-        Some(CommandDefinition::Text(text)) => CommandLine::Text(text.clone()),
-        Some(CommandDefinition::Words(words)) => CommandLine::Argv(words.clone()),
-        None => CommandLine::Argv(Vec::new()),
-    };
-    NodeSpec {
-        cwd: terminal.cwd.clone().map(Into::into),
-        env: terminal.env.clone(),
-        size: Size::new(terminal.cols.unwrap_or(size.cols), terminal.rows.unwrap_or(size.rows)),
-        profile: terminal.profile.clone(),
-        parser: terminal.parser,
-        history: terminal.history,
-        record: terminal.record,
-        ready_timeout: duration(terminal.ready_timeout).unwrap_or(NodeSpec::READY_TIMEOUT),
-        response_timeout: duration(terminal.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
-        place: PanePlace {
-            pane: terminal.pane.clone(),
-            session: terminal.tmux_session.clone(),
-            socket: terminal.socket.clone(),
-        },
-        proxy: terminal.proxy.clone().map(Box::new),
-        ..NodeSpec::new(node, backend, command)
-    }
-}
-
-fn duration(seconds: Option<f64>) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds?).ok()
-}
-
-/// Returns the timeout of the commands of a bash node, if its definition sets one.
-fn bash_timeout(definition: &NodeDefinition) -> Option<Duration> {
-    match definition {
-        NodeDefinition::Bash(bash) => duration(bash.timeout),
-        _ => None,
     }
 }

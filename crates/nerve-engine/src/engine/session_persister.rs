@@ -10,10 +10,9 @@ use nerve_graph::file::{GraphFile, without_secrets};
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
 use nerve_graph::session::{DEFAULT, Session};
-use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace};
+use nerve_node::command::{EventKind, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
-use nerve_types::Size;
 
 /// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write.
 #[derive(Debug)]
@@ -212,7 +211,7 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
         tags: info.tags,
         created_at: session.created(),
         updated_at: nerve_host::clock::Clock::start().now(),
-        nodes: session.definitions().into_iter().map(|(name, spec)| record(name, spec)).collect(),
+        nodes: session.definitions().into_iter().map(|(_, spec)| record(spec)).collect(),
         graphs: graphs.collect(),
     }
 }
@@ -243,12 +242,12 @@ fn restore(
         if !missing.is_empty() {
             report(format!(
                 "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
-                node.name,
+                node.spec.node_id,
                 stored.name,
                 missing.join(", ")
             ));
         }
-        session.define(&node.name, Some(spec(node, &stored.name)));
+        session.define(&node.spec.node_id, Some(spec(node, &stored.name)));
     }
     for graph in &stored.graphs {
         let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
@@ -266,55 +265,18 @@ fn restore(
     Ok(())
 }
 
-fn record(name: String, spec: NodeSpec) -> NodeRecord {
-    NodeRecord {
-        name,
-        backend: Some(spec.backend.as_str().to_string()),
-        command: Some(spec.command),
-        cwd: spec.cwd.or_else(|| std::env::current_dir().ok()),
-        env: spec.env,
-        env_omitted: Vec::new(),
-        cols: Some(spec.size.cols),
-        rows: Some(spec.size.rows),
-        profile: spec.profile,
-        parser: spec.parser.map(|parser| parser.to_string()),
-        history: Some(spec.history),
-        record: Some(spec.record),
-        ready_timeout: Some(spec.ready_timeout),
-        response_timeout: Some(spec.response_timeout),
-        place: Some(spec.place).filter(|place| *place != PanePlace::default()),
-        agent_session: spec.agent_session,
-        chat: spec.chat,
-        conversation: spec.conversation.map(|id| *id),
-        proxy: spec.proxy,
-    }
+/// Returns the stored form of a definition.
+fn record(spec: NodeSpec) -> NodeRecord {
+    let cwd = spec.cwd.or_else(|| std::env::current_dir().ok());
+    // The record belongs to its session.
+    NodeRecord { spec: NodeSpec { session_id: None, cwd, ..spec }, env_omitted: Vec::new() }
 }
 
 /// Returns the definition of a persisted node. Omitted variables get their values from the server's environment.
 fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
-    let size = Size::default();
-    let env = node.env.clone().into_iter();
-    let omitted = node.env_omitted.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-    NodeSpec {
-        node: NodeRef {
-            session: Some(session.to_string()).filter(|session| session != DEFAULT),
-            node: node.name.clone(),
-        },
-        command: node.command.clone().unwrap_or(CommandLine::Argv(Vec::new())),
-        backend: node.backend.as_deref().and_then(BackendKind::parse).unwrap_or(BackendKind::Pty),
-        cwd: node.cwd.clone(),
-        env: env.chain(omitted).collect(),
-        size: Size::new(node.cols.unwrap_or(size.cols), node.rows.unwrap_or(size.rows)),
-        profile: node.profile.clone(),
-        parser: node.parser.as_deref().and_then(|parser| parser.parse().ok()),
-        history: node.history.unwrap_or(true),
-        record: node.record.unwrap_or(true),
-        ready_timeout: node.ready_timeout.unwrap_or(NodeSpec::READY_TIMEOUT),
-        response_timeout: node.response_timeout.unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
-        place: node.place.clone().unwrap_or_default(),
-        agent_session: node.agent_session.clone(),
-        chat: node.chat.clone(),
-        conversation: node.conversation.clone().map(Box::new),
-        proxy: node.proxy.clone(),
-    }
+    let mut spec = node.spec.clone();
+    spec.session_id = Some(session.to_string()).filter(|session| session != DEFAULT);
+    let values = node.env_omitted.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+    spec.env.extend(values);
+    spec
 }

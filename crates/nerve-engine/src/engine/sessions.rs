@@ -27,13 +27,12 @@ impl Engine {
     /// InvalidRequest, AlreadyExists, NotFound (session), Process.
     pub async fn create_node(
         &self,
-        mut request: CreateNode,
+        mut spec: CreateNode,
         context: RequestContext,
     ) -> Result<NodeCreated, EngineError> {
-        let inherited = request.inherit.take();
-        let wanted = [("cols", request.cols), ("rows", request.rows)];
-        let mut spec = specs::node_spec(request)?;
-        if let Some(from) = inherited {
+        specs::check(&spec)?;
+        let wanted = [("cols", spec.cols), ("rows", spec.rows)];
+        if let Some(from) = spec.inherit.take() {
             spec = self.inherit(spec, from)?;
         }
         let info = self.create(spec).await?;
@@ -60,7 +59,7 @@ impl Engine {
     async fn create_detached(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         let engine = self.clone();
         let created = self.inner.creating.spawn(async move {
-            let session = engine.inner.sessions.get(spec.node.session.as_deref())?;
+            let session = engine.inner.sessions.get(spec.session_id.as_deref())?;
             engine.make(&session, spec, None).await
         });
         created.await?
@@ -73,7 +72,7 @@ impl Engine {
         spec: NodeSpec,
         forked_from: Option<String>,
     ) -> Result<NodeInfo, EngineError> {
-        let at = spec.node.clone();
+        let at = spec.node_ref();
         let reservation = session.reserve(&at.node)?;
         let created = self.inner.factory.create(spec.clone()).await;
         let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
@@ -352,14 +351,15 @@ fn defined_node_info(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo
     use nerve_node::command::{BackendKind, CommandLine};
 
     let command = match &spec.command {
-        CommandLine::Text(text) => text.clone(),
-        CommandLine::Argv(argv) => shell_words::join(argv),
+        Some(CommandLine::Text(text)) => text.clone(),
+        Some(CommandLine::Argv(argv)) => shell_words::join(argv),
+        None => String::new(),
     };
     let mut metadata = std::collections::BTreeMap::from([("command".to_string(), command)]);
     if let Some(cwd) = &spec.cwd {
         metadata.insert("cwd".to_string(), cwd.display().to_string());
     }
-    if let Some(id) = &spec.agent_session {
+    if let Some(id) = &spec.claude_session_id {
         metadata.insert("agent_session".to_string(), id.clone());
     }
     metadata.extend(definition_metadata(spec));

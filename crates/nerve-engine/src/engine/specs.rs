@@ -1,10 +1,7 @@
 //! Converts parameters of requests to domain types. Errors name the parameter.
 
-use nerve_api::request::{
-    ConversationMessage, ConversationOptions, CreateNode, NodeChoice, ProxyOption, ProxySettings,
-    WebhookTarget,
-};
-use nerve_node::command::{BackendKind, Choice, CommandLine, NodeRef, NodeSpec, PanePlace};
+use nerve_api::request::{ConversationMessage, ConversationOptions, NodeChoice, WebhookTarget};
+use nerve_node::command::{BackendKind, Choice, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::Size;
 
@@ -15,30 +12,24 @@ pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
     NodeRef { session, node }
 }
 
-/// Returns the definition of the node that a CREATE_NODE creates, without inherited settings.
-pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
-    let backend = request.backend;
-    if request.chat.is_some() && backend != BackendKind::Chat {
-        return Err(invalid(format!("params.chat is for backend chat, not {}", backend.as_str())));
+/// Checks what clients can get wrong in the specification of a node, as far as that is known without starting it.
+pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
+    if spec.chat.is_some() && spec.backend != BackendKind::Chat {
+        return Err(invalid(format!("params.chat is for backend chat, not {}", spec.backend.as_str())));
     }
-    let command = request.command.unwrap_or(CommandLine::Argv(Vec::new()));
     let default = Size::default();
-    Ok(NodeSpec {
-        cwd: request.cwd.map(Into::into),
-        env: request.env,
-        size: size(request.cols.unwrap_or(default.cols), request.rows.unwrap_or(default.rows))?,
-        profile: request.profile,
-        parser: request.parser,
-        history: request.history,
-        record: request.record,
-        ready_timeout: request.ready_timeout.duration(),
-        response_timeout: request.response_timeout.duration(),
-        place: PanePlace { pane: request.pane_id, session: request.tmux_session, socket: request.socket },
-        agent_session: request.claude_session_id,
-        chat: request.chat.map(Box::new),
-        conversation: request.conversation.map(node_conversation).transpose()?.flatten().map(Box::new),
-        proxy: request.proxy.map(proxy).transpose()?.map(Box::new),
-        ..NodeSpec::new(node_ref(request.node_id, request.session_id), backend, command)
+    size(spec.cols.unwrap_or(default.cols), spec.rows.unwrap_or(default.rows))?;
+    if let Some(options) = &spec.conversation {
+        if !options.history.is_empty() || options.context.is_some() {
+            let message = "params.conversation: a node's conversation has a workspace and a chat only";
+            return Err(invalid(message).hint("history and context belong to a prompt"));
+        }
+        conversation_id(options)?;
+    }
+    let Some(proxy) = &spec.proxy else { return Ok(()) };
+    nerve_node::proxy::check(proxy).map_err(|mut error| {
+        error.message = format!("params.{}", error.message);
+        error
     })
 }
 
@@ -71,15 +62,6 @@ pub(super) fn conversation(options: ConversationOptions) -> Result<Conversation,
     Ok(Conversation { id, history, context: options.context.unwrap_or_default() })
 }
 
-/// Returns the conversation of a node.
-fn node_conversation(options: ConversationOptions) -> Result<Option<ConversationId>, EngineError> {
-    if !options.history.is_empty() || options.context.is_some() {
-        return Err(invalid("params.conversation: a node's conversation has a workspace and a chat only")
-            .hint("history and context belong to a prompt"));
-    }
-    conversation_id(&options)
-}
-
 /// Returns the id of a stored conversation.
 pub(super) fn conversation_id(options: &ConversationOptions) -> Result<Option<ConversationId>, EngineError> {
     match (options.workspace.as_deref(), options.chat.as_deref()) {
@@ -104,30 +86,20 @@ pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<O
     }
 }
 
-/// Returns the settings of a node's proxy, checked as far as possible without the node's program.
-fn proxy(option: ProxyOption) -> Result<ProxySettings, EngineError> {
-    let settings = ProxySettings::from(option);
-    nerve_node::proxy::check(&settings).map_err(|mut error| {
-        error.message = format!("params.{}", error.message);
-        error
-    })?;
-    Ok(settings)
-}
-
 fn invalid(message: impl Into<String>) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use nerve_node::proxy::Provider;
+    use nerve_node::proxy::{Provider, ProxySettings};
     use serde_json::{Value, from_value, json};
 
     use super::*;
 
     fn proxied(proxy: Value) -> Result<NodeSpec, EngineError> {
-        let request: CreateNode = from_value(json!({ "node_id": "a", "proxy": proxy })).unwrap();
-        node_spec(request)
+        let spec = from_value(json!({ "node_id": "a", "proxy": proxy })).unwrap();
+        check(&spec).map(|()| spec)
     }
 
     #[test]

@@ -173,13 +173,9 @@ async fn graph_cannot_have_the_name_of_a_defined_node() {
     let engine = engine(folder.path());
     let name = "worker".to_string();
     let node = nerve_node::command::NodeSpec {
-        backend: nerve_node::command::BackendKind::Bash,
-        ..crate::harness::TestEnv::new().spec(&name, nerve_node::command::BackendKind::Bash)
-    };
-    let node = nerve_node::command::NodeSpec {
-        node: nerve_node::command::NodeRef { session: None, node: name.clone() },
+        node_id: name.clone(),
         cwd: None,
-        ..node
+        ..crate::harness::TestEnv::new().spec(&name, nerve_node::command::BackendKind::Bash)
     };
     engine.create(node).await.unwrap();
     engine.stop_session(StopSession::default(), Default::default()).await.unwrap();

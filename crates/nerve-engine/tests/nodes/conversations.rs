@@ -235,7 +235,7 @@ async fn node_can_have_a_default_conversation() {
     let harness = Harness::new();
     let mut spec = harness.spec("b", &[]);
     spec.backend = BackendKind::Bash;
-    spec.conversation = Some(Box::new(chat("own")));
+    spec.conversation = Some(ConversationOptions { context: None, ..conversation_options(in_chat("own")) });
     harness.engine.create(spec).await.unwrap();
     harness.ask("b", "echo mine").await;
     assert_eq!(harness.saved_messages("own")[0].1, "echo mine");

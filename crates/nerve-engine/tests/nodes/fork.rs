@@ -5,11 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
-use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, PanePlace, StateName};
+use nerve_node::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};
-use nerve_types::Size;
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, mock_agent};
@@ -92,7 +91,7 @@ async fn recall(harness: &Harness, node: &str) -> String {
 #[tokio::test]
 async fn existing_conversation_is_resumed_by_id() {
     let harness = Harness::new();
-    let spec = |node| NodeSpec { agent_session: Some(A.to_string()), ..spec(&harness, node, &[]) };
+    let spec = |node| NodeSpec { claude_session_id: Some(A.to_string()), ..spec(&harness, node, &[]) };
     create(&harness, spec("c")).await.unwrap();
     harness.ask("c", "one").await;
     harness.engine.stop_node(node_ref("c").into(), Default::default()).await.unwrap();
@@ -143,7 +142,7 @@ async fn session_id_is_generated_given_or_detected() {
     assert_eq!(created.metadata["claude_session_id"], id);
     assert!(created.metadata["command"].ends_with(&format!("claude --session-id {id}")), "{created:?}");
 
-    let with_id = NodeSpec { agent_session: Some(A.into()), ..spec(&harness, "b", &[]) };
+    let with_id = NodeSpec { claude_session_id: Some(A.into()), ..spec(&harness, "b", &[]) };
     assert_eq!(session_id(&create(&harness, with_id).await.unwrap()), A);
 
     let other = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
@@ -161,10 +160,10 @@ async fn session_id_is_generated_given_or_detected() {
 #[tokio::test]
 async fn invalid_session_id_is_rejected() {
     let harness = Harness::new();
-    let bad = NodeSpec { agent_session: Some("custom".into()), ..spec(&harness, "a", &[]) };
+    let bad = NodeSpec { claude_session_id: Some("custom".into()), ..spec(&harness, "a", &[]) };
     let error = create(&harness, bad).await.unwrap_err();
     assert_error(&error, ErrorKind::InvalidRequest, &["'custom'", "UUID"]);
-    let shell = NodeSpec { agent_session: Some(A.into()), ..harness.spec("a", &["sh"]) };
+    let shell = NodeSpec { claude_session_id: Some(A.into()), ..harness.spec("a", &["sh"]) };
     assert_eq!(create(&harness, shell).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert!(matches!(harness.engine.nodes(None), Ok(nodes) if nodes.is_empty()));
 }
@@ -175,8 +174,8 @@ async fn fork_inherits_the_spec_of_its_source() {
     let mut created = spec(&harness, "c", &["--delay", "1"]);
     created.env.insert("HTTPS_PROXY".into(), "http://127.0.0.1:9".into());
     created.parser = Some(nerve_agent::parse::ParserKind::None);
-    created.size = Size::new(90, 25);
-    created.place = PanePlace { session: Some("work".into()), ..PanePlace::default() };
+    (created.cols, created.rows) = (Some(90), Some(25));
+    created.tmux_session = Some("work".into());
     created.history = false;
     create(&harness, created).await.unwrap();
     harness.ask("c", "one").await;
@@ -458,7 +457,8 @@ async fn shell_style_command_is_forked() {
     claude(&harness);
     fs::rename(harness.folder.path().join("claude"), folder.join("claude")).unwrap();
     let mut spec = harness.spec("c", &[]);
-    spec.command = CommandLine::Text(format!("env X=1 '{}' --delay 1", folder.join("claude").display()));
+    spec.command =
+        Some(CommandLine::Text(format!("env X=1 '{}' --delay 1", folder.join("claude").display())));
     create(&harness, spec).await.unwrap();
     harness.ask("c", "one").await;
     fork(&harness, "c", "d").await.unwrap();
@@ -494,8 +494,8 @@ async fn tmux_node_is_forked_into_a_new_pane() {
     let Some(tmux) = Tmux::new("tmux_node_is_forked_into_a_new_pane") else { return };
     let program = claude(&tmux.nodes);
     for backend in [BackendKind::Tmux, BackendKind::ClaudeTmux] {
-        let place = PanePlace { session: Some("mine".into()), ..tmux.place() };
-        let created = NodeSpec { backend, place, ..tmux.spec("c", &[&program]) };
+        let tmux_session = Some("mine".to_string());
+        let created = NodeSpec { backend, tmux_session, ..tmux.spec("c", &[&program]) };
         fork_into_new_pane(&tmux.nodes, created).await;
     }
 }
@@ -518,7 +518,7 @@ async fn fork_of_attached_agent_keeps_its_directory() {
     let pane = tmux.new_pane("theirs", &shell_words::join(argv));
     let path = format!("{home}:{}", std::env::var("PATH").unwrap());
     let mut created = NodeSpec { backend: BackendKind::ClaudeTmux, ..tmux.attached_spec("c", &pane) };
-    (created.profile, created.cwd, created.agent_session) = (None, None, Some(A.into()));
+    (created.profile, created.cwd, created.claude_session_id) = (None, None, Some(A.into()));
     created.env.insert("PATH".into(), path);
     create(&tmux.nodes, created).await.unwrap();
     tmux.nodes.ask("c", "one").await;

@@ -107,7 +107,7 @@ async fn agent_that_never_becomes_ready_times_out() {
     let program = crate::harness::mock_agent().display().to_string();
     let mut spec = harness.spec("m", &[&program, "--never-ready"]);
     spec.profile = Some("claude".into());
-    spec.ready_timeout = Duration::from_millis(500);
+    spec.ready_timeout = Duration::from_millis(500).into();
     harness.engine.create(spec).await.unwrap();
     let error = harness.send("m", "hello").await.unwrap_err();
     assert_error(&error, ErrorKind::Timeout, &["500ms"]);

@@ -413,7 +413,7 @@ async fn invalid_starts_are_rejected_and_leave_others_alone() {
         assert_eq!(error.kind, ErrorKind::InvalidRequest, "{name}");
     }
     let mut unbalanced = harness.spec("c", &[]);
-    unbalanced.command = nerve_node::command::CommandLine::Text("bash 'open".into());
+    unbalanced.command = Some(nerve_node::command::CommandLine::Text("bash 'open".into()));
     assert_eq!(start(unbalanced).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert_eq!(harness.ask("good", "echo fine").await.text, "fine");
     let missing = harness.send("missing", "x").await.unwrap_err();
@@ -524,7 +524,7 @@ async fn sessions_scope_and_stop_their_nodes() {
     let bad = CreateSession { name: "../../x".into(), ..CreateSession::default() };
     assert_eq!(create(bad).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     let mut spec = harness.spec("sh", &BASH);
-    spec.node.session = Some("work".into());
+    spec.session_id = Some("work".into());
     harness.engine.create(spec).await.unwrap();
     assert_eq!(
         harness.send("sh", "x").await.unwrap_err().kind,

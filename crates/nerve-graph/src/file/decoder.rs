@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::ParserKind;
-use nerve_node::command::TerminalKind;
+use nerve_node::command::{CommandLine, TerminalKind};
 use nerve_node::proxy::Provider;
 use serde_json::Value;
 
@@ -12,9 +12,9 @@ use super::source_map::{Path, Report, spellings};
 use super::suggestion::nearest;
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
-    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
-    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition, one,
+    BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, PolicyDefinition,
+    StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition, one,
 };
 
 impl Decode for GraphFile {
@@ -182,13 +182,13 @@ fn env<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> BTre
     env.into_iter().map(|(name, ScalarText(value))| (name, value)).collect()
 }
 
-impl Decode for CommandDefinition {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<CommandDefinition> {
+impl Decode for CommandLine {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<CommandLine> {
         match &tree.kind {
-            Kind::Text(text) => Some(CommandDefinition::Text(text.clone())),
+            Kind::Text(text) => Some(CommandLine::Text(text.clone())),
             Kind::List(_) => {
                 let words = Vec::<ScalarText>::decode(tree, at, report)?;
-                Some(CommandDefinition::Words(words.into_iter().map(|ScalarText(word)| word).collect()))
+                Some(CommandLine::Argv(words.into_iter().map(|ScalarText(word)| word).collect()))
             }
             _ => type_mismatch("a command (a text, or a list of words)", tree, at, report),
         }

@@ -9,6 +9,7 @@ mod decoder;
 mod fields;
 mod inputs;
 mod loader;
+mod node_spec;
 mod problem;
 mod proxy;
 mod schema;
@@ -25,7 +26,7 @@ pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
 pub use secrets::without_secrets;
 pub use types::{
-    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
-    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, PolicyDefinition,
+    StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use nerve_agent::parse::ParserKind;
-use nerve_node::chat::{ChatSettings, ToolChoice};
-use nerve_node::command::BackendKind;
+use nerve_node::command::{BackendKind, CommandLine};
 use nerve_node::proxy::{Provider, ProxySettings};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -132,7 +131,8 @@ pub struct TerminalDefinition {
     /// shell].
     /// Not with `pane`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<CommandDefinition>,
+    #[schemars(with = "Option<CommandDefinition>")]
+    pub command: Option<CommandLine>,
     /// Working directory, relative to the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -250,13 +250,14 @@ pub struct ChatDefinition {
 }
 
 /// A command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(untagged)]
-pub enum CommandDefinition {
+#[expect(dead_code, reason = "describes the accepted forms to the schema")]
+enum CommandDefinition {
     /// Command line, to be split into words.
     Text(String),
     /// Words.
-    Words(#[schemars(with = "Vec<Scalar>")] Vec<String>),
+    Words(Vec<Scalar>),
 }
 
 /// A text that may be written as a number or boolean. For the schema only.
@@ -552,26 +553,6 @@ impl NodeDefinition {
         match self {
             NodeDefinition::Chat(node) => node.keep,
             other => other.terminal().is_some_and(|node| node.keep),
-        }
-    }
-}
-
-impl ChatDefinition {
-    /// Returns the engine's specification of the node.
-    pub fn spec(&self) -> ChatSettings {
-        let default = ChatSettings::new(self.provider, self.model.clone());
-        ChatSettings {
-            base_url: self.base_url.clone(),
-            api_key_env: self.api_key_env.clone(),
-            system: self.system.clone(),
-            max_tokens: self.max_tokens.unwrap_or(default.max_tokens),
-            temperature: self.temperature,
-            tools: self.tools.clone(),
-            tool_choice: self.tool_choice.clone().map_or(ToolChoice::Auto, ToolChoice::from),
-            parallel_tool_calls: self.parallel_tool_calls,
-            max_tool_rounds: self.max_tool_rounds.unwrap_or(default.max_tool_rounds),
-            retries: self.retries.unwrap_or(default.retries),
-            ..default
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
-    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
-    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, PolicyDefinition,
+    StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
+use nerve_node::command::CommandLine;
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::check;
 /// Sets every field of every type to a non-default value: a field that the decoder omits would not round-trip.
 fn full_graph() -> GraphFile {
     let terminal = TerminalDefinition {
-        command: Some(CommandDefinition::Words(vec!["claude".into(), "--model".into(), "x".into()])),
+        command: Some(CommandLine::Argv(vec!["claude".into(), "--model".into(), "x".into()])),
         cwd: Some("/tmp".into()),
         env: [("A".to_string(), "b".to_string())].into(),
         profile: Some("claude".into()),
@@ -64,7 +65,7 @@ fn full_graph() -> GraphFile {
         (
             "shell".to_string(),
             NodeDefinition::Pty(TerminalDefinition {
-                command: Some(CommandDefinition::Text("bash -l".into())),
+                command: Some(CommandLine::Text("bash -l".into())),
                 ..terminal
             }),
         ),
@@ -213,7 +214,7 @@ steps:
     assert_eq!(file.steps[0].when.as_deref(), Some("true"));
     let NodeDefinition::Pty(node) = &file.nodes["sh"] else { panic!("{:?}", file.nodes) };
     assert_eq!(node.env["PORT"], "8080");
-    assert_eq!(node.command, Some(CommandDefinition::Words(vec!["sleep".into(), "5".into()])));
+    assert_eq!(node.command, Some(CommandLine::Argv(vec!["sleep".into(), "5".into()])));
 }
 
 #[test]

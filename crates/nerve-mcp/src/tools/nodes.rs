@@ -1,7 +1,7 @@
 //! Tools that create, inspect and stop nodes.
 
 use nerve_api::reply::{Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeInfo, Stopped, Written};
-use nerve_api::request::{CreateNode, GetHistory, ProxyOption, Seconds};
+use nerve_api::request::{CreateNode, GetHistory, ProxySettings, Seconds};
 use nerve_api::value::NodeState;
 use serde_json::{Value, json};
 
@@ -52,12 +52,12 @@ pub(super) async fn create(call: Call, given: args::CreateNode) -> Result<Succes
     let mut params = CreateNode {
         session_id: given.session,
         command: given.command,
-        cwd: given.cwd,
+        cwd: given.cwd.map(Into::into),
         env: given.env,
         cols: given.cols,
         rows: given.rows,
         profile: given.profile,
-        proxy: given.proxy.map(ProxyOption::Kind),
+        proxy: given.proxy.map(|kind| Box::new(ProxySettings::new(kind))),
         ..CreateNode::new(given.node_id)
     };
     if let Some(backend) = given.backend {

@@ -1,7 +1,7 @@
 //! `node create`: creates a node.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
@@ -39,7 +39,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         tmux_session: args.pane.tmux_session,
         socket: args.pane.socket,
         claude_session_id: args.claude_session_id,
-        chat: chat_params(args.model, args.backend)?,
+        chat: chat_params(args.model, args.backend)?.map(Box::new),
         env,
         cols: args.cols,
         rows: args.rows,
@@ -126,11 +126,11 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
 }
 
 /// Returns the absolute working directory. Relative paths refer to the directory of this command, not of the server.
-fn directory(given: Option<&Path>) -> Result<String> {
+fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
     let path = given.map_or(here.clone(), |given| here.join(given));
-    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
-    Ok(text.to_string())
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    Ok(path)
 }
 
 /// Returns the variable that enables tool tracing.

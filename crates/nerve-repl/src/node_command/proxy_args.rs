@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use nerve_api::request::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
+use nerve_api::request::{ProxyBudget, ProxyPrices, ProxySettings};
 use nerve_api::value::Provider;
 
 use super::values::{described_values, one_of};
@@ -60,7 +60,7 @@ pub fn price(text: &str) -> Result<(f64, f64), String> {
 }
 
 /// Returns the proxy parameters, or `None` without `--proxy`.
-pub fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyOption>> {
+pub fn proxy_params(args: ProxyOptions) -> Result<Option<Box<ProxySettings>>> {
     let Some(kind) = args.proxy else { return Ok(None) };
     let budget = ProxyBudget {
         max_tokens: args.proxy_max_tokens,
@@ -72,7 +72,7 @@ pub fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyOption>> {
         let path = std::path::absolute(path).context("cannot find the current directory")?;
         path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
     });
-    Ok(Some(ProxyOption::Settings(Box::new(ProxySettings {
+    Ok(Some(Box::new(ProxySettings {
         kind,
         base_url: args.proxy_base_url,
         upstream_ca: upstream_ca.transpose()?,
@@ -84,5 +84,5 @@ pub fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyOption>> {
         reasoning: args.proxy_reasoning,
         log: !args.proxy_no_log,
         log_bodies: args.proxy_log_bodies,
-    }))))
+    })))
 }

@@ -8,11 +8,10 @@ use nerve_api::reply::{AnswerReply, ReachedState, TurnResponse};
 use nerve_api::request::{AnswerNode, ExecuteInput, GetBuffer, GetHistory, NodeChoice, States, WaitNode};
 use nerve_engine::{Engine, EngineConfig};
 use nerve_node::command::{
-    BackendKind, Choice, CommandLine, Event, EventKind, NodeInfo, NodeRef, NodeSpec, Response, StateName,
+    Choice, CommandLine, Event, EventKind, NodeInfo, NodeRef, NodeSpec, Response, StateName,
 };
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
-use nerve_types::Size;
 use tokio::sync::broadcast;
 
 use crate::{AgentRecipe, Hermetic, wait_until_async};
@@ -48,7 +47,8 @@ pub fn terminal_spec(node: NodeRef, argv: &[&str], home: &Path, limit: Duration)
     NodeSpec {
         cwd: Some("/tmp".into()),
         env: variables.map(|(name, value)| (name.to_string(), value)).into(),
-        size: Size::new(100, 30),
+        cols: Some(100),
+        rows: Some(30),
         ..spec(node, argv.iter().map(ToString::to_string).collect(), limit)
     }
 }
@@ -56,9 +56,10 @@ pub fn terminal_spec(node: NodeRef, argv: &[&str], home: &Path, limit: Duration)
 fn spec(node: NodeRef, argv: Vec<String>, limit: Duration) -> NodeSpec {
     NodeSpec {
         record: false,
-        ready_timeout: limit,
-        response_timeout: limit,
-        ..NodeSpec::new(node, BackendKind::Pty, CommandLine::Argv(argv))
+        ready_timeout: limit.into(),
+        response_timeout: limit.into(),
+        command: Some(CommandLine::Argv(argv)),
+        ..NodeSpec::at(node)
     }
 }
 
@@ -90,7 +91,8 @@ impl EngineHarness {
         NodeSpec {
             cwd: Some(home.work()),
             env,
-            size: Size::new(120, 40),
+            cols: Some(120),
+            rows: Some(40),
             ..spec(node_ref(node), recipe.argv.clone(), self.limit)
         }
     }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use nerve_api::reply::{ExecuteReply, Turn};
 use nerve_api::request::ExecuteInput;
 use nerve_engine::{Engine, EngineConfig, RequestContext};
-use nerve_node::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_node::command::{CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::telemetry::TraceContext;
@@ -79,9 +79,10 @@ fn spec(args: &AskArgs) -> Result<NodeSpec> {
         // The node exists only for this question.
         history: false,
         record: false,
-        ready_timeout: args.timeout.0,
-        response_timeout: args.timeout.0,
-        ..NodeSpec::new(node(), BackendKind::Pty, CommandLine::Text(args.command.clone()))
+        ready_timeout: args.timeout.0.into(),
+        response_timeout: args.timeout.0.into(),
+        command: Some(CommandLine::Text(args.command.clone())),
+        ..NodeSpec::at(node())
     })
 }
 

@@ -127,7 +127,7 @@ fn node_params(args: &DemoArgs) -> Result<CreateNode> {
     };
     // The built-in agent imitates Claude Code.
     let profile = args.command.is_none().then(|| "claude".to_string());
-    let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_string));
+    let cwd = std::env::current_dir().ok().filter(|dir| dir.to_str().is_some());
     Ok(CreateNode { command: Some(command), profile, cwd, ..CreateNode::new("demo") })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
 use nerve_node::chat::{ChatNode, ChatSettings, Provider};
-use nerve_node::command::{BackendKind, CommandLine, NodeInfo, NodeSpec};
+use nerve_node::command::{BackendKind, NodeInfo, NodeSpec};
 use nerve_node::context::ChunkSink;
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
@@ -48,9 +48,10 @@ pub(crate) fn spec(harness: &Harness, node: &str, chat: ChatSettings) -> NodeSpe
     NodeSpec {
         cwd: Some(harness.folder.path().to_path_buf()),
         env: env(),
-        response_timeout: LIMIT,
+        response_timeout: LIMIT.into(),
         chat: Some(Box::new(chat)),
-        ..NodeSpec::new(node_ref(node), BackendKind::Chat, CommandLine::Argv(Vec::new()))
+        backend: BackendKind::Chat,
+        ..NodeSpec::new(node)
     }
 }
 
@@ -108,9 +109,10 @@ pub(crate) fn standalone_node(chat: ChatSettings) -> ChatNode {
     let spec = NodeSpec {
         env: env(),
         history: false,
-        response_timeout: LIMIT,
+        response_timeout: LIMIT.into(),
         chat: Some(Box::new(chat)),
-        ..NodeSpec::new(node_ref("c"), BackendKind::Chat, CommandLine::Argv(Vec::new()))
+        backend: BackendKind::Chat,
+        ..NodeSpec::new("c")
     };
     factory.create_chat(spec).unwrap()
 }

@@ -9,10 +9,11 @@ use nerve_graph::step::Step;
 use nerve_node::Node;
 use nerve_node::budget::Budget;
 use nerve_node::chat::{Provider, ToolChoice};
+use nerve_node::command::{BackendKind, NodeSpec};
 use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_testkit::eventually;
-use nerve_testkit::harness::{assert_error, is_alive, node_ref};
+use nerve_testkit::harness::{assert_error, is_alive};
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -229,12 +230,7 @@ async fn cancelled_turn_stops_its_tools() {
     let model = answers([Answer::tools([run(&format!("echo $$ > {}; sleep 60", pid.display()))])]).await;
     let session = Session::new("s");
     let factory = nerve_node::factory::NodeFactory::new(Default::default());
-    let mut bash = nerve_node::command::NodeSpec::new(
-        node_ref("sh"),
-        nerve_node::command::BackendKind::Bash,
-        nerve_node::command::CommandLine::Argv(Vec::new()),
-    );
-    bash.history = false;
+    let bash = NodeSpec { backend: BackendKind::Bash, history: false, ..NodeSpec::new("sh") };
     session.register(Arc::new(factory.create_bash(bash).unwrap()), None).unwrap();
     let mut spec = chat(Provider::Anthropic, &model);
     spec.tools = vec!["sh".into()];

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
-use nerve_node::command::{NodeRef, StateName};
+use nerve_node::command::StateName;
 use nerve_node::context::TurnContext;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::terminal::TerminalNode;
@@ -47,7 +47,7 @@ impl Fixture {
     /// Starts a program in a terminal and waits until it is ready.
     pub(crate) async fn terminal(&self, id: &str, argv: &[&str]) -> TerminalNode {
         let mut spec = self.harness.spec(id, argv);
-        spec.node = NodeRef { session: Some("fixture".into()), node: id.into() };
+        (spec.session_id, spec.node_id) = (Some("fixture".into()), id.into());
         if argv != BASH {
             spec.profile = argv[0].ends_with("mock_agent").then(|| "claude".to_string());
         }

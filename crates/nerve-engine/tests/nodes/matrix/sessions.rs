@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nerve_agent::parse::ParserKind;
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{NodeRecord, SessionMetadata, SessionStore};
-use nerve_node::command::{CommandLine, StateName};
+use nerve_node::command::{CommandLine, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_types::TsNs;
 
@@ -105,6 +105,11 @@ async fn sessions_are_listed() {
 }
 
 fn metadata(id: &str, tags: &[&str]) -> SessionMetadata {
+    let spec = NodeSpec {
+        command: Some(CommandLine::Argv(super::BASH.map(String::from).to_vec())),
+        cols: Some(100),
+        ..NodeSpec::new("sh")
+    };
     SessionMetadata {
         id: id.into(),
         name: format!("name-of-{id}"),
@@ -113,13 +118,7 @@ fn metadata(id: &str, tags: &[&str]) -> SessionMetadata {
         tags: tags.iter().map(ToString::to_string).collect(),
         created_at: TsNs(1_790_000_000_000_000_000),
         updated_at: TsNs(1_790_000_001_000_000_000),
-        nodes: vec![NodeRecord {
-            name: "sh".into(),
-            backend: Some("pty".into()),
-            command: Some(CommandLine::Argv(super::BASH.map(String::from).to_vec())),
-            cols: Some(100),
-            ..NodeRecord::default()
-        }],
+        nodes: vec![NodeRecord { spec, env_omitted: Vec::new() }],
         graphs: Vec::new(),
     }
 }
@@ -159,7 +158,7 @@ fn store_finds_sessions_by_tag_and_name() {
     assert_eq!(store.find_by_name("name-of-two").unwrap().id, "two");
     let one = store.get("one").unwrap();
     assert_eq!(
-        (one.description.as_str(), one.created_at, one.nodes[0].cols),
+        (one.description.as_str(), one.created_at, one.nodes[0].spec.cols),
         ("größer", TsNs(1_790_000_000_000_000_000), Some(100))
     );
 }

@@ -1,6 +1,6 @@
 //! Invalid proxies: nothing is started, and the error gives the reason.
 
-use nerve_node::command::{BackendKind, CommandLine, NodeSpec, PanePlace};
+use nerve_node::command::{BackendKind, CommandLine, NodeSpec};
 use nerve_node::error::ErrorKind;
 use nerve_node::proxy::{Provider, ProxySettings};
 
@@ -18,13 +18,11 @@ async fn only_agent_nodes_can_have_a_proxy() {
     let harness = ProxyHarness::new().await;
     let spec = || harness.spec("a", harness.proxy(Provider::Anthropic));
     for backend in [BackendKind::Bash, BackendKind::Chat] {
-        let message =
-            rejection(&harness, NodeSpec { backend, command: CommandLine::Argv(Vec::new()), ..spec() }).await;
+        let message = rejection(&harness, NodeSpec { backend, command: None, ..spec() }).await;
         assert!(message.contains(&format!("a {} node", backend.as_str())), "{message}");
     }
-    let place = PanePlace { pane: Some("%1".into()), ..PanePlace::default() };
-    let none = CommandLine::Argv(Vec::new());
-    let in_pane = NodeSpec { backend: BackendKind::Tmux, place, command: none, ..spec() };
+    let pane_id = Some("%1".to_string());
+    let in_pane = NodeSpec { backend: BackendKind::Tmux, pane_id, command: None, ..spec() };
     let message = rejection(&harness, in_pane).await;
     assert!(message.contains("'%1'"), "{message}");
 }
@@ -86,7 +84,7 @@ async fn invalid_proxy_settings_are_rejected() {
     assert!(error.message.contains("unencrypted"), "{error:?}");
     // A program that fails to start leaves no proxy and no files.
     let mut unstartable = harness.spec("a", harness.proxy(Provider::Anthropic));
-    unstartable.command = CommandLine::Argv(vec!["/no/such/program".into()]);
+    unstartable.command = Some(CommandLine::Argv(vec!["/no/such/program".into()]));
     assert_eq!(harness.create(unstartable).await.unwrap_err().kind, ErrorKind::Process);
     let leftover = std::fs::read_dir(harness.path("proxies/run/test")).map_or(0, Iterator::count);
     assert_eq!(leftover, 0);

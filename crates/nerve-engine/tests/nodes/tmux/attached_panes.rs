@@ -1,7 +1,6 @@
 //! Existing panes, which nerve drives but never closes.
 
 use nerve_api::request::{CreateNode, ResizeNode, RunCommand};
-use nerve_api::value::BackendKind;
 use nerve_engine::RequestContext;
 use nerve_node::command::StateName;
 use nerve_node::error::ErrorKind;
@@ -150,14 +149,7 @@ async fn size_that_the_pane_does_not_take_is_a_warning() {
     let Some(tmux) = Tmux::new("size_that_the_pane_does_not_take_is_a_warning") else { return };
     let pane = tmux.new_pane("work", SHELL);
     for (node, cols, warns) in [("wide", Some(90), true), ("same", Some(100), false), ("any", None, false)] {
-        let request = CreateNode {
-            backend: BackendKind::Tmux,
-            pane_id: Some(pane.clone()),
-            socket: tmux.place().socket,
-            profile: Some("shell".into()),
-            cols,
-            ..CreateNode::new(node)
-        };
+        let request = CreateNode { cols, rows: None, ..tmux.attached_spec(node, &pane) };
         let context = RequestContext::default();
         let warnings = context.warnings.clone();
         tmux.nodes.engine.create_node(request, context).await.unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nerve_api::request::{ResizeNode, RunCommand};
 use nerve_api::value::Delivery;
-use nerve_node::command::{Choice, NodeSpec, PanePlace, StateName};
+use nerve_node::command::{Choice, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_testkit::harness::node_ref;
@@ -42,9 +42,9 @@ async fn shell_in_new_session_closes_with_its_pane() {
 async fn existing_session_is_not_disturbed() {
     let Some(tmux) = Tmux::new("existing_session_is_not_disturbed") else { return };
     let pane = tmux.new_pane("mine", "sleep 1000");
-    let place = PanePlace { session: Some("mine".into()), ..tmux.place() };
-    let info = tmux.create(NodeSpec { place: place.clone(), ..tmux.spec("sh", &BASH) }).await.unwrap();
-    tmux.create(NodeSpec { place, ..tmux.spec("two", &BASH) }).await.unwrap();
+    let spec = |node| NodeSpec { tmux_session: Some("mine".into()), ..tmux.spec(node, &BASH) };
+    let info = tmux.create(spec("sh")).await.unwrap();
+    tmux.create(spec("two")).await.unwrap();
     assert_eq!(info.metadata["tmux_session"], "mine");
     assert_eq!(tmux.query("=mine:", "#{pane_id}"), pane, "the active pane changed");
     assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "30 100");

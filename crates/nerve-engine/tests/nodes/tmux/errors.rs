@@ -7,7 +7,7 @@ use nerve_engine::Engine;
 use nerve_host::backend::PaneError;
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::tmux::{Range, Tmux as Client};
-use nerve_node::command::{NodeSpec, PanePlace, StateName};
+use nerve_node::command::{NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::assert_error;
 use nerve_testkit::{wait_until, within_deadline};
@@ -57,15 +57,15 @@ async fn missing_server_pane_or_program_is_reported() {
         assert_error(&error, ErrorKind::NotFound, &[pane]);
     }
     for (name, spec) in [("command", &BASH[..]), ("empty", &[])] {
-        let pane = Some(if name == "empty" { String::new() } else { existing.clone() });
-        let spec = NodeSpec { place: PanePlace { pane, ..tmux.place() }, ..tmux.spec("sh", spec) };
+        let pane_id = Some(if name == "empty" { String::new() } else { existing.clone() });
+        let spec = NodeSpec { pane_id, ..tmux.spec("sh", spec) };
         let error = tmux.create(spec).await.unwrap_err();
         assert_error(&error, ErrorKind::InvalidRequest, &[name]);
     }
     let error = tmux.create(tmux.spec("sh", &["no-such-program"])).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'no-such-program'"]);
-    let place = PanePlace { session: Some("a:b".into()), ..tmux.place() };
-    let error = tmux.create(NodeSpec { place, ..tmux.spec("sh", &BASH) }).await.unwrap_err();
+    let tmux_session = Some("a:b".to_string());
+    let error = tmux.create(NodeSpec { tmux_session, ..tmux.spec("sh", &BASH) }).await.unwrap_err();
     assert!(error.message.contains("contains ':' or '.'"), "{}", error.message);
     assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), existing, "a pane is left");
 }

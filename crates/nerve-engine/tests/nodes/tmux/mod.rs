@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_engine::{Engine, EngineConfig};
 use nerve_mux::pane::Panes;
-use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, PanePlace};
+use nerve_node::command::{BackendKind, NodeInfo, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
@@ -87,12 +87,9 @@ impl Tmux {
         viewer
     }
 
-    pub(crate) fn place(&self) -> PanePlace {
-        PanePlace { socket: Some(self.socket().display().to_string()), ..PanePlace::default() }
-    }
-
     pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
-        NodeSpec { backend: BackendKind::Tmux, place: self.place(), ..self.nodes.spec(node, argv) }
+        let socket = Some(self.socket().display().to_string());
+        NodeSpec { backend: BackendKind::Tmux, socket, ..self.nodes.spec(node, argv) }
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
@@ -113,8 +110,7 @@ impl Tmux {
 
     /// Returns the spec of a node in an existing pane.
     pub(crate) fn attached_spec(&self, node: &str, pane: &str) -> NodeSpec {
-        let place = PanePlace { pane: Some(pane.into()), ..self.place() };
-        NodeSpec { place, profile: Some("shell".into()), ..self.spec(node, &[]) }
+        NodeSpec { pane_id: Some(pane.into()), profile: Some("shell".into()), ..self.spec(node, &[]) }
     }
 
     /// Creates a foreign pane and returns its id.

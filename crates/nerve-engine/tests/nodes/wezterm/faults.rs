@@ -97,7 +97,7 @@ async fn pane_has_only_one_driver() {
     harness.bash("sh").await;
     let other = harness.other();
     let mut spec = harness.spec("second", &[]);
-    spec.place.pane = Some(harness.pane("sh").await);
+    spec.pane_id = Some(harness.pane("sh").await);
     let error = other.create(spec.clone()).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'sh'", "'test'"]);
     harness.nodes.stop("sh").await;

@@ -6,12 +6,11 @@ use std::process::{Command as Process, Stdio};
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::Panes;
 use nerve_mux::wezterm::Wezterm;
-use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName};
+use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_testkit::harness::{FakeWezterm, node_ref};
 use nerve_testkit::{Hermetic, eventually};
-use nerve_types::Size;
 use serde_json::Value;
 
 use crate::harness::{Harness, mock_agent};
@@ -131,8 +130,9 @@ impl WeztermHarness {
     pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
         NodeSpec {
             backend: BackendKind::Wezterm,
-            place: PanePlace { socket: Some(self.mux.socket()), ..PanePlace::default() },
-            size: Size::new(100, 30),
+            socket: Some(self.mux.socket()),
+            cols: Some(100),
+            rows: Some(30),
             record: true,
             ..self.nodes.spec(node, argv)
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_node::Node;
-use nerve_node::command::{Choice, PanePlace, StateName};
+use nerve_node::command::{Choice, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::ErrorKind;
 use nerve_record::index::Position;
@@ -80,7 +80,7 @@ async fn existing_pane_is_attached_and_never_closed() {
     let wezterm = harness.mux.wezterm();
     let pane = wezterm.spawn(&new).await.unwrap();
     let mut spec = harness.spec("sh", &[]);
-    spec.place = PanePlace { pane: Some(pane.clone()), ..spec.place };
+    spec.pane_id = Some(pane.clone());
     harness.create(spec).await.unwrap();
     harness.nodes.wait("sh", StateName::Ready).await.unwrap();
     assert_eq!(harness.nodes.ask("sh", "echo attached").await.text, "attached");
@@ -89,7 +89,7 @@ async fn existing_pane_is_attached_and_never_closed() {
     harness.nodes.stop("sh").await;
     assert_eq!(wezterm.list().await.unwrap().len(), 1, "the foreign pane was closed");
     let mut missing = harness.spec("no", &[]);
-    missing.place.pane = Some("77".into());
+    missing.pane_id = Some("77".into());
     let error = harness.create(missing).await.unwrap_err();
     assert_error(&error, ErrorKind::NotFound, &["77"]);
 }

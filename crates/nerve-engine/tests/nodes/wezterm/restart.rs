@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_node::command::{PanePlace, StateName};
+use nerve_node::command::StateName;
 use nerve_record::ahr::Mark;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
@@ -55,7 +55,7 @@ async fn attached_pane_stays_foreign_after_restart() {
     let new = nerve_mux::pane::NewPane { argv, size: Size::new(90, 20), ..Default::default() };
     let pane = harness.mux.wezterm().spawn(&new).await.unwrap();
     let mut spec = harness.spec("sh", &[]);
-    spec.place = PanePlace { pane: Some(pane), ..spec.place };
+    spec.pane_id = Some(pane);
     harness.create(spec).await.unwrap();
     harness.nodes.wait("sh", StateName::Ready).await.unwrap();
     let harness = harness.restart().await;

@@ -1,12 +1,11 @@
 //! Checks the nodes of a graph.
 
+use nerve_node::command::CommandLine;
 use nerve_types::{Size, name};
 
 use super::super::source_map::{Path, Report};
 use super::super::suggestion::nearest;
-use super::super::types::{
-    ChatDefinition, CommandDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition,
-};
+use super::super::types::{ChatDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition};
 use super::{limits, nested_source_map};
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
@@ -52,12 +51,12 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     }
     let command = at.key("command");
     match &node.command {
-        Some(CommandDefinition::Text(text)) => match shell_words::split(text) {
+        Some(CommandLine::Text(text)) => match shell_words::split(text) {
             Ok(words) if words.is_empty() => report.error(command, "the command is empty"),
             Ok(_) => {}
             Err(_) => report.error(command, "unclosed quote in the command"),
         },
-        Some(CommandDefinition::Words(words)) if words.first().is_none_or(String::is_empty) => {
+        Some(CommandLine::Argv(words)) if words.first().is_none_or(String::is_empty) => {
             report.error(command, "the command is empty");
         }
         _ => {}
@@ -89,10 +88,8 @@ fn pane(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
 fn claude(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     let is_claude = match &node.command {
         None => true,
-        Some(CommandDefinition::Text(text)) => {
-            text.trim().is_empty() || text.to_lowercase().contains("claude")
-        }
-        Some(CommandDefinition::Words(words)) => {
+        Some(CommandLine::Text(text)) => text.trim().is_empty() || text.to_lowercase().contains("claude"),
+        Some(CommandLine::Argv(words)) => {
             words.is_empty() || words.iter().any(|word| word.to_lowercase().contains("claude"))
         }
     };
@@ -114,7 +111,7 @@ fn chat(node: &ChatDefinition, file: &GraphFile, at: Path<'_>, report: &mut Repo
         known &= tool(name, file, at.key("tools").index(index), report);
     }
     // Unknown tools would cause further, misleading messages.
-    let Some(error) = nerve_node::chat::check(&node.spec()).err().filter(|_| known) else { return };
+    let Some(error) = nerve_node::chat::check(&node.settings()).err().filter(|_| known) else { return };
     let message = error.message.replace("chat.", "");
     let field = match error.message.strip_prefix("chat.") {
         Some(rest) => rest.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or_default(),

@@ -57,7 +57,7 @@ impl TryFrom<SessionJson> for SessionMetadata {
     fn try_from(json: SessionJson) -> Result<SessionMetadata, String> {
         let created_at = time(&json.created_at).unwrap_or(TsNs(0));
         let nodes = json.nodes.unwrap_or_default();
-        if nodes.iter().any(|node| node.name.is_empty()) {
+        if nodes.iter().any(|node| node.spec.node_id.is_empty()) {
             return Err("a node has no name".to_string());
         }
         Ok(SessionMetadata {

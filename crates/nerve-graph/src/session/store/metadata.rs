@@ -1,16 +1,11 @@
 //! The stored metadata of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::time::Duration;
 
-use nerve_api::request::{ChatSettings, CommandLine, ProxySettings};
+use nerve_api::request::NodeSpec;
 use nerve_types::TsNs;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use nerve_node::command::PanePlace;
-use nerve_node::conversation_id::ConversationId;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
 
 /// The stored metadata of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,82 +30,47 @@ pub struct SessionMetadata {
     pub graphs: Vec<GraphRecord>,
 }
 
-/// The definition of a node, also in the sessions file. `None` means that a value was not specified.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+/// The definition of a node in the sessions file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeRecord {
-    /// The id.
-    pub name: String,
-    /// `pty`, `bash` …
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    /// The program to run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<CommandLine>,
-    /// The working directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<PathBuf>,
-    /// Variables set on top of the server's environment.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
+    /// The specification. Its session is that of the metadata.
+    #[serde(flatten)]
+    pub spec: NodeSpec,
     /// Names of variables that were set too, but whose values are not stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_omitted: Vec<String>,
-    /// Columns of the terminal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cols: Option<u16>,
-    /// Rows of the terminal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rows: Option<u16>,
-    /// The profile.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    /// The parser.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parser: Option<String>,
-    /// Enables the audit log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub history: Option<bool>,
-    /// Enables recording of the terminal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub record: Option<bool>,
-    /// Timeout of the start.
-    #[serde(with = "seconds", skip_serializing_if = "Option::is_none")]
-    pub ready_timeout: Option<Duration>,
-    /// Timeout of a turn.
-    #[serde(with = "seconds", skip_serializing_if = "Option::is_none")]
-    pub response_timeout: Option<Duration>,
-    /// The location of its pane.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<PanePlace>,
-    /// Id of the agent's own conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_session: Option<String>,
-    /// The settings of a chat node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chat: Option<Box<ChatSettings>>,
-    /// The conversation in which its prompts are stored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<ConversationId>,
-    /// The settings of its proxy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<Box<ProxySettings>>,
 }
 
-/// Durations as seconds, as on the wire.
-mod seconds {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(limit: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-        limit.map(|limit| limit.as_secs_f64()).serialize(to)
+impl<'de> Deserialize<'de> for NodeRecord {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<NodeRecord, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(flatten)]
+            spec: NodeSpec,
+            #[serde(default)]
+            env_omitted: Vec<String>,
+        }
+        let mut fields = Map::deserialize(from)?;
+        rename_old_fields(&mut fields);
+        let Fields { spec, env_omitted } =
+            serde_json::from_value(fields.into()).map_err(de::Error::custom)?;
+        Ok(NodeRecord { spec, env_omitted })
     }
+}
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        let seconds = Option::<f64>::deserialize(from)?;
-        seconds.map(Duration::try_from_secs_f64).transpose().map_err(de::Error::custom)
-    }
+/// Renames the fields of files of older servers, in which `null` means that a field is missing.
+fn rename_old_fields(fields: &mut Map<String, Value>) {
+    let place = fields.remove("place");
+    let mut place = place.and_then(|place| place.as_object().cloned()).unwrap_or_default();
+    let renamed = [
+        ("node_id", fields.remove("name")),
+        ("claude_session_id", fields.remove("agent_session")),
+        ("pane_id", place.remove("pane")),
+        ("tmux_session", place.remove("session")),
+        ("socket", place.remove("socket")),
+    ];
+    fields.extend(renamed.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
+    fields.retain(|_, value| !value.is_null());
 }
 
 /// A graph of a session.
@@ -144,8 +104,11 @@ impl SessionMetadata {
         if self.id.is_empty() {
             return Err("the session has no id".to_string());
         }
-        match self.nodes.iter().find(|node| node.cwd.as_ref().is_some_and(|cwd| cwd.to_str().is_none())) {
-            Some(node) => Err(format!("the folder of node '{}' has a name that is not UTF-8", node.name)),
+        match self.nodes.iter().find(|node| node.spec.cwd.as_ref().is_some_and(|cwd| cwd.to_str().is_none()))
+        {
+            Some(node) => {
+                Err(format!("the folder of node '{}' has a name that is not UTF-8", node.spec.node_id))
+            }
             None => Ok(()),
         }
     }
@@ -154,8 +117,8 @@ impl SessionMetadata {
 impl NodeRecord {
     fn omit_secrets(&mut self) {
         let (secret, plain): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::take(&mut self.env).into_iter().partition(|(name, _)| is_secret(name));
-        self.env = plain;
+            std::mem::take(&mut self.spec.env).into_iter().partition(|(name, _)| is_secret(name));
+        self.spec.env = plain;
         if !secret.is_empty() {
             let names: BTreeSet<String> = self.env_omitted.drain(..).chain(secret.into_keys()).collect();
             self.env_omitted = names.into_iter().collect();

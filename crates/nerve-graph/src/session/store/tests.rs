@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nerve_node::chat::ChatSettings;
-use nerve_node::command::{CommandLine, PanePlace};
-use nerve_node::conversation_id::ConversationId;
-use nerve_node::proxy::{Provider, ProxySettings};
+use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, NodeSpec, ProxySettings};
+use nerve_api::value::{BackendKind, ParserKind, Provider};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -39,28 +37,36 @@ fn session(id: &str) -> SessionMetadata {
     }
 }
 
+fn record(spec: NodeSpec) -> NodeRecord {
+    NodeRecord { spec, env_omitted: Vec::new() }
+}
+
 fn full_node() -> NodeRecord {
-    NodeRecord {
-        name: "coder".into(),
-        backend: Some("pty".into()),
+    let conversation = ConversationOptions {
+        workspace: Some("w".into()),
+        chat: Some("a chat".into()),
+        ..ConversationOptions::default()
+    };
+    let spec = NodeSpec {
+        backend: BackendKind::Tmux,
         command: Some(CommandLine::Argv(vec!["claude".into(), "--model".into(), "a b".into()])),
         cwd: Some("/tmp/größer".into()),
         env: [("LANG".to_string(), "C".to_string())].into(),
-        env_omitted: vec!["OLD_TOKEN".into()],
         cols: Some(120),
         rows: Some(40),
         profile: Some("claude".into()),
-        parser: Some("none".into()),
-        history: Some(false),
-        record: Some(true),
-        ready_timeout: Some(Duration::from_millis(60_500)),
-        response_timeout: Some(Duration::from_secs(1800)),
-        place: Some(PanePlace { pane: Some("%3".into()), session: Some("work".into()), socket: None }),
-        agent_session: Some("5c3a".into()),
-        conversation: Some(ConversationId::new("w", "a chat")),
+        parser: Some(ParserKind::None),
+        history: false,
+        ready_timeout: Duration::from_millis(60_500).into(),
+        pane_id: Some("%3".into()),
+        tmux_session: Some("work".into()),
+        claude_session_id: Some("5c3a".into()),
+        conversation: Some(conversation),
         chat: Some(Box::new(ChatSettings::new(Default::default(), "m"))),
         proxy: Some(Box::new(ProxySettings::new(Provider::Openai))),
-    }
+        ..NodeSpec::new("coder")
+    };
+    NodeRecord { env_omitted: vec!["OLD_TOKEN".into()], ..record(spec) }
 }
 
 fn load(path: &Path) -> SessionStore {
@@ -87,12 +93,8 @@ fn saved_session_is_loaded() {
     let (_folder, path) = place();
     let mut store = load(&path);
     let mut one = session("one");
-    let text = NodeRecord {
-        name: "sh".into(),
-        command: Some(CommandLine::Text("bash -i".into())),
-        ..NodeRecord::default()
-    };
-    one.nodes = vec![full_node(), text, NodeRecord { name: "bare".into(), ..NodeRecord::default() }];
+    let text = NodeSpec { command: Some(CommandLine::Text("bash -i".into())), ..NodeSpec::new("sh") };
+    one.nodes = vec![full_node(), record(text), record(NodeSpec::new("bare"))];
     one.graphs =
         vec![GraphRecord { name: "review".into(), definition: json!({"graph": "review", "steps": []}) }];
     store.add(one.clone()).unwrap();
@@ -182,13 +184,13 @@ fn secret_looking_values_are_not_stored() {
     let secret =
         ["ANTHROPIC_API_KEY", "github_token", "MySecret", "DB_PASSWORD", "passwd", "X_AUTH_Y", "Credentials"];
     let mut node = full_node();
-    node.env.extend(secret.iter().map(|name| ((*name).to_string(), "hunter2".to_string())));
+    node.spec.env.extend(secret.iter().map(|name| ((*name).to_string(), "hunter2".to_string())));
     store.add(SessionMetadata { nodes: vec![node], ..session("one") }).unwrap();
     store.save().unwrap();
     assert!(!fs::read_to_string(&path).unwrap().contains("hunter2"));
     for store in [&store, &load(&path)] {
         let node = &store.get("one").unwrap().nodes[0];
-        assert_eq!(node.env.keys().collect::<Vec<_>>(), ["LANG"]);
+        assert_eq!(node.spec.env.keys().collect::<Vec<_>>(), ["LANG"]);
         let mut omitted = secret.to_vec();
         omitted.push("OLD_TOKEN");
         omitted.sort_unstable();
@@ -204,8 +206,8 @@ fn sessions_that_cannot_be_read_back_are_rejected() {
     let definition = (0..200).fold(json!(1), |inner, _| json!([inner]));
     let deep = vec![GraphRecord { name: "deep".into(), definition }];
     let cwd = Some(PathBuf::from(std::ffi::OsStr::from_bytes(b"/tmp/\xff")));
-    let odd = vec![NodeRecord { name: "a".into(), cwd, ..NodeRecord::default() }];
-    let nameless = vec![NodeRecord::default()];
+    let odd = vec![record(NodeSpec { cwd, ..NodeSpec::new("a") })];
+    let nameless = vec![record(NodeSpec::new(""))];
     let cases = [
         (session(""), "no id"),
         (SessionMetadata { graphs: deep, ..session("one") }, "recursion limit"),
@@ -254,6 +256,24 @@ fn file_of_first_version_is_converted_without_loss() {
 }
 
 #[test]
+fn node_with_old_field_names_is_read() {
+    let (_folder, path) = place();
+    let node = json!({
+        "name": "coder", "backend": "tmux", "command": ["claude", "--model", "a b"], "cwd": "/tmp/größer",
+        "env": {"LANG": "C"}, "env_omitted": ["OLD_TOKEN"], "cols": 120, "rows": 40, "profile": "claude",
+        "parser": "none", "history": false, "record": null, "ready_timeout": 60.5, "response_timeout": 1800.0,
+        "place": {"pane": "%3", "session": "work"}, "agent_session": "5c3a",
+        "chat": {"model": "m", "provider": "anthropic", "max_tokens": 4096},
+        "conversation": {"workspace": "w", "chat": "a chat"}, "proxy": {"kind": "openai"},
+    });
+    write(
+        &path,
+        &json!({"version": "1.0", "sessions": [{"id": "a", "nodes": [node, {"name": "bare"}]}]}).to_string(),
+    );
+    assert_eq!(load(&path).get("a").unwrap().nodes, [full_node(), record(NodeSpec::new("bare"))]);
+}
+
+#[test]
 fn list_without_version_is_read() {
     let (_folder, path) = place();
     write(&path, r#"{"sessions": [{"id": "a", "name": "one"}, {"id": "b", "tags": null}]}"#);
@@ -268,7 +288,7 @@ fn newer_minor_version_keeps_its_fields() {
     let other = json!({"id": "a", "mood": {"x": 1}, "nodes": [{"name": "n", "colour": "red"}]});
     write(&path, &json!({"version": "1.7", "theme": "dark", "sessions": [other]}).to_string());
     let mut store = load(&path);
-    assert_eq!(store.get("a").unwrap().nodes[0].name, "n");
+    assert_eq!(store.get("a").unwrap().nodes[0].spec.node_id, "n");
     store.add(session("one")).unwrap();
     store.save().unwrap();
     let written = content(&path);

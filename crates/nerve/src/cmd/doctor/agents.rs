@@ -8,7 +8,7 @@ use nerve_api::reply::NodeExplanation;
 use nerve_api::request::{ExplainNode, Seconds, States, WaitNode};
 use nerve_api::value::NodeState;
 use nerve_engine::{Engine, EngineConfig, RequestContext};
-use nerve_node::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_node::command::{CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_server::paths::ServerPaths;
@@ -147,8 +147,9 @@ async fn start_agent(
         cwd: Some(work),
         history: false,
         record: false,
-        ready_timeout: limit,
-        ..NodeSpec::new(node.clone(), BackendKind::Pty, CommandLine::Argv(argv))
+        ready_timeout: limit.into(),
+        command: Some(CommandLine::Argv(argv)),
+        ..NodeSpec::at(node.clone())
     };
     let began = Instant::now();
     let stop = nerve_server::stop_signal();
