@@ -121,7 +121,7 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`; [`ClientError::Protocol`] if the reply is not of the expected type.
     pub async fn request<R: Request>(&self, request: &R) -> Result<R::Reply, ClientError> {
-        decode_reply(self.request_json(request).await?)
+        self.request_as(request).await
     }
 
     /// Sends a request and returns its reply as JSON, with fields that only a newer server sends.
@@ -129,8 +129,7 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_json<R: Request>(&self, request: &R) -> Result<Value, ClientError> {
-        let line = self.link.encode(R::NAME, request)?;
-        self.link.request(R::NAME, line).await
+        self.request_as(request).await
     }
 
     /// Sends a request by its name. `params` is an object or null.
@@ -139,7 +138,7 @@ impl NerveClient {
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_by_name(&self, name: RequestName, params: Value) -> Result<Value, ClientError> {
         let line = self.link.encode(name, &object(name, params)?)?;
-        self.link.request(name, line).await
+        decode_reply(&*self.link.request(name, line).await?)
     }
 
     /// Sends a request whose options decide the type of its reply.
@@ -147,7 +146,8 @@ impl NerveClient {
     /// # Errors
     /// See [`NerveClient::request`].
     pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
-        decode_reply(self.request_json(request).await?)
+        let line = self.link.encode(R::NAME, request)?;
+        decode_reply(&*self.link.request(R::NAME, line).await?)
     }
 
     pub(crate) async fn stream(&self, input: ExecuteInput) -> Result<ExecuteStream, ClientError> {
