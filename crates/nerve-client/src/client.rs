@@ -138,7 +138,7 @@ impl NerveClient {
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_by_name(&self, name: RequestName, params: Value) -> Result<Value, ClientError> {
         let line = self.link.encode(name, &object(name, params)?)?;
-        decode_reply(&*self.link.request(name, line).await?)
+        decode_reply(&self.link.request(name, line).await?)
     }
 
     /// Sends a request whose options decide the type of its reply.
@@ -147,7 +147,7 @@ impl NerveClient {
     /// See [`NerveClient::request`].
     pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
         let line = self.link.encode(R::NAME, request)?;
-        decode_reply(&*self.link.request(R::NAME, line).await?)
+        decode_reply(&self.link.request(R::NAME, line).await?)
     }
 
     pub(crate) async fn stream(&self, input: ExecuteInput) -> Result<ExecuteStream, ClientError> {

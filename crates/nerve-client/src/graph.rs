@@ -15,7 +15,7 @@ impl NerveClient {
     /// [`NerveClient::cancel_run`].
     ///
     /// # Errors
-    /// See [`NerveClient::request`]. If the run failed or was cancelled, the `run` of the [`crate::ServerError`] contains its partial
+    /// See [`NerveClient::request`]. If the run failed or was cancelled, the details of the [`crate::ServerError`] contain its partial
     /// results.
     pub async fn execute_graph(
         &self,

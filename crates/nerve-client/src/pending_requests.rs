@@ -303,7 +303,7 @@ impl Shared {
         self.router.warn(result.warnings);
         let id = result.request_id.and_then(parse_id);
         if let Some((_, subscription)) = state.own_subscribe.take_if(|(own, _)| Some(*own) == id) {
-            let outcome = result.success.then_some(&result.data);
+            let outcome = result.success.then_some(&*result.data);
             self.on_subscribe_answer(&mut state, &subscription, outcome);
             return;
         }
@@ -319,18 +319,13 @@ impl Shared {
         };
         if let Some(subscription) = &pending.hooks.subscription {
             // Before the events that follow the answer.
-            self.on_subscribe_answer(&mut state, subscription, outcome.as_ref().ok());
+            self.on_subscribe_answer(&mut state, subscription, outcome.as_deref().ok());
         }
         pending.answer(outcome);
     }
 
     /// Handles the answer to a SUBSCRIBE; `None`: it failed.
-    fn on_subscribe_answer(
-        &self,
-        state: &mut State,
-        subscription: &Subscription,
-        data: Option<&Box<RawValue>>,
-    ) {
+    fn on_subscribe_answer(&self, state: &mut State, subscription: &Subscription, data: Option<&RawValue>) {
         match data {
             Some(data) => {
                 if let Ok(reply) = serde_json::from_str::<Subscribed>(data.get()) {
