@@ -70,7 +70,9 @@ impl ClientError {
             ClientError::Io { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
             }
-            ClientError::Server(error) => matches!(error.details.error_type, ErrorKind::Busy | ErrorKind::RateLimit),
+            ClientError::Server(error) => {
+                matches!(error.details.error_type, ErrorKind::Busy | ErrorKind::RateLimit)
+            }
             ClientError::Protocol(_) => false,
         }
     }

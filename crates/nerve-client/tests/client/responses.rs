@@ -68,7 +68,10 @@ async fn failure_carries_all_details() {
         let server = &error.server().unwrap().details;
         assert_eq!((server.error_type.as_str(), server.screen.as_deref()), ("blocked", Some("1. Yes")));
         assert_eq!((server.choices.len(), server.delivery), (2, Some(Delivery::Unknown)));
-        assert_eq!((error.request_id(), error.server().unwrap().request_id.as_deref()), (Some("1"), Some("1")));
+        assert_eq!(
+            (error.request_id(), error.server().unwrap().request_id.as_deref()),
+            (Some("1"), Some("1"))
+        );
         let error = client.ping().await.unwrap_err();
         assert_eq!(error.to_string(), "the server gave no reason");
         let error = client.ping().await.unwrap_err();
