@@ -45,6 +45,7 @@
 //! nerve_server::serve(&ServerConfig::new("default", paths), engine).await
 //! # }
 //! ```
+#![warn(missing_docs)]
 
 pub mod access;
 mod answer;
