@@ -396,7 +396,7 @@ class RecordedExit:
 
 @dataclass(frozen=True)
 class RecordingInfo:
-    """A recording on the server's machine."""
+    """A recording on the server's machine, as JSON: times are numbers, paths are text."""
 
     #: Id: the file name without extension.
     id: str = ""

@@ -92,14 +92,14 @@ pub enum Message {
     Event(EventMessage),
 }
 
-/// The reply to a request.
+/// The reply to a request, as it is decoded. A client decodes the data later: it keeps their text as `D`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ResultMessage {
+pub struct ResultMessage<D = Value> {
     /// True if the request succeeded.
     pub success: bool,
     /// The reply's data, one of [`crate::reply`]; [`ErrorDetails`] if the request failed.
     #[serde(default)]
-    pub data: Value,
+    pub data: D,
     /// Error message.
     #[serde(default)]
     pub error: Option<String>,

@@ -17,9 +17,6 @@ use crate::error::ClientError;
 
 impl NerveClient {
     /// Lists the recordings, newest first; at most `last`.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn recordings(&self, last: Option<usize>) -> Result<Vec<RecordingInfo>, ClientError> {
         Ok(self.request(&ListRecordings { last }).await?.recordings)
     }
@@ -33,9 +30,6 @@ impl NerveClient {
     }
 
     /// Lists the snapshots of a recorded session.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn snapshots(&self, filter: &ListSnapshots) -> Result<Vec<SnapshotInfo>, ClientError> {
         Ok(self.request(filter).await?.snapshots)
     }
@@ -49,25 +43,16 @@ impl NerveClient {
     }
 
     /// Restores the files of a snapshot to a directory on the server's machine.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn restore_snapshot(&self, request: &RestoreSnapshot) -> Result<SnapshotRestored, ClientError> {
         self.request(request).await
     }
 
     /// Lists the folders of branches.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn branches(&self) -> Result<Vec<BranchInfo>, ClientError> {
         Ok(self.request(&ListBranches {}).await?.branches)
     }
 
     /// Creates a node that continues a recorded session from a snapshot, and sends it an instruction.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn create_branch(&self, request: &CreateBranch) -> Result<BranchCreated, ClientError> {
         self.request(request).await
     }
@@ -75,9 +60,6 @@ impl NerveClient {
     /// Creates a branch like [`create_branch`](NerveClient::create_branch), and passes each step as it begins. The client
     /// receives the steps unless it [subscribed](NerveClient::subscribe) to other events only. Those of several branches
     /// that one client creates at the same time are not distinguished.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn create_branch_with_progress(
         &self,
         request: &CreateBranch,

@@ -26,6 +26,8 @@ use crate::tls::Tls;
 /// A connection that has ended is reopened on demand, unless [`Reconnect::Never`] is set or the stream was provided by the caller
 /// ([`NerveClient::over`]). Pending requests fail with [`ClientError::Closed`], which says whether they were sent. Requests that change
 /// something are never sent twice. Read-only requests (PING, GET_…, LIST_…, EXPLAIN_NODE) are repeated once.
+///
+/// Every method that sends a request fails like [`NerveClient::request`]. Its own documentation lists only further errors.
 #[derive(Debug, Clone)]
 pub struct NerveClient {
     link: Arc<Link>,
@@ -121,7 +123,7 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`; [`ClientError::Protocol`] if the reply is not of the expected type.
     pub async fn request<R: Request>(&self, request: &R) -> Result<R::Reply, ClientError> {
-        decode_reply(self.request_json(request).await?)
+        self.request_as(request).await
     }
 
     /// Sends a request and returns its reply as JSON, with fields that only a newer server sends.
@@ -129,8 +131,7 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_json<R: Request>(&self, request: &R) -> Result<Value, ClientError> {
-        let line = self.link.encode(R::NAME, request)?;
-        self.link.request(R::NAME, line).await
+        self.request_as(request).await
     }
 
     /// Sends a request by its name. `params` is an object or null.
@@ -139,15 +140,13 @@ impl NerveClient {
     /// Any [`ClientError`] except `NotRunning`.
     pub async fn request_by_name(&self, name: RequestName, params: Value) -> Result<Value, ClientError> {
         let line = self.link.encode(name, &object(name, params)?)?;
-        self.link.request(name, line).await
+        decode_reply(&self.link.request(name, line).await?)
     }
 
     /// Sends a request whose options decide the type of its reply.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
-        decode_reply(self.request_json(request).await?)
+        let line = self.link.encode(R::NAME, request)?;
+        decode_reply(&self.link.request(R::NAME, line).await?)
     }
 
     pub(crate) async fn stream(&self, input: ExecuteInput) -> Result<ExecuteStream, ClientError> {
@@ -176,9 +175,6 @@ impl NerveClient {
     }
 
     /// Selects the events that this client receives, and returns a stream of them. Applies to all its streams, and again after a reconnect.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
         // Created before the request: events may arrive before its reply.
         let events = EventStream::before_subscribe(&self.link);
@@ -187,65 +183,41 @@ impl NerveClient {
     }
 
     /// Lists all sessions.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, ClientError> {
         Ok(self.request(&ListSessions {}).await?.sessions)
     }
 
     /// Creates a session.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn create_session(&self, request: &CreateSession) -> Result<SessionInfo, ClientError> {
         self.request(request).await
     }
 
     /// Returns the description of a session; `None` for the default session.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn session(&self, name: Option<&str>) -> Result<SessionInfo, ClientError> {
         self.request(&GetSession::new(name.map(str::to_string))).await
     }
 
     /// Stops a session's nodes and deletes it.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn delete_session(&self, name: &str) -> Result<(), ClientError> {
         self.request(&DeleteSession::new(Some(name.to_string()))).await.map(drop)
     }
 
     /// Starts all nodes of a session that are not running. Returns those that were started and those that failed.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn start_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         self.request(&StartSession::new(Some(name.to_string()))).await
     }
 
     /// Stops all nodes of a session and keeps their definitions. Returns those that were stopped and those that failed.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn stop_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         self.request(&StopSession::new(Some(name.to_string()))).await
     }
 
     /// Checks that the server is running.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn ping(&self) -> Result<Pong, ClientError> {
         self.request(&Ping {}).await
     }
 
     /// Stops the server. `keep_nodes` leaves hosted nodes running.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn shutdown(&self, keep_nodes: bool) -> Result<(), ClientError> {
         self.request(&Shutdown { keep_nodes }).await.map(drop)
     }

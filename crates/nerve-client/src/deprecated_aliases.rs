@@ -14,27 +14,18 @@ pub type RemoteChannel = RemoteNode;
 
 impl RemoteNode {
     /// Older name of [`RemoteNode::execute`].
-    ///
-    /// # Errors
-    /// See there.
     #[deprecated(note = "use RemoteNode::execute")]
     pub async fn send(&self, input: impl Into<ExecuteInput>) -> Result<Turn, ClientError> {
         self.execute(input).await
     }
 
     /// Older name of [`RemoteNode::execute_stream`].
-    ///
-    /// # Errors
-    /// See there.
     #[deprecated(note = "use RemoteNode::execute_stream")]
     pub async fn send_stream(&self, input: impl Into<ExecuteInput>) -> Result<ExecuteStream, ClientError> {
         self.execute_stream(input).await
     }
 
     /// Older name of [`RemoteNode::stop`].
-    ///
-    /// # Errors
-    /// See there.
     #[deprecated(note = "use RemoteNode::stop")]
     pub async fn close(&self) -> Result<(), ClientError> {
         self.stop().await
@@ -49,18 +40,12 @@ impl RemoteNode {
 
 impl NerveClient {
     /// Older name of [`NerveClient::create_node`].
-    ///
-    /// # Errors
-    /// See there.
     #[deprecated(note = "use NerveClient::create_node")]
     pub async fn create_channel(&self, params: &CreateNode) -> Result<RemoteNode, ClientError> {
         self.create_node(params).await
     }
 
     /// Older name of [`NerveClient::get_node`].
-    ///
-    /// # Errors
-    /// See there.
     #[deprecated(note = "use NerveClient::get_node")]
     pub async fn get_channel(
         &self,
@@ -71,9 +56,6 @@ impl NerveClient {
     }
 
     /// Returns only the ids of [`NerveClient::list_nodes`].
-    ///
-    /// # Errors
-    /// See there.
     #[deprecated(note = "use NerveClient::list_nodes")]
     pub async fn list_channels(&self, session: Option<&str>) -> Result<Vec<String>, ClientError> {
         Ok(self.list_nodes(session).await?.into_iter().map(|node| node.id).collect())

@@ -6,8 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use nerve_api::ErrorKind;
-use nerve_api::reply::{BudgetExceeded, ErrorDetails, RunEnded};
-use nerve_api::value::Delivery;
+use nerve_api::reply::ErrorDetails;
 
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +70,9 @@ impl ClientError {
             ClientError::Io { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
             }
-            ClientError::Server(error) => matches!(error.error_type, ErrorKind::Busy | ErrorKind::RateLimit),
+            ClientError::Server(error) => {
+                matches!(error.details.error_type, ErrorKind::Busy | ErrorKind::RateLimit)
+            }
             ClientError::Protocol(_) => false,
         }
     }
@@ -132,32 +133,16 @@ impl fmt::Display for UnansweredRequest {
 pub struct ServerError {
     /// Error message.
     pub message: String,
-    /// Kind of error.
-    pub error_type: ErrorKind,
-    /// Hint on how to solve the problem.
-    pub hint: Option<String>,
-    /// The terminal's screen, if it explains the error.
-    pub screen: Option<String>,
-    /// The choices of the dialog that blocks the node.
-    pub choices: Vec<String>,
-    /// Delivery of the prompt.
-    pub delivery: Option<Delivery>,
-    /// The part of the answer that arrived before the turn failed.
-    pub text: Option<String>,
-    /// The budget that stopped a run.
-    pub exceeded: Option<BudgetExceeded>,
-    /// The graph run that failed or was cancelled, with its partial results.
-    pub run: Option<Box<RunEnded>>,
+    /// Kind of error, hint and further details.
+    pub details: ErrorDetails,
     /// Id of the failed request, if known.
     pub request_id: Option<String>,
 }
 
 impl ServerError {
-    pub(crate) fn new(message: Option<String>, data: ErrorDetails) -> ServerError {
-        let ErrorDetails { error_type, hint, screen, choices, delivery, text, exceeded, run } = data;
+    pub(crate) fn new(message: Option<String>, details: ErrorDetails) -> ServerError {
         let message = message.unwrap_or_else(|| "the server gave no reason".to_string());
-        let request_id = None;
-        ServerError { message, error_type, hint, screen, choices, delivery, text, exceeded, run, request_id }
+        ServerError { message, details, request_id: None }
     }
 }
 
@@ -166,7 +151,7 @@ impl std::error::Error for ServerError {}
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.hint {
+        match &self.details.hint {
             Some(hint) => write!(f, " ({hint})"),
             None => Ok(()),
         }

@@ -78,7 +78,7 @@ impl ExecuteStream {
                     }
                     self.wait = Wait::Done;
                     let response =
-                        outcome.and_then(decode_reply).map(|data| StreamItem::Response(Box::new(data)));
+                        outcome.and_then(|data| Ok(StreamItem::Response(Box::new(decode_reply(&data)?))));
                     if missed == 0 {
                         return Some(response);
                     }

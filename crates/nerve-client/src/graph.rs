@@ -15,7 +15,7 @@ impl NerveClient {
     /// [`NerveClient::cancel_run`].
     ///
     /// # Errors
-    /// See [`NerveClient::request`]. If the run failed or was cancelled, the `run` of the [`crate::ServerError`] contains its partial
+    /// See [`NerveClient::request`]. If the run failed or was cancelled, the details of the [`crate::ServerError`] contain its partial
     /// results.
     pub async fn execute_graph(
         &self,
@@ -26,9 +26,6 @@ impl NerveClient {
     }
 
     /// Starts a run of a graph like [`NerveClient::execute_graph`] and returns without waiting for its end.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn start_graph(
         &self,
         definition: Map<String, Value>,
@@ -38,18 +35,12 @@ impl NerveClient {
     }
 
     /// Runs a registered graph of the session in `options`, and waits for its end.
-    ///
-    /// # Errors
-    /// See [`NerveClient::execute_graph`].
     pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEnded, ClientError> {
         self.request_as(&RunGraph { graph_id: graph_id.to_string(), options: options.clone(), detach: false })
             .await
     }
 
     /// Starts a run of a registered graph and returns without waiting for its end.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn start_registered_graph(
         &self,
         graph_id: &str,
@@ -73,66 +64,42 @@ impl NerveClient {
     }
 
     /// Returns a registered graph with its definition.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn get_graph(&self, graph_id: &str, session: Option<&str>) -> Result<GraphInfo, ClientError> {
         self.request(&GetGraph::new(graph_id, session.map(str::to_string))).await
     }
 
     /// Lists the graphs of a session, without their definitions.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn list_graphs(&self, session: Option<&str>) -> Result<Vec<GraphInfo>, ClientError> {
         let params = ListGraphs { session_id: session.map(str::to_string) };
         Ok(self.request(&params).await?.graphs_info)
     }
 
     /// Deletes a graph. Its runs continue.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn delete_graph(&self, graph_id: &str, session: Option<&str>) -> Result<(), ClientError> {
         self.request(&DeleteGraph::new(graph_id, session.map(str::to_string))).await.map(drop)
     }
 
     /// Cancels all runs of a graph and returns their ids.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn cancel_graph(&self, graph_id: &str) -> Result<Vec<String>, ClientError> {
         self.cancel(CancelGraph { run_id: None, graph_id: Some(graph_id.to_string()) }).await
     }
 
     /// Cancels a run and returns its id.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn cancel_run(&self, run_id: &str) -> Result<Vec<String>, ClientError> {
         self.cancel(CancelGraph { run_id: Some(run_id.to_string()), graph_id: None }).await
     }
 
     /// Lists all runs, newest first, without their steps.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn runs(&self) -> Result<Vec<RunInfo>, ClientError> {
         Ok(self.request(&ListRuns {}).await?.runs)
     }
 
     /// Returns the current state of a run, with at most the `last` steps.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn run_status(&self, run_id: &str, last: Option<usize>) -> Result<RunInfo, ClientError> {
         self.request(&GetRun { run_id: run_id.to_string(), last }).await
     }
 
     /// Resumes a run whose server ended, and waits for its end. `edited` replaces the run's own graph; unchanged steps are not run again.
-    ///
-    /// # Errors
-    /// See [`NerveClient::execute_graph`].
     pub async fn resume_run(
         &self,
         run_id: &str,
@@ -144,9 +111,6 @@ impl NerveClient {
     }
 
     /// Resumes a run like [`NerveClient::resume_run`] and returns without waiting for its end.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn restart_run(
         &self,
         run_id: &str,

@@ -24,7 +24,7 @@
 //!     "steps": [{"id": "a", "node": "sh", "input": "echo hello"}]}"#)?;
 //! match client.execute_graph(graph, &RunOptions::default()).await {
 //!     Ok(run) => println!("{}", run.results["a"]["text"]),
-//!     Err(error) => match error.server().and_then(|error| error.run.as_ref()) {
+//!     Err(error) => match error.server().and_then(|error| error.details.run.as_ref()) {
 //!         Some(run) => println!("{error}; done were {:?}", run.results.keys()),
 //!         None => return Err(error.into()),
 //!     },

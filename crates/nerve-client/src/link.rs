@@ -8,7 +8,7 @@ use nerve_api::request::ExecuteInput;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -204,8 +204,8 @@ impl Link {
 }
 
 /// Decodes a reply.
-pub(crate) fn decode_reply<T: DeserializeOwned>(data: Value) -> Result<T, ClientError> {
-    serde_json::from_value(data)
+pub(crate) fn decode_reply<T: DeserializeOwned>(data: &RawValue) -> Result<T, ClientError> {
+    serde_json::from_str(data.get())
         .map_err(|error| ClientError::Protocol(format!("unexpected reply from the server: {error}")))
 }
 

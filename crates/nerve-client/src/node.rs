@@ -46,9 +46,6 @@ impl RemoteNode {
     }
 
     /// Returns the description of the node.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn info(&self) -> Result<NodeInfo, ClientError> {
         self.client.node_info(&GetNode::new(&*self.node_id, self.session_id.clone())).await
     }
@@ -92,9 +89,6 @@ impl RemoteNode {
     }
 
     /// Writes raw data and returns the number of bytes written.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn write(&self, data: &str) -> Result<u64, ClientError> {
         let (node_id, session_id) = self.ids();
         let params = WriteData { node_id, session_id, data: data.to_string() };
@@ -102,9 +96,6 @@ impl RemoteNode {
     }
 
     /// Types a command and does not wait for its end.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn run(&self, command: &str) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         let params = RunCommand {
@@ -118,9 +109,6 @@ impl RemoteNode {
     }
 
     /// Returns the last `lines` lines of text, or all.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn read(&self, lines: Option<usize>) -> Result<String, ClientError> {
         let (node_id, session_id) = self.ids();
         let params = GetBuffer { node_id, session_id, lines };
@@ -128,35 +116,23 @@ impl RemoteNode {
     }
 
     /// Returns the last 50 lines of text.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn read_tail(&self) -> Result<String, ClientError> {
         self.read(Some(TAIL_LINES)).await
     }
 
     /// Clears the text buffer. The screen stays.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn clear_buffer(&self) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&ClearBuffer::new(node_id, session_id)).await.map(drop)
     }
 
     /// Interrupts the current work of the node.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn interrupt(&self) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&SendInterrupt::new(node_id, session_id)).await.map(drop)
     }
 
     /// Resizes the terminal.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn resize(&self, cols: u16, rows: u16) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         let params = ResizeNode { node_id, session_id, cols, rows };
@@ -179,9 +155,6 @@ impl RemoteNode {
     }
 
     /// Returns entries of the node's audit log. Node and session of `filter` are ignored.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn history(&self, filter: &GetHistory) -> Result<NodeHistory, ClientError> {
         let (node_id, session_id) = self.ids();
         let params = GetHistory { node_id, session_id, ..filter.clone() };
@@ -189,18 +162,12 @@ impl RemoteNode {
     }
 
     /// Explains the state of the node.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn why(&self) -> Result<NodeExplanation, ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&ExplainNode::new(node_id, session_id)).await
     }
 
     /// Answers the current dialog.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn answer(&self, choice: NodeChoice) -> Result<(), ClientError> {
         self.answer_with(Some(choice)).await
     }
@@ -224,9 +191,6 @@ impl RemoteNode {
     }
 
     /// Closes the current dialog without an answer.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn cancel_dialog(&self) -> Result<(), ClientError> {
         self.answer_with(None).await
     }
@@ -248,18 +212,12 @@ impl RemoteNode {
     }
 
     /// Starts the node if it is defined but not running.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn start(&self) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&StartNode::new(node_id, session_id)).await.map(drop)
     }
 
     /// Stops the node.
-    ///
-    /// # Errors
-    /// Any [`ClientError`].
     pub async fn stop(&self) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&StopNode::new(node_id, session_id)).await.map(drop)
@@ -294,9 +252,6 @@ impl RemoteNode {
 
 impl NerveClient {
     /// Creates and starts a node.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn create_node(&self, request: &CreateNode) -> Result<RemoteNode, ClientError> {
         let created = self.request(request).await?;
         Ok(RemoteNode::new(self.clone(), created.node_id, request.session_id.clone()))
@@ -318,9 +273,6 @@ impl NerveClient {
     }
 
     /// Starts a node that is defined but not running.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
         let node = self.node(node_id, session);
         node.start().await?;
@@ -328,17 +280,11 @@ impl NerveClient {
     }
 
     /// Returns the description of a node.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn node_info(&self, node: &GetNode) -> Result<NodeInfo, ClientError> {
         Ok(self.request(node).await?.into())
     }
 
     /// Lists the nodes of a session.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
         Ok(self.request(&ListNodes { session_id: session.map(str::to_string) }).await?.nodes_info)
     }

@@ -5,16 +5,21 @@ use std::io;
 use std::sync::Arc;
 
 use nerve_api::reply::{ErrorDetails, Subscribed};
-use nerve_api::{ErrorKind, EventMessage, Message, RequestId, ResultMessage};
+use nerve_api::{ErrorKind, ErrorMessage, EventMessage, RequestId, ResultMessage};
 use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
 
 use crate::chunks::ChunkSink;
 use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, UnansweredRequest};
 use crate::event_router::{EventRouter, Subscription};
 
-pub(crate) type Outcome = Result<Value, ClientError>;
+/// The reply to a request as JSON text, which is decoded straight into the type of the reply.
+pub(crate) type Outcome = Result<Box<RawValue>, ClientError>;
 
 /// A handle to the answer of a sent request.
 #[derive(Debug)]
@@ -268,22 +273,13 @@ impl Shared {
 
     /// Dispatches the message in a line.
     pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), CloseReason> {
-        let message: Value = serde_json::from_slice(line)
-            .map_err(|error| CloseReason::InvalidData(format!("the server sent invalid JSON: {error}")))?;
-        // Newer servers may send further kinds of messages; these are ignored.
-        if !matches!(message.get("type").and_then(Value::as_str), Some("result" | "error" | "event")) {
-            return match message {
-                Value::Object(_) => Ok(()),
-                _ => Err(CloseReason::InvalidData("the server sent JSON that is not a message".to_string())),
-            };
-        }
-        let message = serde_json::from_value(message).map_err(|error| {
-            CloseReason::InvalidData(format!("the server sent an invalid message: {error}"))
-        })?;
-        match message {
-            Message::Result(result) => self.answer(result),
-            Message::Error(error) => self.reject(error.request_id, error.error),
-            Message::Event(event) => self.publish(event),
+        let MessageType { kind } = decode(line)?;
+        match kind.as_str() {
+            Some("result") => self.answer(decode(line)?),
+            Some("error") => self.reject(decode(line)?),
+            Some("event") => self.publish(decode(line)?),
+            // Newer servers may send further kinds of messages.
+            _ => {}
         }
         Ok(())
     }
@@ -301,13 +297,13 @@ impl Shared {
         }
     }
 
-    fn answer(&self, result: ResultMessage) {
+    fn answer(&self, result: ResultMessage<Box<RawValue>>) {
         let mut state = self.state.lock();
         state.has_received = true;
         self.router.warn(result.warnings);
         let id = result.request_id.and_then(parse_id);
         if let Some((_, subscription)) = state.own_subscribe.take_if(|(own, _)| Some(*own) == id) {
-            let outcome = result.success.then_some(&result.data);
+            let outcome = result.success.then_some(&*result.data);
             self.on_subscribe_answer(&mut state, &subscription, outcome);
             return;
         }
@@ -318,21 +314,21 @@ impl Shared {
         let outcome = if result.success {
             Ok(result.data)
         } else {
-            let data: ErrorDetails = serde_json::from_value(result.data).unwrap_or_default();
-            Err(server_error(ServerError::new(result.error, data), Some(id)))
+            let details = serde_json::from_str(result.data.get()).unwrap_or_default();
+            Err(server_error(ServerError::new(result.error, details), Some(id)))
         };
         if let Some(subscription) = &pending.hooks.subscription {
             // Before the events that follow the answer.
-            self.on_subscribe_answer(&mut state, subscription, outcome.as_ref().ok());
+            self.on_subscribe_answer(&mut state, subscription, outcome.as_deref().ok());
         }
         pending.answer(outcome);
     }
 
     /// Handles the answer to a SUBSCRIBE; `None`: it failed.
-    fn on_subscribe_answer(&self, state: &mut State, subscription: &Subscription, data: Option<&Value>) {
+    fn on_subscribe_answer(&self, state: &mut State, subscription: &Subscription, data: Option<&RawValue>) {
         match data {
             Some(data) => {
-                if let Ok(reply) = serde_json::from_value::<Subscribed>(data.clone()) {
+                if let Ok(reply) = serde_json::from_str::<Subscribed>(data.get()) {
                     state.muted = !self.router.apply_subscription(subscription, reply);
                 }
             }
@@ -342,7 +338,7 @@ impl Shared {
 
     /// Handles an error about an unreadable request. If the server cannot tell which one, all pending
     /// requests fail.
-    fn reject(&self, request_id: Option<RequestId>, message: String) {
+    fn reject(&self, ErrorMessage { error, request_id }: ErrorMessage) {
         let mut state = self.state.lock();
         state.has_received = true;
         let pending: Vec<_> = match request_id {
@@ -356,9 +352,29 @@ impl Shared {
             }
             None => state.pending.drain().collect(),
         };
-        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorKind::InvalidRequest));
+        let error = ServerError::new(Some(error), ErrorDetails::of(ErrorKind::InvalidRequest));
         for (id, pending) in pending {
             pending.answer(Err(server_error(error.clone(), Some(id))));
+        }
+    }
+}
+
+/// The part of a message that says how to decode the rest.
+#[derive(Deserialize)]
+struct MessageType {
+    #[serde(rename = "type", default)]
+    kind: Value,
+}
+
+fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<T, CloseReason> {
+    // serde would also decode a list as a struct.
+    let is_list = line.trim_ascii_start().starts_with(b"[");
+    match serde_json::from_slice(line) {
+        Ok(message) if !is_list => Ok(message),
+        Ok(_) => Err(CloseReason::InvalidData("the server sent a list instead of a message".to_string())),
+        Err(error) => {
+            let what = if error.classify() == Category::Data { "an invalid message" } else { "invalid JSON" };
+            Err(CloseReason::InvalidData(format!("the server sent {what}: {error}")))
         }
     }
 }

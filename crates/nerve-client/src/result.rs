@@ -34,17 +34,11 @@ impl NerveClient {
     }
 
     /// Lists results, newest first, without their responses.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn results(&self, filter: &ListResults) -> Result<Vec<ResultInfo>, ClientError> {
         Ok(self.request(filter).await?.results)
     }
 
     /// Removes a prompt from the queue, or interrupts its turn. Returns the result.
-    ///
-    /// # Errors
-    /// See [`NerveClient::request`].
     pub async fn cancel_result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
         let params = CancelResult { result_id: result_id.to_string() };
         self.request(&params).await

@@ -16,7 +16,8 @@ use hyper_util::rt::TokioExecutor;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The client for `http://` and `https://` with public root certificates. It follows no redirects, which could leak keys.
-/// Callers set timeouts.
+/// Callers set timeouts. `nerve-proxy` has a client of its own: it streams request bodies, speaks HTTP/2 and takes other root
+/// certificates.
 pub type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Formats an error with its causes; hyper's own message is only `client error (Connect)`.

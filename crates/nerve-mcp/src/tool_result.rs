@@ -156,17 +156,7 @@ impl From<ClientError> for Failure {
             let failure = Failure::new("connection_error", error.to_string());
             return if matches!(error, ClientError::Closed(_)) { failure.hint(hint) } else { failure };
         };
-        let details = ErrorDetails {
-            error_type: error.error_type,
-            hint: error.hint.clone(),
-            screen: error.screen.clone(),
-            choices: error.choices.clone(),
-            delivery: error.delivery,
-            text: error.text.clone(),
-            exceeded: error.exceeded.clone(),
-            run: error.run.clone(),
-        };
-        Failure::with_details(error.error_type, error.message.as_str(), details)
+        Failure::with_details(error.details.error_type, error.message.as_str(), error.details.clone())
     }
 }
 

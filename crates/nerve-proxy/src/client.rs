@@ -41,6 +41,7 @@ pub(crate) struct SendError {
     pub(crate) was_sent: bool,
 }
 
+/// Unlike [`nerve_llm::http_client::HttpClient`], it streams request bodies, speaks HTTP/2 and takes other root certificates.
 type HttpClient = legacy::Client<HttpsConnector<HttpConnector>, DynBody>;
 
 /// Sends requests and keeps connections open: HTTP/2 if a TLS upstream supports it, otherwise HTTP/1.1. Never follows

@@ -16,6 +16,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![warn(missing_docs)]
 
 mod api_error;
 mod auth;

@@ -1,14 +1,13 @@
 //! Serves Anthropic's Messages API with an OpenAI upstream.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
+use futures_util::FutureExt;
+use futures_util::stream::unfold;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Bytes, Frame};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame};
 use nerve_llm::sse::Parser;
 use serde_json::{Value, json};
 
@@ -120,10 +119,9 @@ async fn complete(state: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
     if translated.stream {
         let stream = Stream::new(translated.plan);
         return if is_events {
-            Ok(event_stream(
-                TranslatedBody { incoming, parser: Parser::new(MAX_EVENT), stream, state: State::Streaming }
-                    .boxed_unsync(),
-            ))
+            let parser = Parser::new(MAX_EVENT);
+            let translation = Translation { incoming, parser, stream, state: State::Streaming };
+            Ok(event_stream(StreamBody::new(unfold(translation, Translation::next)).boxed_unsync()))
         } else {
             Ok(event_stream(answer_as_stream(stream, &read_answer(state, incoming).await?)))
         };
@@ -215,7 +213,7 @@ fn answer_as_stream(mut stream: Stream, answer: &[u8]) -> DynBody {
 }
 
 /// The upstream's stream, translated to Anthropic's.
-struct TranslatedBody {
+struct Translation {
     incoming: NetworkBody,
     parser: Parser,
     stream: Stream,
@@ -230,7 +228,7 @@ enum State {
     Done,
 }
 
-impl TranslatedBody {
+impl Translation {
     /// Translates a piece. An error becomes the last event.
     fn translate(&mut self, bytes: &[u8]) -> String {
         let mut out = String::new();
@@ -253,48 +251,32 @@ impl TranslatedBody {
         }
         out
     }
-}
 
-impl Body for TranslatedBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
-        while this.state != State::Done {
-            let polled = Pin::new(&mut this.incoming).poll_frame(context);
-            if this.state == State::Draining {
-                // The client has everything; it does not wait for the upstream.
-                this.state = State::Done;
-                return Poll::Ready(None);
-            }
-            let bytes = match polled {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-                Poll::Ready(Some(Err(error))) => {
-                    this.state = State::Done;
-                    return Poll::Ready(Some(Err(error)));
+    /// Returns the next frame, and itself for those after it.
+    async fn next(mut self) -> Option<(Result<Frame<Bytes>, BodyError>, Translation)> {
+        while self.state == State::Streaming {
+            match self.incoming.frame().await {
+                Some(Ok(frame)) => {
+                    let out = self.translate(&frame.into_data().unwrap_or_default());
+                    if !out.is_empty() {
+                        return Some((Ok(Frame::data(out.into())), self));
+                    }
                 }
-                Poll::Ready(None) => {
-                    this.state = State::Done;
-                    let last = this.stream.finish();
-                    return Poll::Ready(Some(
-                        last.map(|text| Frame::data(text.into())).map_err(|error| error.message.into()),
-                    ));
+                Some(Err(error)) => {
+                    self.state = State::Done;
+                    return Some((Err(error), self));
                 }
-            };
-            let out = this.translate(&bytes);
-            if !out.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(out.into()))));
+                None => {
+                    self.state = State::Done;
+                    let last = self.stream.finish().map(|text| Frame::data(text.into()));
+                    return Some((last.map_err(|error| error.message.into()), self));
+                }
             }
         }
-        Poll::Ready(None)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.state == State::Done
+        if self.state == State::Draining {
+            // The client has everything; it does not wait for the upstream.
+            let _ = self.incoming.frame().now_or_never();
+        }
+        None
     }
 }

@@ -19,7 +19,7 @@ const TAIL_BYTES: u64 = 1 << 20;
 /// Maximum number of candidates that are tried.
 const MAX_CANDIDATES: usize = 64;
 
-/// A recording as described by its sidecars and its first and last blocks.
+/// A recording as read from its sidecars and its first and last blocks. The type of this name in the API is its JSON form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingInfo {
     /// Path of the recording.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use nerve_api::value::Delivery;
-use nerve_client::ClientError;
+use nerve_client::{ClientError, ServerError};
 use nerve_node::error::{EngineError, ErrorKind};
 
 /// Success.
@@ -118,18 +118,24 @@ impl From<EngineError> for Failure {
     }
 }
 
+impl From<&ServerError> for Failure {
+    fn from(ServerError { message, details, .. }: &ServerError) -> Failure {
+        Failure {
+            code: exit_code_of(details.error_type),
+            message: message.clone(),
+            hint: details.hint.as_deref().map(replace_terms),
+            screen: details.screen.clone(),
+            choices: details.choices.clone(),
+            delivery: details.delivery,
+            text: details.text.as_deref().map(Box::from),
+        }
+    }
+}
+
 impl From<&ClientError> for Failure {
     fn from(error: &ClientError) -> Failure {
         match error {
-            ClientError::Server(error) => Failure {
-                code: exit_code_of(error.error_type),
-                message: error.message.clone(),
-                hint: error.hint.as_deref().map(replace_terms),
-                screen: error.screen.clone(),
-                choices: error.choices.clone(),
-                delivery: error.delivery,
-                text: error.text.as_deref().map(Box::from),
-            },
+            ClientError::Server(error) => Failure::from(&**error),
             ClientError::NotRunning { .. } => Failure::new(NOT_FOUND, error.to_string()),
             ClientError::Closed(_) | ClientError::Io { .. } | ClientError::Protocol(_) => {
                 Failure::new(FAILED, error.to_string())

@@ -186,7 +186,7 @@ impl Shell {
         let found = self.wait_briefly(async { Ok(client.session(Some(&name)).await) }).await?;
         match found {
             Ok(_) => {}
-            Err(ClientError::Server(error)) if error.error_type == ErrorKind::NotFound => {
+            Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
                 let params = CreateSession { name: name.clone(), ..CreateSession::default() };
                 self.wait_briefly(async { Ok(client.create_session(&params).await?) }).await?;
                 out::line(format_args!("session '{name}' created"))?;

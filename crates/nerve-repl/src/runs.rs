@@ -121,7 +121,7 @@ impl Runs {
         let Some(active) = self.active.remove(&ended.run) else { return };
         let data = match &ended.outcome {
             Ok(data) => Some(data.clone()),
-            Err(error) => error.server().and_then(|error| error.run.as_deref().cloned()),
+            Err(error) => error.server().and_then(|error| error.details.run.as_deref().cloned()),
         };
         if let Some(data) = data {
             self.last = Some((data, active.output_steps));

@@ -88,7 +88,8 @@ fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<S
             Ok(()) => names.push(name),
             // The node or the server has already ended.
             Err(ClientError::Closed(_)) => {}
-            Err(error) if error.server().is_some_and(|error| error.error_type == ErrorKind::NotFound) => {}
+            Err(error)
+                if error.server().is_some_and(|error| error.details.error_type == ErrorKind::NotFound) => {}
             Err(error) => messages.push(format!("{thing} '{name}' could not be {how}: {error}")),
         }
     }

@@ -22,6 +22,8 @@
 //! | `events` | a bounded queue of events for each subscriber |
 //! | `answer` | outcomes of requests as messages |
 //! | `line` | messages and events as lines |
+//! | `client_origin` | the origin of a connection, for its requests |
+//! | `legacy_names` | names and forms of the first nerve |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
@@ -43,6 +45,7 @@
 //! nerve_server::serve(&ServerConfig::new("default", paths), engine).await
 //! # }
 //! ```
+#![warn(missing_docs)]
 
 pub mod access;
 mod answer;
@@ -57,6 +60,7 @@ pub mod gate_service;
 mod handshake;
 mod http;
 mod in_process_server;
+mod legacy_names;
 mod line;
 mod link;
 mod metrics;

@@ -1,6 +1,6 @@
 //! Encodes messages as lines.
 
-use nerve_api::{Envelope, ErrorMessage, Event, EventMessage, Message, framing};
+use nerve_api::{Envelope, ErrorMessage, Event, Message, framing};
 
 use crate::answer::Failure;
 
@@ -12,13 +12,6 @@ pub(crate) fn line_of(message: &Message) -> Vec<u8> {
 /// Encodes an event as a line.
 pub(crate) fn event_line(event: &Event) -> Vec<u8> {
     framing::encode(event).unwrap_or_else(|error| too_large_line(&error))
-}
-
-/// Encodes an event under its older name as a line; `None` if it has no older name.
-pub(crate) fn old_event_line(event: &Event) -> Option<Vec<u8>> {
-    event.kind.event_type().old_name()?;
-    let message = EventMessage::of(event).ok()?;
-    Some(line_of(&Message::Event(message.under_old_name()?)))
 }
 
 /// Encodes an error that concerns no request as a line.

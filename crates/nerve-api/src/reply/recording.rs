@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::PruneReason;
 
-/// A recording on the server's machine.
+/// A recording on the server's machine, as JSON: times are numbers, paths are text.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

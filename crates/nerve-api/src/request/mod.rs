@@ -89,7 +89,14 @@ impl Effect {
     }
 }
 
-/// Declares all requests: name on the wire, reply and effect.
+/// Declares all requests. Each line is the struct, its name on the wire, its reply and its [`Effect`]:
+///
+/// ```text
+/// /// Returns one session.
+/// GetSession = "GET_SESSION" -> SessionInfo, Reads;
+/// ```
+///
+/// It becomes a variant of [`RequestName`] and an implementation of [`Request`].
 macro_rules! requests {
     ($($(#[$doc:meta])* $request:ident = $name:literal -> $reply:ty, $effect:ident;)*) => {
         /// Names of all requests.

@@ -107,7 +107,7 @@ async fn error_without_request_id_fails_all_pending_requests() {
     let client_side = async {
         let (a, b) = tokio::join!(client.ping(), client.ping());
         assert!(a.unwrap_err().to_string().contains("refused"));
-        assert_eq!(b.unwrap_err().server().unwrap().error_type.as_str(), "invalid_request_error");
+        assert_eq!(b.unwrap_err().server().unwrap().details.error_type.as_str(), "invalid_request_error");
         assert!(client.ping().await.unwrap().pong);
     };
     tokio::join!(server, client_side);

@@ -125,7 +125,7 @@ async fn failed_run_carries_partial_results() {
     let client_side = async {
         let error = client.execute_graph(definition(), &RunOptions::default()).await.unwrap_err();
         assert_eq!(error.to_string(), "Token limit exceeded: 12/10");
-        let server = error.server().unwrap();
+        let server = &error.server().unwrap().details;
         assert_eq!(server.error_type.as_str(), "budget_exceeded");
         assert_eq!(server.exceeded.as_ref().unwrap().usage["tokens_used"], 12);
         let run = server.run.as_ref().unwrap();
@@ -133,7 +133,7 @@ async fn failed_run_carries_partial_results() {
         assert_eq!(run.results["a"]["text"], "done");
         // The run never started.
         let error = client.run_graph("h", &RunOptions::default()).await.unwrap_err();
-        assert_eq!(error.server().unwrap().run, None);
+        assert_eq!(error.server().unwrap().details.run, None);
     };
     tokio::join!(server, client_side);
 }

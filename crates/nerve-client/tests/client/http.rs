@@ -140,10 +140,10 @@ async fn refusal_is_reported_by_kind_and_message() {
         ("503 Service Unavailable", "busy"),
     ] {
         let bare = connect_error(&format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
-        assert_eq!(bare.server().unwrap().error_type.as_str(), kind, "{bare}");
+        assert_eq!(bare.server().unwrap().details.error_type.as_str(), kind, "{bare}");
         let detailed = connect_error(&problem(status, "not you")).await;
         let server = detailed.server().unwrap();
-        assert_eq!(server.error_type.as_str(), kind);
+        assert_eq!(server.details.error_type.as_str(), kind);
         assert!(!detailed.to_string().contains(TOKEN));
     }
 }

@@ -65,10 +65,13 @@ async fn failure_carries_all_details() {
         let node = client.node("a", None);
         let error = node.execute("hi").await.unwrap_err();
         assert_eq!(error.to_string(), "node 'a' asks something first (nerve server node answer)");
-        let server = error.server().unwrap();
+        let server = &error.server().unwrap().details;
         assert_eq!((server.error_type.as_str(), server.screen.as_deref()), ("blocked", Some("1. Yes")));
         assert_eq!((server.choices.len(), server.delivery), (2, Some(Delivery::Unknown)));
-        assert_eq!((error.request_id(), server.request_id.as_deref()), (Some("1"), Some("1")));
+        assert_eq!(
+            (error.request_id(), error.server().unwrap().request_id.as_deref()),
+            (Some("1"), Some("1"))
+        );
         let error = client.ping().await.unwrap_err();
         assert_eq!(error.to_string(), "the server gave no reason");
         let error = client.ping().await.unwrap_err();
@@ -195,7 +198,7 @@ async fn missing_node_is_an_error() {
             .await;
     };
     let (error, ()) = tokio::join!(client.get_node("x", None), server);
-    assert_eq!(error.unwrap_err().server().unwrap().error_type.as_str(), "not_found_error");
+    assert_eq!(error.unwrap_err().server().unwrap().details.error_type.as_str(), "not_found_error");
 }
 
 #[tokio::test]

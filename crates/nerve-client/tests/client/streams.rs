@@ -131,7 +131,7 @@ async fn errors_end_a_stream() {
         let mut stream = node.execute_stream("x").await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap(), StreamItem::Chunk("begun".into()));
         let error = stream.next().await.unwrap().unwrap_err();
-        assert_eq!(error.server().unwrap().error_type.as_str(), "timeout");
+        assert_eq!(error.server().unwrap().details.error_type.as_str(), "timeout");
         assert!(stream.next().await.is_none());
 
         let mut stream = node.execute_stream("x").await.unwrap();

@@ -41,15 +41,16 @@ pub struct BranchFolders {
     folders: Vec<Folder>,
     /// Working directories and their users (`node 'x'`).
     users: Vec<(PathBuf, String)>,
-    recordings: Vec<RecordingInfo>,
+    recordings: Vec<RecordingUse>,
     /// Command words of nodes that can be restarted.
     commands: Vec<String>,
     /// Reason why the sessions file, and so the restartable nodes, could not be read.
     sessions_error: Option<String>,
 }
 
+/// The part of a recording's metadata that says whether it needs a folder.
 #[derive(Debug)]
-struct RecordingInfo {
+struct RecordingUse {
     path: PathBuf,
     cwd: Option<PathBuf>,
     command: Vec<String>,
@@ -91,12 +92,7 @@ impl BranchFolders {
                 Ok(meta) => (meta.unwrap_or_default(), None),
                 Err(error) => (Meta::default(), Some(error.to_string())),
             };
-            RecordingInfo {
-                cwd: meta.cwd.as_deref().map(canonical_path),
-                command: meta.cmd,
-                path,
-                meta_error,
-            }
+            RecordingUse { cwd: meta.cwd.as_deref().map(canonical_path), command: meta.cmd, path, meta_error }
         });
         BranchFolders {
             store: FileStore::new(&dirs.snapshots),
@@ -181,7 +177,7 @@ impl BranchFolders {
             path.try_exists().unwrap_or(true)
                 && !self.recordings.iter().any(|recorded| recorded.path == *path)
         });
-        let belongs_to_folder = move |recorded: &&RecordingInfo| {
+        let belongs_to_folder = move |recorded: &&RecordingUse| {
             Some(recorded.path.as_path()) == source
                 || recorded.cwd.as_ref().is_some_and(|cwd| cwd.starts_with(&folder.path))
         };
@@ -258,7 +254,7 @@ impl BranchFolders {
 
     /// Removes copied conversations that no command refers to.
     fn remove_unused_conversations(&self, removed: &BTreeSet<PathBuf>) {
-        let kept: Vec<&RecordingInfo> =
+        let kept: Vec<&RecordingUse> =
             self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path)).collect();
         if self.sessions_error.is_some() || kept.iter().any(|recorded| recorded.meta_error.is_some()) {
             return;

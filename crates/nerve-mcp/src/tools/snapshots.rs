@@ -5,7 +5,7 @@ use nerve_api::reply::{
     SnapshotList,
 };
 use nerve_api::request::{CreateBranch, ListSnapshots, RestoreSnapshot, TakeSnapshot};
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::branch_step;
 
 use super::args;
@@ -97,7 +97,7 @@ pub(super) async fn branch(call: Call, given: args::CreateBranch) -> Result<Succ
     let branch = match call.follow(client.create_branch(&request), progress).await? {
         WaitOutcome::Done(branch) => branch,
         WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
-            return Err(Failure::new("cancelled", "the call was cancelled; the branch continues"));
+            return Err(Failure::new(ErrorKind::Cancelled, "the call was cancelled; the branch continues"));
         }
     };
     let answer = branch.response.as_ref().map(|response| response.text.as_str()).unwrap_or_default();

@@ -15,7 +15,7 @@
 //! | `sse`, `websocket` | events, and whole connections |
 //! | `connection` | one client over HTTP/1.1 or HTTP/2 |
 //! | `stream` | version detection and draining of a client's stream |
-//! | `plain` | plain HTTP on a TLS port |
+//! | `plaintext` | plain HTTP on a TLS port |
 //! | `idle_timeout`, `activity` | closes idle and stalled connections |
 //! | `problem`, `request_id` | errors and request ids |
 //! | `openapi`, `docs_page` | the table as OpenAPI and as a page |
@@ -39,7 +39,7 @@ mod operations;
 mod page;
 pub(crate) mod plaintext;
 mod problem;
-mod query;
+pub(crate) mod query;
 mod reply;
 mod request_id;
 mod resource;

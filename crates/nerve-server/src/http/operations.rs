@@ -15,6 +15,7 @@ use schemars::{JsonSchema, Schema};
 use super::operation::{BodyUse, Builtin, Handler, Operation, RequestMapping};
 use super::page::{self, List};
 use super::query::{self, Kind, Query};
+use crate::legacy_names;
 
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
@@ -219,7 +220,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         "Returns the audit log of a node, even if the node was deleted",
     )
     .with_query(HISTORY),
-    get::<GetHistory>("/channels/{node_id}/history", "Returns the audit log of a node (older path)")
+    get::<GetHistory>(legacy_names::HISTORY_PATH, "Returns the audit log of a node (older path)")
         .with_query(HISTORY),
     list::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED),
     post::<CreateSession>("/sessions", "Creates a session").body().creates(),

@@ -3,13 +3,13 @@
 use std::any::Any;
 
 use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
-use nerve_api::reply::NodeHistory;
 use nerve_api::{AnyReply, Reply};
 use nerve_engine::dispatch::Outcome;
 
 use super::page::{Page, Paginate};
 use super::problem::Problem;
 use crate::answer::Answer;
+use crate::legacy_names;
 
 /// A reply as the body of a response.
 pub(crate) struct ReplyBody {
@@ -24,7 +24,7 @@ pub(crate) struct ReplyBody {
 pub(crate) struct Edit {
     /// Reduces a list to this page.
     pub(crate) page: Option<(Paginate, Page)>,
-    /// Calls the node a channel, as the first nerve did.
+    /// Calls the node a channel.
     pub(crate) is_channel: bool,
 }
 
@@ -48,10 +48,8 @@ impl Edit {
 
     /// Returns the cursor of the next page, which is null on the last page. `None`: the reply is no page.
     fn apply(&self, reply: &mut dyn AnyReply) -> Option<Option<String>> {
-        if let (true, Some(history)) =
-            (self.is_channel, (reply as &mut dyn Any).downcast_mut::<NodeHistory>())
-        {
-            history.note = history.note.take().map(|note| note.replace("this node", "this channel"));
+        if self.is_channel {
+            legacy_names::call_channel(reply);
         }
         self.page.as_ref().map(|(paginate, page)| paginate(page, reply))
     }

@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use nerve_api::{Param, Params, RawRequest, RequestName, legacy_names};
+use nerve_api::{Param, Params, RawRequest, RequestName};
 use nerve_engine::dispatch::{Outcome, ReplySize};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,7 @@ use super::reply::{self, Edit, ReplyBody};
 use super::{Shared, body, query};
 use crate::answer::Answer;
 use crate::client_origin;
+use crate::legacy_names;
 use crate::requests::{self, Incoming, Refusal};
 use crate::state::ServerState;
 
@@ -72,7 +73,7 @@ pub(crate) async fn serve(
     let later = ["async", "detach"].iter().any(is_set);
     let request = decode(mapped.request, params, &shared);
     drop(sent);
-    let edit = Edit { page, is_channel: parts.uri.path().starts_with("/channels/") };
+    let edit = Edit { page, is_channel: legacy_names::is_channel_path(parts.uri.path()) };
     let encode = move |answer, outcome| edit.encode(answer, outcome);
     let (reply, share) = dispatch(request, &shared, share, encode).await?;
     Ok(respond(reply?, mapped, later, &parts.uri, share))

@@ -124,7 +124,7 @@ fn subscription(params: &Params<'_>) -> Result<(Filter, Option<u64>), Problem> {
 }
 
 struct Reader {
-    /// ReceivedBody before all events.
+    /// Sent before all events.
     head: Option<Bytes>,
     server: String,
     queue: Arc<Queue>,

@@ -202,7 +202,7 @@ async fn failed_run_returns_partial_results() {
     let client = NerveClient::connect(&server.socket).await.unwrap();
     let definition = params.as_object().unwrap().clone();
     let error = client.execute_graph(definition, &RunOptions::default()).await.unwrap_err();
-    let run = error.server().unwrap().run.as_ref().unwrap();
+    let run = error.server().unwrap().details.run.as_ref().unwrap();
     assert_eq!((run.status.as_str(), result_text(&run.results["a"])), ("failed", "one"));
     server.stop().await;
 }

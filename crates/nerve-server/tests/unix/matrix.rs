@@ -150,7 +150,7 @@ async fn test_remote_node_execute() {
     assert!(answer.response.success && answer.response.is_complete);
     let timeout = Some(Duration::from_millis(200).into());
     let late = node.execute(ExecuteInput { timeout, ..ExecuteInput::from("sleep 1000") }).await.unwrap_err();
-    assert_eq!(late.server().unwrap().error_type.as_str(), "timeout", "{late}");
+    assert_eq!(late.server().unwrap().details.error_type.as_str(), "timeout", "{late}");
     node.stop().await.unwrap();
     server.stop().await;
 }

@@ -46,7 +46,7 @@ async fn wrong_token_and_missing_server_are_reported() {
     let server = TcpServer::start();
     let address = server.tcp().to_string();
     let error = NerveClient::connect_tcp(&address, "wrong", &Tls::Off).await.unwrap_err();
-    assert_eq!(error.server().unwrap().error_type.as_str(), "authentication_error");
+    assert_eq!(error.server().unwrap().details.error_type.as_str(), "authentication_error");
     assert!(!format!("{error} {error:?}").contains(&server.token()));
     let token = server.token();
     server.stop().await;

@@ -80,8 +80,8 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     }
     let input = ExecuteInput { timeout: Some(TIMEOUT.into()), ..ExecuteInput::from(prompt) };
     let data = match node.execute(input).await {
-        Err(ClientError::Server(error)) if error.error_type == ErrorKind::Blocked => {
-            return cancel_dialog(args, node, &error.choices).await;
+        Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::Blocked => {
+            return cancel_dialog(args, node, &error.details.choices).await;
         }
         answered => answered?,
     };

@@ -27,7 +27,7 @@ pub(super) fn print_outcome(
     let (ended, failure) = match end {
         Ok(ended) => (ended, None),
         Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "closed the connection").into()),
-        Err(ClientError::Server(error)) => match &error.run {
+        Err(ClientError::Server(error)) => match &error.details.run {
             Some(ended) => {
                 (RunEnded::clone(ended), Some(failure(target, ended, &error, follower.first_failed_step())))
             }
@@ -49,7 +49,7 @@ pub(super) fn print_outcome(
 /// Returns the error of a run that did not complete.
 fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<String>) -> Failure {
     let run = &ended.run_id;
-    let mut failure = Failure::from(&ClientError::Server(Box::new(error.clone())));
+    let mut failure = Failure::from(error);
     let resume = target.command(&format!("resume {run}"));
     match ended.status {
         RunStatus::Interrupted => return interrupted(target, run, "was stopped"),

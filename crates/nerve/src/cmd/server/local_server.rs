@@ -93,7 +93,7 @@ fn may_have_taken_effect(error: &ClientError) -> bool {
     match error {
         ClientError::Closed(unanswered) => unanswered.sent,
         ClientError::Protocol(_) => true,
-        ClientError::Server(error) => error.error_type == ErrorKind::Internal,
+        ClientError::Server(error) => error.details.error_type == ErrorKind::Internal,
         ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
     }
 }

@@ -81,9 +81,9 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
     let listed = branches.iter().find(|listed| listed.path == branch.cwd).unwrap();
     assert_eq!(listed.used_by.as_deref(), Some(&*format!("node '{}'", branch.node_id)), "{branches:?}");
     let error = client.delete_branch(&branch.cwd, true).await.unwrap_err();
-    assert_eq!(error.server().unwrap().error_type, ErrorKind::Busy, "{error}");
+    assert_eq!(error.server().unwrap().details.error_type, ErrorKind::Busy, "{error}");
     let error = client.create_branch(&CreateBranch { at: Some("99".into()), ..request }).await.unwrap_err();
-    assert_eq!(error.server().unwrap().error_type, ErrorKind::NotFound, "{error}");
+    assert_eq!(error.server().unwrap().details.error_type, ErrorKind::NotFound, "{error}");
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn clients_delete_folders_without_node_or_changes() {
         let client = NerveClient::connect(&socket).await.unwrap();
         let name = unchanged.file_name().unwrap().to_str().unwrap();
         let error = client.delete_branch(name, true).await.unwrap_err();
-        assert_eq!(error.server().unwrap().error_type, ErrorKind::Busy, "just created: {error}");
+        assert_eq!(error.server().unwrap().details.error_type, ErrorKind::Busy, "just created: {error}");
         fixture.backdate_folders();
         let deleted = client.delete_branch(name, false).await.unwrap();
         assert_eq!((PathBuf::from(deleted.path), deleted.note), (unchanged.clone(), None));
         let changed = changed.to_str().unwrap();
         let error = client.delete_branch(changed, false).await.unwrap_err();
-        assert_eq!(error.server().unwrap().error_type, ErrorKind::Process, "{error}");
+        assert_eq!(error.server().unwrap().details.error_type, ErrorKind::Process, "{error}");
         assert_eq!(client.branches().await.unwrap().len(), 1);
         client.delete_branch(changed, true).await.unwrap();
         assert_eq!(client.branches().await.unwrap(), []);

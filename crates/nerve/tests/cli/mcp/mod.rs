@@ -35,7 +35,8 @@ fn node_is_created_used_and_stopped() {
     mcp.ok("nerve_write", json!({"node_id": "sh", "data": "echo typed-$((1+1))\r"}));
     assert!(wait_until(DEADLINE, || home.read("sh").contains("typed-2")), "{}", home.read("sh"));
     let history = mcp.ok("nerve_history", json!({"node_id": "sh", "inputs_only": true}));
-    assert_eq!(history["total"], 2, "{history}");
+    assert_eq!((&history["total"], &history["node_id"]), (&json!(2), &json!("sh")), "{history}");
+    assert!(history.get("channel_id").is_none(), "{history}");
     assert_eq!(mcp.ok("nerve_stop_node", json!({"node_id": "sh"}))["stopped"], true);
     assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
     assert_eq!(mcp.disconnect(), Some(0));
