@@ -8,7 +8,7 @@ use nerve_node::chat::Provider;
 use nerve_node::command::StateName;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::harness::{assert_error, node_ref};
-use nerve_testkit::mock_model::{Answer, BodyEnd, Raw, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Raw, Script};
 use nerve_testkit::within_deadline;
 
 use super::{
@@ -157,7 +157,7 @@ async fn answer_size_is_limited() {
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
-    let elsewhere = super::model(Script::default()).await;
+    let elsewhere = MockModel::start(Script::default()).await;
     for status in [301, 302, 307, 308] {
         let location = format!("{}/v1/messages?key=secret", elsewhere.url());
         let (error, tries) =
@@ -175,7 +175,7 @@ async fn redirect_is_not_followed() {
 
 #[tokio::test]
 async fn refused_connection_is_reported() {
-    let model = super::model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let spec = nerve_node::chat::ChatSettings { retries: 0, ..chat(Provider::Openai, &model) };
     model.shutdown().await.unwrap();
     let (context, _) = context(&Session::new("s"), "q");

@@ -14,7 +14,7 @@ use nerve_node::error::ErrorKind;
 use nerve_node::function::FunctionNode;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, is_alive};
-use nerve_testkit::mock_model::{Answer, Script, ToolCall};
+use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -265,7 +265,7 @@ fn graph(node: impl Node) -> Graph {
 #[tokio::test]
 async fn chat_tokens_and_calls_count_toward_graph_budget() {
     for provider in Provider::ALL {
-        let model = super::model(Script::default()).await;
+        let model = MockModel::start(Script::default()).await;
         let (context, _) = context(&Session::new("s"), "");
         let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
         let run =
