@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{DEADLINE, Home};
 
 impl Home {
-    /// Where the default server listens, as `server status` says it.
+    /// Returns the address of the default server, from `server status`.
     fn tcp(&self) -> String {
         self.nerve(&["server", "status", "--json"]).json()["tcp"].as_str().unwrap().to_string()
     }
@@ -20,7 +20,7 @@ impl Home {
         self.ok(&["token", "show"]).trim().to_string()
     }
 
-    /// Runs it with a variable more.
+    /// Runs a command with an additional environment variable.
     fn with(&self, name: &str, value: &str, args: &[&str]) -> CommandOutput {
         let mut command = self.command(args);
         command.env(name, value);

@@ -57,7 +57,7 @@ impl Home {
         self.nerve(&[&base, more].concat())
     }
 
-    /// What the model said to a node's shell, and the whole reply.
+    /// Lets a node's shell ask the model and returns the reply of the node.
     fn asks(&self, node: &str, text: &str) -> Value {
         let script = self.hermetic.work().join("ask.sh");
         let command = format!("bash {} {text}", script.display());
