@@ -200,17 +200,23 @@ async fn missing_session_file_skips_transcript_wait() {
     let harness = Harness::new();
     let info = harness.start_mock("m", &["--delay", "0"]).await;
     harness.ask("m", "first").await;
-    // The transcript never appears, so the turn with a session file takes longer by the transcript timeout.
+    // The transcript never appears, so turns with a session file take longer by the transcript timeout. Of three turns the
+    // shortest counts, because other processes may delay one.
     let (session, _) = session_files(&harness, &info.metadata["pid"]);
     let mut times = Vec::new();
     for has_session_file in [false, true] {
         if has_session_file {
             write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
         }
-        let started = Instant::now();
-        let response = harness.ask("m", "hello there").await;
-        assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));
-        times.push(started.elapsed());
+        let mut shortest = Duration::MAX;
+        for _ in 0..3 {
+            let started = Instant::now();
+            let response = harness.ask("m", "hello there").await;
+            let (text, source) = (response.text.as_str(), response.source.as_str());
+            assert_eq!((text, source), ("You said: hello there", "screen"));
+            shortest = shortest.min(started.elapsed());
+        }
+        times.push(shortest);
     }
     assert!(times[0] + Duration::from_millis(150) < times[1], "{times:?}");
     harness.stop("m").await;
