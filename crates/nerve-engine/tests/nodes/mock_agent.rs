@@ -120,8 +120,7 @@ async fn crash_during_turn_reports_exit_code() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;
     let crash = harness.send("m", "CRASH now").await.unwrap_err();
-    assert_eq!(crash.kind, ErrorKind::Process);
-    assert!(crash.message.contains("exit code 70"), "{crash}");
+    assert_error(&crash, ErrorKind::Process, &["exit code 70"]);
     harness.start_mock("m", &["--exit-at-once", "4"]).await;
     let exited = harness.send("m", "hello").await.unwrap_err();
     assert!(exited.message.contains("exit code 4"), "{exited}");
@@ -176,8 +175,7 @@ async fn draft_of_a_user_blocks_the_prompt() {
     harness.engine.write_bytes(&node_ref("m"), b"my own words".to_vec()).await.unwrap();
     eventually("the draft", async || harness.screen("m").await.contains("my own words")).await;
     let error = harness.send("m", "hello").await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Blocked);
-    assert!(error.message.contains("my own words"), "{error}");
+    assert_error(&error, ErrorKind::Blocked, &["my own words"]);
     harness.engine.write_bytes(&node_ref("m"), vec![0x15]).await.unwrap();
     eventually("no draft", async || !harness.screen("m").await.contains("my own words")).await;
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");

@@ -176,11 +176,7 @@ async fn tool_call_after_the_last_round_fails_the_turn() {
     .await;
     harness.bash("sh").await;
     let error = harness.nodes.send("c", "on and on").await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Api);
-    assert!(
-        error.to_string().contains("called tools (sh_run)") && error.to_string().contains("1 rounds"),
-        "{error}"
-    );
+    assert_error(&error, ErrorKind::Api, &["(sh_run)", "1 rounds"]);
     assert_eq!(harness.text().await, "", "the failed turn was kept");
 }
 
