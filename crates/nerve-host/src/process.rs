@@ -12,8 +12,8 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::backend::SpawnError;
 use crate::backend::pty::Pty;
+use crate::backend::{HostedBackend, SpawnError};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::pump::Pump;
@@ -146,8 +146,21 @@ impl Host {
     /// # Errors
     /// The system has no socket left, or the host has ended.
     pub async fn connect(&self) -> io::Result<UnixStream> {
+        self.open_connection(true).await
+    }
+
+    /// Drives the terminal from within this process, and receives the exit even if another client acknowledges it first.
+    ///
+    /// # Errors
+    /// See [`Host::connect`].
+    pub async fn drive(&self) -> io::Result<HostedBackend> {
+        let stream = self.open_connection(false).await?;
+        Ok(HostedBackend::drive_over(self.entry.clone(), self.registry.clone(), stream))
+    }
+
+    async fn open_connection(&self, is_internal: bool) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
-        self.connections.send((theirs, true)).await.map_err(|_| io::ErrorKind::NotConnected)?;
+        self.connections.send((theirs, is_internal)).await.map_err(|_| io::ErrorKind::NotConnected)?;
         Ok(ours)
     }
 

@@ -1,12 +1,13 @@
 //! A passive node over a host in this process: it follows the agent's activity and can answer the program's terminal queries.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::Profile;
 use nerve_host::HostSpec;
-use nerve_host::backend::{HostedBackend, Program};
+use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
 use nerve_host::manager::HOOKS;
 use nerve_host::process::Host;
@@ -23,7 +24,6 @@ use crate::executions::trace;
 pub struct Observer {
     spec: TerminalSpec,
     hooks: Option<HookSocket>,
-    registry: PathBuf,
 }
 
 impl std::fmt::Debug for Observer {
@@ -87,7 +87,7 @@ impl Observer {
             agent_session: None,
         };
         let hooks = spec.attach_hooks(relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
-        Some(Observer { spec, hooks, registry: host.registry.clone() })
+        Some(Observer { spec, hooks })
     }
 
     /// Returns why the agent's tools do not run in their own terminals; `None` if they do.
@@ -107,12 +107,12 @@ impl Observer {
         self.spec.profile.session.is_some()
     }
 
-    /// Begins to observe a host that was started with the prepared spec.
-    pub fn start(self, host: &Host) -> RunningObserver {
-        let events = self.spec.events.clone();
-        let backend = HostedBackend::drive(host.entry.clone(), self.registry);
+    /// Begins to observe a host that was started with the prepared spec. Fails if it cannot be connected.
+    pub async fn start(self, host: &Host) -> io::Result<RunningObserver> {
+        let (events, backend) = (self.spec.events.clone(), host.drive().await?);
         let location = TerminalLocation::from_host(&host.entry);
-        RunningObserver { node: TerminalNode::with_backend(self.spec, backend, self.hooks, location), events }
+        let node = TerminalNode::with_backend(self.spec, backend, self.hooks, location);
+        Ok(RunningObserver { node, events })
     }
 }
 

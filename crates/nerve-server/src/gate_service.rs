@@ -12,6 +12,7 @@ use crate::clients::{CLOSE_TIMEOUT, Clients};
 use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::http::{self, Gate, Mount, ShutdownSignal, Site};
+use crate::refusal::NO_DESCRIPTOR;
 use crate::tcp::TcpPort;
 
 /// A bound port that is not served yet: clients that connect wait.
@@ -77,8 +78,9 @@ impl GateService {
             let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
             let end = ShutdownSignal::new(closing.clone(), clients.tracker.clone());
             let site = Site::with_mounts_only(gate, &mounts, &end);
+            let refusal = http::refusal(NO_DESCRIPTOR);
             let outcome = tokio::select! {
-                outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,
+                outcome = port.accept(&clients, refusal, move |client| http::serve(client, site.clone())) => outcome,
                 () = authenticator.watch() => Ok(()),
                 () = stop => Ok(()),
             };

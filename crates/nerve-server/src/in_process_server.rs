@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use crate::connection;
-use crate::link::Link;
+use crate::link::{self, Link};
 use crate::server::{forward_events, shut_down_nodes};
 use crate::state::ServerState;
 
@@ -29,7 +29,8 @@ pub struct InProcessServer {
 pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcessServer)> {
     let (client, server) = UnixStream::pair()?;
     let state = Arc::new(ServerState::new(engine));
-    let task = tokio::spawn(serve(Link::unix(server)?, state.clone()));
+    let watch = link::watch_unix(&server)?;
+    let task = tokio::spawn(serve(Link::unix(server, watch), state.clone()));
     Ok((client, InProcessServer { state, task }))
 }
 

@@ -65,6 +65,7 @@ mod line;
 mod link;
 mod metrics;
 pub mod paths;
+mod refusal;
 mod requests;
 mod send_queue;
 pub mod server;

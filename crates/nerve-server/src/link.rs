@@ -22,8 +22,8 @@ pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
 pub(crate) type HungUp = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Link {
-    pub(crate) fn unix(stream: UnixStream) -> io::Result<Link> {
-        let watch = UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?;
+    /// Wraps a Unix stream; `watch` is a second handle to it.
+    pub(crate) fn unix(stream: UnixStream, watch: UnixStream) -> Link {
         let (read, write) = stream.into_split();
         let hung_up = fuse(Box::pin(async move {
             while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
@@ -32,14 +32,13 @@ impl Link {
                 }
             }
         }));
-        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up })
+        Link { read: Box::new(read), write: Box::new(write), hung_up }
     }
 
-    /// Wraps a plain TCP stream.
-    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Link> {
-        let watch = watch_tcp(&stream)?;
+    /// Wraps a plain TCP stream; `watch` is a second handle to it.
+    pub(crate) fn tcp(stream: TcpStream, watch: TcpStream) -> Link {
         let (read, write) = stream.into_split();
-        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) })
+        Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) }
     }
 
     /// Wraps a stream that runs over TCP; `watch` is a second handle to the TCP socket.
@@ -50,6 +49,11 @@ impl Link {
         let (read, write) = tokio::io::split(stream);
         Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) }
     }
+}
+
+/// Returns a second handle to a socket, with its own readiness.
+pub(crate) fn watch_unix(stream: &UnixStream) -> io::Result<UnixStream> {
+    UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
 }
 
 /// Returns a second handle to a socket, with its own readiness.

@@ -16,7 +16,9 @@ use crate::daemon::Addresses;
 use crate::error::ServerError;
 use crate::handshake;
 use crate::http;
+use crate::line::error_line;
 use crate::link::{self, Link};
+use crate::refusal::{NO_DESCRIPTOR, SpareDescriptor, is_scarce, refuse};
 use crate::state::ServerState;
 
 /// Time that a client may take for the TLS handshake.
@@ -73,7 +75,7 @@ impl Network {
             let Some(port) = tcp else { return std::future::pending().await };
             let (state, authenticator) = (state.clone(), authenticator.clone());
             let host = clients.clone();
-            port.accept(clients, move |client| {
+            port.accept(clients, error_line(NO_DESCRIPTOR), move |client| {
                 handshake::serve(client, state.clone(), authenticator.clone(), host.clone())
             })
             .await
@@ -87,7 +89,8 @@ impl Network {
                 port.address(),
                 &setup,
             );
-            port.accept(clients, move |client| http::serve(client, site.clone())).await
+            let refusal = http::refusal(NO_DESCRIPTOR);
+            port.accept(clients, refusal, move |client| http::serve(client, site.clone())).await
         };
         tokio::select! {
             outcome = lines => outcome,
@@ -134,8 +137,14 @@ impl TcpPort {
         self.address
     }
 
-    /// Accepts clients until the future is dropped. Each is served in its own task after the TLS handshake.
-    pub(crate) async fn accept<F, S>(self, clients: &Clients, serve: F) -> Result<(), ServerError>
+    /// Accepts clients until the future is dropped. Each is served in its own task after the TLS handshake. `refusal` is
+    /// sent when no file descriptor is left, unless the client expects TLS.
+    pub(crate) async fn accept<F, S>(
+        self,
+        clients: &Clients,
+        refusal: Vec<u8>,
+        serve: F,
+    ) -> Result<(), ServerError>
     where
         F: Fn(PendingClient) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
@@ -144,14 +153,22 @@ impl TcpPort {
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
         tracing::info!(address = %self.address, tls = self.tls.is_some(), "listening");
         let (evictions, failures) = (LogLimiter::new(), Arc::new(LogLimiter::new()));
+        let (mut spare, refusal) = (SpareDescriptor::open(), self.tls.is_none().then_some(refusal));
+        let refusal = refusal.unwrap_or_default();
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    let next = async { Ok(listener.accept().await?.0) };
+                    spare.recover(&error, next, &refusal).await;
                     continue;
                 }
+            };
+            let watch = link::watch_tcp(&stream).ok().filter(|watch| !is_scarce(watch));
+            let Some(watch) = watch else {
+                tracing::warn!("no file descriptor left: client refused");
+                refuse(stream, &refusal, ACCEPT_PAUSE).await;
+                continue;
             };
             let Some((slot, has_evicted)) = clients.limiter.accept(peer.ip()) else { continue };
             if has_evicted && let Some(suppressed) = evictions.allow() {
@@ -162,7 +179,7 @@ impl TcpPort {
             let served = async move {
                 // Both futures are boxed: the memory of the handshake is freed after it, and a future that is
                 // moved would take its space twice.
-                let link = Box::pin(establish(stream, tls)).await;
+                let link = Box::pin(establish(stream, watch, tls)).await;
                 match link {
                     Ok(link) => Box::pin(serve(PendingClient { link, peer, slot })).await,
                     Err(error) => {
@@ -183,12 +200,11 @@ impl TcpPort {
     }
 }
 
-async fn establish(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
+async fn establish(stream: TcpStream, watch: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
     // Requests and replies are small writes.
     stream.set_nodelay(true)?;
     set_keepalive(&stream)?;
-    let Some(tls) = tls else { return Link::tcp(stream) };
-    let watch = link::watch_tcp(&stream)?;
+    let Some(tls) = tls else { return Ok(Link::tcp(stream, watch)) };
     let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
     let is_http = !tls.config().alpn_protocols.is_empty();
     let handshake = async {
@@ -220,8 +236,9 @@ mod tests {
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let watch = link::watch_tcp(&stream).unwrap();
-        let _link = establish(stream, None).await.unwrap();
-        assert_eq!(sockopt::tcp_user_timeout(&watch).unwrap(), 60_000);
+        let socket = link::watch_tcp(&stream).unwrap();
+        let _link = establish(stream, watch, None).await.unwrap();
+        assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 60_000);
         // TCP_USER_TIMEOUT overrides the keepalive schedule (tcp(7)): both amount to a minute.
         let probed = KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES;
         assert_eq!(probed.as_millis(), u128::from(USER_TIMEOUT_MS));

@@ -8,6 +8,8 @@
 //! * [`skip`]: skipping a test.
 //! * [`wait_until`], [`wait_for`], [`eventually`] and others: waiting for a condition.
 
+#![warn(missing_docs)]
+
 pub mod harness;
 mod hermetic;
 pub mod mock_agent;

@@ -36,7 +36,7 @@ impl Fixture {
         Fixture::with(script, |_, _| json!({ "command": NERVE, "args": arguments })).await
     }
 
-    /// The same with what `server` says of the MCP server, which it may start.
+    /// Like [`Fixture::new`], with the configuration of the MCP server that `server` returns and may start.
     async fn with(script: Script, server: impl FnOnce(&Hermetic, &AgentRecipe) -> Value) -> Option<Fixture> {
         let configure = |home: &Hermetic, url: &str| {
             let mut recipe = home.claude(&home.work(), url, Renderer::Classic)?;

@@ -1,5 +1,5 @@
-//! What the real Claude Code (pinned by xtask) runs, against the scripted model API on loopback: listed under its own ids, and with
-//! `--trace-tools` each in a terminal of its own.
+//! The executions of the real Claude Code (pinned by xtask) against the scripted model API on loopback: listed under its own ids,
+//! and with `--trace-tools` each in a terminal of its own.
 #![expect(clippy::unwrap_used, reason = "a failed setup step panics and fails the test")]
 
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl Fixture {
         (blocked.stderr, self.ok(&["server", "node", "answer", "c", "1", "--wait"]).await)
     }
 
-    /// What is listed of its last execution, when its end is.
+    /// Waits for the end of the last execution and returns its entry in the list.
     async fn last_execution(&self) -> ExecutionLine {
         let mut follow = ExecutionFollower::new(&self.recording().await).unwrap();
         loop {

@@ -17,7 +17,7 @@ pub(crate) struct Harness {
     written: Vec<u8>,
     pub(crate) ended: Vec<TurnEnd>,
     answers: Vec<bool>,
-    /// How often the blocked state was reported.
+    /// Number of reports of the blocked state.
     blocked_count: usize,
 }
 

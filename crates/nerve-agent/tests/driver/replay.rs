@@ -22,7 +22,7 @@ struct Turn {
     /// Output bytes between the end of the turn and the next input.
     late_bytes: u64,
     blocked: bool,
-    /// How often the blocked state was reported.
+    /// Number of reports of the blocked state.
     blocked_count: usize,
 }
 
@@ -259,7 +259,7 @@ fn claude_full_screen() {
 }
 
 #[test]
-fn gemini() {
+fn gemini_full_screen() {
     check("gemini", "default-modern", Duration::from_millis(150));
 }
 
@@ -274,6 +274,6 @@ fn codex_on_the_alternate_screen() {
 }
 
 #[test]
-fn opencode() {
+fn opencode_full_screen() {
     check("opencode", "default-modern", Duration::from_millis(550));
 }

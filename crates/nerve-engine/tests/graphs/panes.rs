@@ -11,7 +11,7 @@ use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::Hermetic;
 use nerve_testkit::harness::{FakeWezterm, TmuxServer};
-use nerve_testkit::mock_model::{Answer, Script, ToolCall, serve};
+use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall};
 use serde_json::{Value, json};
 
 use crate::harness::LIMIT;
@@ -151,7 +151,7 @@ async fn model_uses_node_of_its_graph() {
     let folder = tempfile::tempdir().unwrap();
     let call = ToolCall::Own { name: "sh_run".into(), input: json!({"command": "echo from the tool"}) };
     let script = Script::default().first([Answer::tool("I look.", call)]);
-    let model = serve(([127, 0, 0, 1], 0).into(), script).await.unwrap();
+    let model = MockModel::start(script).await;
     let chat = json!({
         "type": "chat", "provider": "openai", "model": "m", "base_url": model.url(), "api_key_env": "", "tools": ["sh"],
     });

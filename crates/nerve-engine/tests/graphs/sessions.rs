@@ -31,8 +31,7 @@ fn nodes_are_found_by_name() {
     assert!(Arc::ptr_eq(session.get("loud").unwrap().node().unwrap(), &node));
     assert!(session.get("missing").is_none());
     let error = session.find("missing").unwrap_err();
-    assert_eq!(error.kind, ErrorKind::NotFound);
-    assert!(error.to_string().contains("loud, upper"), "{error}");
+    assert_error(&error, ErrorKind::NotFound, &["loud, upper"]);
     let info = session.get_node_info("loud").unwrap();
     assert_eq!((info.id.as_str(), info.kind.as_str(), info.persistent), ("upper", "function", false));
     assert!(session.get_node_info("missing").is_none());

@@ -120,8 +120,7 @@ async fn crash_during_turn_reports_exit_code() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;
     let crash = harness.send("m", "CRASH now").await.unwrap_err();
-    assert_eq!(crash.kind, ErrorKind::Process);
-    assert!(crash.message.contains("exit code 70"), "{crash}");
+    assert_error(&crash, ErrorKind::Process, &["exit code 70"]);
     harness.start_mock("m", &["--exit-at-once", "4"]).await;
     let exited = harness.send("m", "hello").await.unwrap_err();
     assert!(exited.message.contains("exit code 4"), "{exited}");
@@ -176,8 +175,7 @@ async fn draft_of_a_user_blocks_the_prompt() {
     harness.engine.write_bytes(&node_ref("m"), b"my own words".to_vec()).await.unwrap();
     eventually("the draft", async || harness.screen("m").await.contains("my own words")).await;
     let error = harness.send("m", "hello").await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Blocked);
-    assert!(error.message.contains("my own words"), "{error}");
+    assert_error(&error, ErrorKind::Blocked, &["my own words"]);
     harness.engine.write_bytes(&node_ref("m"), vec![0x15]).await.unwrap();
     eventually("no draft", async || !harness.screen("m").await.contains("my own words")).await;
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
@@ -200,17 +198,23 @@ async fn missing_session_file_skips_transcript_wait() {
     let harness = Harness::new();
     let info = harness.start_mock("m", &["--delay", "0"]).await;
     harness.ask("m", "first").await;
-    // The transcript never appears, so the turn with a session file takes longer by the transcript timeout.
+    // The transcript never appears, so turns with a session file take longer by the transcript timeout. Of three turns the
+    // shortest counts, because other processes may delay one.
     let (session, _) = session_files(&harness, &info.metadata["pid"]);
     let mut times = Vec::new();
     for has_session_file in [false, true] {
         if has_session_file {
             write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
         }
-        let started = Instant::now();
-        let response = harness.ask("m", "hello there").await;
-        assert_eq!((response.text.as_str(), response.source.as_str()), ("You said: hello there", "screen"));
-        times.push(started.elapsed());
+        let mut shortest = Duration::MAX;
+        for _ in 0..3 {
+            let started = Instant::now();
+            let response = harness.ask("m", "hello there").await;
+            let (text, source) = (response.text.as_str(), response.source.as_str());
+            assert_eq!((text, source), ("You said: hello there", "screen"));
+            shortest = shortest.min(started.elapsed());
+        }
+        times.push(shortest);
     }
     assert!(times[0] + Duration::from_millis(150) < times[1], "{times:?}");
     harness.stop("m").await;

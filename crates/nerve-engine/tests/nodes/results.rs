@@ -337,7 +337,6 @@ async fn unwritable_folder_rejects_execution() {
     fs::write(harness.folder.path().join("results"), "in the way").unwrap();
     let error = harness.submit(harness.execute("b", "true"), None).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Internal);
-    assert!(error.message.contains("was not started"), "{error}");
     assert_eq!(harness.ask("b", "echo on").await.text.trim(), "on");
 }
 

@@ -372,8 +372,7 @@ async fn exited_program_releases_its_node_name() {
     let mut harness = Harness::new();
     harness.start("sh", &BASH).await;
     let stopped = harness.send("sh", "exit 3").await.unwrap_err();
-    assert_eq!(stopped.kind, ErrorKind::Process);
-    assert!(stopped.message.contains("exit code 3"), "{stopped}");
+    assert_error(&stopped, ErrorKind::Process, &["exit code 3"]);
     let EventKind::NodeStopped { reason } =
         harness.event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await
     else {
@@ -392,8 +391,7 @@ async fn program_that_exits_immediately_stops_the_node() {
     let harness = Harness::new();
     harness.start("t", &["true"]).await;
     let stopped = harness.wait("t", StateName::Ready).await.unwrap_err();
-    assert_eq!(stopped.kind, ErrorKind::NodeStopped);
-    assert!(stopped.message.contains("exit code 0"), "{stopped}");
+    assert_error(&stopped, ErrorKind::NodeStopped, &["exit code 0"]);
 }
 
 #[tokio::test]
@@ -463,9 +461,7 @@ async fn program_that_does_not_read_causes_busy_error() {
     harness.shows("deaf", "up").await;
     let write = async |size: usize| harness.engine.write_bytes(&node_ref("deaf"), vec![b'x'; size]).await;
     write(40 << 20).await.unwrap();
-    let full = write(40 << 20).await.unwrap_err();
-    assert_eq!(full.kind, ErrorKind::Busy);
-    assert!(full.message.contains("is not reading"), "{full}");
+    assert_eq!(write(40 << 20).await.unwrap_err().kind, ErrorKind::Busy);
     within_deadline("the program stops", harness.stop("deaf")).await;
 }
 
@@ -517,9 +513,7 @@ async fn sessions_scope_and_stop_their_nodes() {
         CreateSession { name: "long".into(), tags: vec!["t".repeat(1 << 20)], ..CreateSession::default() },
         CreateSession { name: "long".into(), tags: vec![String::new(); 1000], ..CreateSession::default() },
     ] {
-        let error = create(long).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::InvalidRequest);
-        assert!(error.message.contains("exceeds the limit"), "{error}");
+        assert_eq!(create(long).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     }
     let bad = CreateSession { name: "../../x".into(), ..CreateSession::default() };
     assert_eq!(create(bad).await.unwrap_err().kind, ErrorKind::InvalidRequest);

@@ -7,13 +7,13 @@ use nerve_node::chat::{ChatSettings, Provider};
 use nerve_node::command::BackendKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_node::telemetry::{Telemetry, TraceContext};
-use nerve_testkit::mock_model::{Answer, Script, ToolCall};
+use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall};
 use opentelemetry::Value as Attribute;
 use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry_sdk::trace::{Sampler, SpanData};
 use serde_json::{Value, json};
 
-use crate::chat::{chat, model, spec};
+use crate::chat::{chat, spec};
 use crate::harness::{Harness, LIMIT};
 use crate::proxy::harness::ProxyHarness;
 use crate::span_receiver::{SpanReceiver, attribute};
@@ -298,7 +298,7 @@ async fn resumed_run_continues_its_trace() {
 async fn api_calls_nest_in_turn_and_propagate_context() {
     let tool = ToolCall::Own { name: "sh_run".into(), input: json!({"command": "printenv TRACEPARENT"}) };
     let script = Script::default().first([Answer::error(529, "busy"), Answer::tool("I look.", tool)]);
-    let (mut harness, model) = (TelemetryHarness::new(), model(script).await);
+    let (mut harness, model) = (TelemetryHarness::new(), MockModel::start(script).await);
     harness.bash("sh").await;
     let chat = ChatSettings { tools: vec!["sh".into()], ..chat(Provider::Anthropic, &model) };
     harness.nodes.engine.create(spec(&harness.nodes, "c", chat)).await.unwrap();
@@ -374,7 +374,7 @@ async fn agent_content_is_captured_only_if_enabled() {
 #[tokio::test]
 async fn webhook_receives_span_context() {
     // The scripted model serves as a webhook because it records its requests.
-    let (mut harness, webhook_server) = (TelemetryHarness::new(), model(Script::default()).await);
+    let (mut harness, webhook_server) = (TelemetryHarness::new(), MockModel::start(Script::default()).await);
     harness.bash("sh").await;
     let webhook = WebhookTarget { url: format!("{}/v1/messages", webhook_server.url()), secret: None };
     let request = ExecuteInput {

@@ -10,7 +10,7 @@ use nerve_node::command::{Choice, EventKind, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::activity::Activity;
 use nerve_testkit::harness::{EngineHarness, node_ref};
-use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
+use nerve_testkit::mock_model::{Answer, MockModel, Script};
 use nerve_testkit::{AgentRecipe, Hermetic, wait_until_async};
 
 use super::Variant;
@@ -40,7 +40,7 @@ impl Harness {
         let script = Script::default()
             .rule(ENDLESS, Answer::slow(Duration::from_millis(100), words.collect()))
             .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER));
-        let model = serve(([127, 0, 0, 1], 0).into(), script).await?;
+        let model = MockModel::start(script).await;
         let recipe = (variant.recipe)(&home, &model.url())?;
         let nodes = EngineHarness::new(EngineHarness::config(home.root()), step_timeout);
         Ok(Harness { nodes, model, home, node: variant.agent, recipe })

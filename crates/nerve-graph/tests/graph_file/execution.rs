@@ -150,7 +150,6 @@ async fn oversized_templates_are_rejected_with_their_position() {
     ] {
         let yaml =
             json!({"graph": "g", "nodes": {}, "steps": [{"id": "x", "node": "echo", "input": template}]});
-        let started = std::time::Instant::now();
         let message = error(&yaml.to_string(), json!("text")).await;
         let is_limit = ["limit exceeded", "takes too long", "range has too many"]
             .iter()
@@ -159,11 +158,6 @@ async fn oversized_templates_are_rejected_with_their_position() {
         assert!(
             message.contains("range has") || message.contains("(line 1, column "),
             "{template}: {message}"
-        );
-        assert!(
-            started.elapsed() < std::time::Duration::from_secs(10),
-            "{template}: {:?}",
-            started.elapsed()
         );
     }
 }

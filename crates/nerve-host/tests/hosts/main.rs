@@ -275,6 +275,19 @@ async fn internal_client_is_not_the_announced_viewer() {
 }
 
 #[tokio::test]
+async fn driver_gets_the_exit_that_another_client_acknowledged() {
+    let mut harness = HostHarness::new("echo hi; exit 3").await;
+    let mut internal = TestClient::of(harness.host.connect().await.unwrap()).await;
+    let mut driver = harness.host.drive().await.unwrap();
+    internal.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+    internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    // The driver reads nothing before.
+    internal.request(&HostRequest::AckExit).await;
+    while within_limit(driver.next()).await != BackendEvent::Exited(ExitStatus::Code(3)) {}
+    assert_eq!(within_limit(harness.host.wait()).await, ExitStatus::Code(3));
+}
+
+#[tokio::test]
 async fn stopped_host_does_not_wait_for_viewer() {
     // The viewer never connects, or leaves before it subscribes.
     for connects in [false, true] {

@@ -2,14 +2,14 @@
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, ProxyError, Secret, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::Script;
+use nerve_testkit::mock_model::{MockModel, Script};
 use tokio::net::TcpStream;
 
-use crate::harness::{TestClient, config, exchange, message, model, read_reply};
+use crate::harness::{TestClient, config, exchange, message, read_reply};
 
 #[tokio::test]
 async fn browser_pages_are_rejected() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     for headers in [
@@ -30,7 +30,7 @@ async fn browser_pages_are_rejected() {
 
 #[tokio::test]
 async fn request_host_must_be_unambiguous() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     for (target, hosts, status) in [
         ("/", "Host: evil@127.0.0.1\r\n", 403),
@@ -54,7 +54,7 @@ async fn request_host_must_be_unambiguous() {
 
 #[tokio::test]
 async fn client_token_is_required() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let (api_key, client_token) = (Some(Secret::new("sk-ours")), Some(Secret::new("t0ken")));
     let proxy =
         create_anthropic_proxy(ProxyConfig { api_key, client_token, ..config(&model.url()) }).await.unwrap();

@@ -2,13 +2,13 @@
 
 use hyper::Method;
 use nerve_proxy::{Budget, Prices, ProxyConfig, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::Script;
+use nerve_testkit::mock_model::{MockModel, Script};
 
-use crate::harness::{TestClient, config, message, model, read_reply};
+use crate::harness::{TestClient, config, message, read_reply};
 
 #[tokio::test]
 async fn exhausted_budget_is_refused_without_retry() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let budget = Budget { max_requests: Some(2), ..Budget::default() };
     let anthropic = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
     let openai = create_openai_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
@@ -32,7 +32,7 @@ async fn exhausted_budget_is_refused_without_retry() {
 
 #[tokio::test]
 async fn budget_applies_to_every_path_spelling() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let budget = Budget { max_requests: Some(0), ..Budget::default() };
     let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
     let (client, body) = (TestClient::new(&proxy), message("hello", false));
@@ -59,7 +59,7 @@ async fn budget_applies_to_every_path_spelling() {
 
 #[tokio::test]
 async fn tokens_and_cost_of_streams_and_whole_answers() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     for stream in [true, false] {
         let budget = Budget { max_tokens: Some(15), ..Budget::default() };
         let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();

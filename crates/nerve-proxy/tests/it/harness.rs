@@ -7,15 +7,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use nerve_proxy::{Proxy, ProxyConfig, Upstream};
-use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-pub(crate) async fn model(script: Script) -> MockModel {
-    serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
-}
 
 pub(crate) fn config(upstream: &str) -> ProxyConfig {
     ProxyConfig::new(Upstream::parse(upstream).unwrap())

@@ -10,13 +10,13 @@ use http::{Request, Response, Version};
 use hyper::Method;
 use hyper::body::Bytes;
 use nerve_proxy::{ProxyConfig, Secret, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::Script;
+use nerve_testkit::mock_model::{MockModel, Script};
 use nerve_testkit::{skip, within_deadline};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::harness::{RawUpstream, TestClient, config, message, model, read_reply, write};
+use crate::harness::{RawUpstream, TestClient, config, message, read_reply, write};
 
 /// Returns a connection and its task.
 async fn connect(address: SocketAddr) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
@@ -36,7 +36,7 @@ async fn send_request(
 
 #[tokio::test]
 async fn one_port_serves_http1_and_http2() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     for proxy in [
         create_anthropic_proxy(config(&model.url())).await.unwrap(),
         create_openai_proxy(config(&model.url())).await.unwrap(),
@@ -57,7 +57,7 @@ async fn curl_uses_http2() {
     if !has_http2.is_ok_and(|reply| String::from_utf8_lossy(&reply.stdout).contains("HTTP2")) {
         return skip("http2_clients::curl_uses_http2", "no curl with HTTP/2");
     }
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let url = format!("{}/v1/messages", proxy.url());
     let mut curl = tokio::process::Command::new("curl");

@@ -8,7 +8,7 @@ use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script, ToolCall};
 use nerve_testkit::{Hermetic, skip};
 use serde_json::json;
 
-use crate::harness::{config, model};
+use crate::harness::config;
 
 /// Time limit for the script. Python and its packages take seconds to start on a busy machine.
 const CLIENT: Duration = Duration::from_secs(90);
@@ -50,7 +50,7 @@ async fn run_clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
 }
 
 async fn start_upstream(script: Script) -> (MockModel, ProxyConfig) {
-    let model = model(script).await;
+    let model = MockModel::start(script).await;
     let config = config(&model.url());
     (model, config)
 }

@@ -2,11 +2,11 @@
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, BodyEnd, Raw as RawAnswer, Script, ToolCall};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Raw as RawAnswer, Script, ToolCall};
 use nerve_testkit::within_deadline;
 use serde_json::{Value, json};
 
-use crate::harness::{RawUpstream, TestClient, config, message, model, next_piece, read_reply, write};
+use crate::harness::{RawUpstream, TestClient, config, message, next_piece, read_reply, write};
 
 fn calls() -> Answer {
     let own = |name: &str, input: Value| ToolCall::Own { name: name.into(), input };
@@ -15,7 +15,7 @@ fn calls() -> Answer {
 
 #[tokio::test]
 async fn text_whole_and_streamed() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let options = ProxyConfig {
         model: Some("gpt-x".into()),
         max_output: Some(50),
@@ -45,7 +45,7 @@ async fn text_whole_and_streamed() {
 
 #[tokio::test]
 async fn tool_ids_round_trip() {
-    let model = model(Script::default().rule("look", calls())).await;
+    let model = MockModel::start(Script::default().rule("look", calls())).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let tool = |name: &str| json!({ "name": name, "description": "d", "input_schema": { "type": "object" } });
@@ -120,7 +120,8 @@ async fn only_the_proxy_key_reaches_the_upstream() {
 #[tokio::test]
 async fn first_piece_is_streamed_at_once() {
     let first = "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-    let model = model(Script::default().rule("wait", Answer::stream(first, BodyEnd::Endless))).await;
+    let model =
+        MockModel::start(Script::default().rule("wait", Answer::stream(first, BodyEnd::Endless))).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
@@ -142,7 +143,7 @@ async fn incomplete_upstream_answer_is_an_error() {
                 BodyEnd::Whole,
             ),
         );
-    let model = model(script).await;
+    let model = MockModel::start(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let send = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
@@ -173,7 +174,7 @@ async fn errors_have_anthropics_format() {
         .rule("moved", Answer::status(302, "location", "http://127.0.0.1:1/"))
         .rule("other", raw(200, r#"{"hello":1}"#))
         .rule("text", raw(200, "hello"));
-    let model = model(script).await;
+    let model = MockModel::start(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let slow = client.send_message("slow", true).await;
@@ -188,7 +189,7 @@ async fn errors_have_anthropics_format() {
 
 #[tokio::test]
 async fn other_agent_requests_are_answered_locally() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     for (method, path) in [(Method::HEAD, "/"), (Method::HEAD, "/api/hello"), (Method::GET, "/api/hello")] {

@@ -2,17 +2,15 @@
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_anthropic_proxy};
-use nerve_testkit::mock_model::{Answer, BodyEnd, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script};
 use nerve_testkit::within_deadline;
 use serde_json::json;
 
-use crate::harness::{
-    RawUpstream, TestClient, config, message, model, next_piece, read_reply, wait_closed, write,
-};
+use crate::harness::{RawUpstream, TestClient, config, message, next_piece, read_reply, wait_closed, write};
 
 #[tokio::test]
 async fn replies_are_forwarded_byte_for_byte() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let (client, direct) = (TestClient::new(&proxy), TestClient::at(model.url()));
     for (text, stream) in
@@ -36,7 +34,7 @@ async fn replies_are_forwarded_byte_for_byte() {
 
 #[tokio::test]
 async fn every_path_is_forwarded() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     for (method, path, status) in [
@@ -153,7 +151,7 @@ async fn model_replacement_keeps_other_bytes() {
 
 #[tokio::test]
 async fn body_without_replaceable_model_is_rejected() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(ProxyConfig { model: Some("other".into()), ..config(&model.url()) })
         .await
         .unwrap();
@@ -172,7 +170,7 @@ async fn body_without_replaceable_model_is_rejected() {
 
 #[tokio::test]
 async fn model_replacement_blocks_other_billable_paths() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(ProxyConfig { model: Some("other".into()), ..config(&model.url()) })
         .await
         .unwrap();
@@ -193,7 +191,8 @@ async fn model_replacement_blocks_other_billable_paths() {
 #[tokio::test]
 async fn first_piece_is_streamed_at_once() {
     let first = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
-    let model = model(Script::default().rule("wait", Answer::stream(first, BodyEnd::Endless))).await;
+    let model =
+        MockModel::start(Script::default().rule("wait", Answer::stream(first, BodyEnd::Endless))).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
@@ -227,7 +226,7 @@ async fn client_disconnect_cancels_upstream_request() {
 
 #[tokio::test]
 async fn concurrent_requests_are_not_mixed() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = std::sync::Arc::new(TestClient::new(&proxy));
     let mut tasks = tokio::task::JoinSet::new();
@@ -246,7 +245,7 @@ async fn concurrent_requests_are_not_mixed() {
 
 #[tokio::test]
 async fn body_size_is_limited() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let reply = client.send_message(&format!("large {}", "x".repeat(4 << 20)), false).await;

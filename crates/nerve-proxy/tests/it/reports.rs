@@ -8,9 +8,9 @@ use nerve_proxy::{
     Budget, CallObserver, CallOutcome, CallReport, CurrentTurn, Prices, ProxyConfig, create_anthropic_proxy,
     create_openai_proxy,
 };
-use nerve_testkit::mock_model::Script;
+use nerve_testkit::mock_model::{MockModel, Script};
 
-use crate::harness::{RawUpstream, TestClient, config, message, model, next_piece, read_reply, write};
+use crate::harness::{RawUpstream, TestClient, config, message, next_piece, read_reply, write};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
@@ -25,7 +25,7 @@ fn with_reports(config: ProxyConfig) -> (ProxyConfig, Reports, CurrentTurn) {
 
 #[tokio::test]
 async fn request_is_reported_once_before_its_response_ends() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let prices = Some(Prices::new(3.0, 15.0));
     let budget = Budget { max_requests: Some(2), ..Budget::default() };
     let (config, reports, turn) = with_reports(ProxyConfig { prices, budget, ..config(&model.url()) });
@@ -105,7 +105,7 @@ async fn stream_is_reported_at_its_last_event() {
 
 #[tokio::test]
 async fn both_callbacks_are_called() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let (config, reports, _) = with_reports(config(&model.url()));
     let (other, other_reports, _) = with_reports(config.clone());
     let both = config.on_call.clone().unwrap().chain(other.on_call.unwrap());

@@ -2,10 +2,10 @@
 
 use hyper::Method;
 use nerve_proxy::{LogConfig, Prices, ProxyConfig, Secret, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, BodyEnd, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script};
 use serde_json::Value;
 
-use crate::harness::{TestClient, config, message, model, next_piece, read_reply};
+use crate::harness::{TestClient, config, message, next_piece, read_reply};
 
 fn lines(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
@@ -16,7 +16,7 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
 async fn one_line_per_request_and_reply() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log.jsonl");
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let more = ProxyConfig {
         log: Some(LogConfig::new(&path)),
         node: Some("me".into()),
@@ -71,7 +71,7 @@ async fn one_line_per_request_and_reply() {
 async fn logged_bodies_contain_no_keys() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log.jsonl");
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let log = LogConfig { bodies: true, ..LogConfig::new(&path) };
     let api_key = Some(Secret::new("sk-ours-hunter2"));
     let proxy =
@@ -110,7 +110,7 @@ async fn outcomes_are_named() {
         .rule("break", Answer::stream("data: x\n\n", BodyEnd::Broken))
         .rule("wait", Answer::stream("data: x\n\n", BodyEnd::Endless))
         .rule("fail", Answer::stream(error, BodyEnd::Whole));
-    let model = model(script).await;
+    let model = MockModel::start(script).await;
     let proxy =
         create_anthropic_proxy(ProxyConfig { log: Some(LogConfig::new(&path)), ..config(&model.url()) })
             .await

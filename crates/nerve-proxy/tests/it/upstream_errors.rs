@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, create_anthropic_proxy, create_openai_proxy};
-use nerve_testkit::mock_model::{Answer, BodyEnd, Script};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script};
 use nerve_testkit::{eventually, within_deadline};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{
-    RawUpstream, TestClient, config, message, model, next_piece, read_reply, wait_closed, write,
-};
+use crate::harness::{RawUpstream, TestClient, config, message, next_piece, read_reply, wait_closed, write};
 
 /// Returns an address without a listener.
 async fn unused_address() -> String {
@@ -34,7 +32,7 @@ async fn unreachable_upstream_is_a_502() {
 
 #[tokio::test]
 async fn upstream_error_is_forwarded() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     for status in [400, 401, 429, 500, 529] {
         let reply = TestClient::new(&proxy).send_message(&format!("ERR {status}"), true).await;
@@ -47,7 +45,7 @@ async fn upstream_error_is_forwarded() {
 async fn broken_stream_breaks_the_client_connection() {
     let begin = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
     let script = Script::default().rule("break", Answer::stream(begin, BodyEnd::Broken));
-    let model = model(script).await;
+    let model = MockModel::start(script).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("break", true).to_string()).await;
@@ -149,7 +147,7 @@ async fn shutdown_times_out() {
 
 #[tokio::test]
 async fn incomplete_requests_do_not_block_others() {
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let mut partial_requests = Vec::new();
     for half in

@@ -55,6 +55,8 @@ use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use http::StatusCode;
+use nerve_api::ErrorKind;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::budget::Budget;
@@ -64,6 +66,7 @@ pub(crate) use self::mount::{Mount, ShutdownSignal};
 pub(crate) use self::openapi::document;
 use self::operation::{Builtin, Handler, Operation};
 use self::operations::OPERATIONS;
+use self::problem::Problem;
 use self::resource::PathParams;
 use crate::access::Authenticator;
 use crate::clients::Clients;
@@ -72,6 +75,11 @@ use crate::state::ServerState;
 
 /// Protocols offered to TLS clients.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+/// Encodes the response to a connection that is not served.
+pub(crate) fn refusal(message: &str) -> Vec<u8> {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Busy, message).raw_response()
+}
 
 /// Configuration of the HTTP interface.
 #[derive(Debug, Clone)]

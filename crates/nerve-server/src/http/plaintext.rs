@@ -3,14 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::problem::Problem;
+use crate::refusal;
 
-/// Time and bytes for reading the rest of the request, so that the client gets to see the answer.
+/// Time that the client may take to send the rest of the request.
 const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES: u64 = 64 * 1024;
 
 /// Returns true if the first byte is that of a plaintext request: a capital letter. No TLS record begins with one (RFC 8446 §5.1).
 pub(crate) async fn is_plaintext_http(stream: &TcpStream) -> io::Result<bool> {
@@ -20,19 +19,9 @@ pub(crate) async fn is_plaintext_http(stream: &TcpStream) -> io::Result<bool> {
 }
 
 /// Answers with an error and closes. The request is not parsed.
-pub(crate) async fn refuse(mut stream: TcpStream) -> io::Error {
+pub(crate) async fn refuse(stream: TcpStream) -> io::Error {
     let problem =
         Problem::invalid("this port requires TLS, but the request is not encrypted").hint("use https://");
-    let body = problem.body("");
-    let head = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    let answering = async {
-        stream.write_all(&[head.as_bytes(), &body].concat()).await?;
-        stream.shutdown().await?;
-        tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
-    };
-    let _ = tokio::time::timeout(LINGER, answering).await;
+    refusal::refuse(stream, &problem.raw_response(), LINGER).await;
     io::Error::new(io::ErrorKind::InvalidData, "unencrypted HTTP on a TLS port")
 }

@@ -134,6 +134,16 @@ impl Problem {
         serde_json::to_vec(&body).unwrap_or_default()
     }
 
+    /// Encodes a whole response that ends its connection, for requests that are not read.
+    pub(crate) fn raw_response(&self) -> Vec<u8> {
+        let (body, status) = (self.body(""), self.status);
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        [head.as_bytes(), &body].concat()
+    }
+
     /// Renders the response with its body.
     pub(crate) fn render(&self, id: &RequestId) -> Response {
         let mut response = Response::new(Body::from(self.body(id.as_str())));

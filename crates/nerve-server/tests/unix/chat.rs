@@ -1,15 +1,11 @@
 //! Chat nodes over the protocol, with the scripted model API.
 
-use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall, serve};
+use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, TestServer};
 
 const KEY: &str = "sk-wire-0123456789";
-
-async fn model(script: Script) -> MockModel {
-    serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
-}
 
 fn params(provider: &str, model: &MockModel, more: Value) -> Value {
     let mut chat = json!({ "provider": provider, "model": "test-model", "base_url": model.url() });
@@ -28,7 +24,7 @@ async fn chat_node_life_cycle() {
         let server = TestServer::start();
         let mut client = server.client().await;
         let tool = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "echo from the tool" }) };
-        let model = model(Script::default().rule("use it", Answer::tools([tool]))).await;
+        let model = MockModel::start(Script::default().rule("use it", Answer::tools([tool]))).await;
         client.request_ok("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
         let node =
             params(provider, &model, json!({ "system": "Be brief.", "max_tokens": 7, "tools": ["sh"] }));
@@ -77,8 +73,10 @@ async fn streamed_answer_arrives_in_chunks() {
     let server = TestServer::start();
     let mut client = server.client().await;
     let pieces = ["one ", "two"].map(String::from).to_vec();
-    let model =
-        model(Script::default().first([Answer::slow(std::time::Duration::from_millis(20), pieces)])).await;
+    let model = MockModel::start(
+        Script::default().first([Answer::slow(std::time::Duration::from_millis(20), pieces)]),
+    )
+    .await;
     client.request_ok("CREATE_NODE", params("openai", &model, json!({}))).await;
     client.request_ok("SUBSCRIBE", json!({ "events": ["OUTPUT_CHUNK"] })).await;
     client.send("EXECUTE_INPUT", json!({ "node_id": "c", "text": "count", "stream": true })).await;
@@ -92,7 +90,7 @@ async fn streamed_answer_arrives_in_chunks() {
 async fn errors_name_their_field() {
     let server = TestServer::start();
     let mut client = server.client().await;
-    let model = model(Script::default().first([Answer::error(400, "its own words")])).await;
+    let model = MockModel::start(Script::default().first([Answer::error(400, "its own words")])).await;
     for (params, expected) in [
         (params("robot", &model, json!({})), "params.chat: unknown provider \"robot\""),
         (params("openai", &model, json!({ "max_tokens": "many" })), "params.chat"),
@@ -126,7 +124,7 @@ async fn errors_name_their_field() {
 #[tokio::test]
 async fn definition_survives_restart_but_key_does_not() {
     let server = TestServer::start();
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let mut client = server.client().await;
     // Without a key, so that the restarted server can start the node.
     let chat = json!({ "api_key_env": "", "system": "Be brief." });

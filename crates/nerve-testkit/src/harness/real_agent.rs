@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::output::CommandOutput;
-use crate::mock_model::{MockModel, Script, serve};
+use crate::mock_model::{MockModel, Script};
 use crate::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
 
 /// Limit for a turn of a real agent. A loaded machine makes agents ten times slower.
@@ -41,7 +41,7 @@ impl RealAgent {
         }
         let prepare = async {
             let home = Hermetic::new()?;
-            let model = serve(([127, 0, 0, 1], 0).into(), script).await?;
+            let model = MockModel::start(script).await;
             let recipe = configure(&home, &model.url())?;
             io::Result::Ok(RealAgent { home, recipe, model })
         };

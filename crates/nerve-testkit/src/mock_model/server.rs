@@ -73,6 +73,15 @@ pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
 }
 
 impl MockModel {
+    /// Starts a scripted model on a free port of loopback.
+    ///
+    /// # Panics
+    /// The system has no free port.
+    pub async fn start(script: Script) -> MockModel {
+        let started = serve(([127, 0, 0, 1], 0).into(), script).await;
+        started.unwrap_or_else(|error| panic!("cannot start the model: {error}"))
+    }
+
     /// Returns the listening address.
     pub fn addr(&self) -> SocketAddr {
         self.addr

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script, ToolCall, serve};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script, ToolCall};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,11 +33,7 @@ impl Response {
 }
 
 async fn model() -> MockModel {
-    serve_script(Script::default()).await
-}
-
-async fn serve_script(script: Script) -> MockModel {
-    serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
+    MockModel::start(Script::default()).await
 }
 
 /// HTTP/1.0, so that the body ends with the connection.
@@ -167,7 +163,7 @@ async fn side_requests_are_answered() {
 
 #[tokio::test]
 async fn custom_rules_apply_in_every_protocol() {
-    let model = serve_script(Script::default().rule("capital", Answer::text("Paris"))).await;
+    let model = MockModel::start(Script::default().rule("capital", Answer::text("Paris"))).await;
     let chat = json!({ "messages": [{ "role": "user", "content": "the capital?" }] });
     let message = post(&model, "/v1/messages", chat.clone()).await.json();
     assert_eq!(message["content"][0]["text"], "Paris");
@@ -257,7 +253,7 @@ async fn first_answers_precede_rules() {
     let half = Answer::stream("data: half\n\n", BodyEnd::Broken);
     let own = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "ls" }) };
     let script = Script::default().first([raw, half, Answer::tools([own.clone(), own])]);
-    let model = serve_script(script).await;
+    let model = MockModel::start(script).await;
     let busy = post(&model, "/v1/messages", message("hello", true)).await;
     assert_eq!((busy.status, busy.body.as_str()), (429, ""));
     assert!(busy.headers.contains("retry-after: 7"), "{}", busy.headers);

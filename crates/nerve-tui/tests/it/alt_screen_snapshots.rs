@@ -18,7 +18,7 @@ const ROWS: u16 = 10;
 
 /// A viewer of a recording, together with the player that shows the snapshots it requests.
 struct Session {
-    /// What was written, one piece a second, and the snapshot that was taken then.
+    /// Pieces of output, one a second, each with the snapshot taken after it.
     past: Vec<(String, Option<u64>)>,
     harness: Harness,
 }
@@ -114,7 +114,7 @@ impl Session {
         self.harness.viewer.entry()?.target()
     }
 
-    /// What the program showed, without what is blank.
+    /// Returns the rows that the program displayed, without blank ones.
     fn screen(&self) -> String {
         self.harness.shown().into_iter().filter(|line| line.starts_with("screen ")).collect()
     }
@@ -127,7 +127,7 @@ impl Session {
     }
 }
 
-/// What a full-screen program writes to show that.
+/// Returns the output with which a full-screen program displays this screen.
 fn screen(name: &str) -> String {
     format!("\x1b[2J\x1b[Hscreen {name}\r\nmore of it")
 }

@@ -8,7 +8,7 @@ use nerve_vt::terminal::TerminalState;
 
 use crate::{COLS, Harness};
 
-/// What is set: an operation, its key, the one it usually has.
+/// Operations with their configured and their default key.
 const SET: [(&str, &str, &str); 11] = [
     ("prefix", "ctrl+g", "ctrl+]"),
     ("prefix-detach", "l", "d"),

@@ -1,4 +1,4 @@
-//! What is drawn around the lines: the status, the timeline, the help sheet.
+//! The parts drawn around the lines: the status, the timeline, the help sheet.
 
 use std::time::Duration;
 

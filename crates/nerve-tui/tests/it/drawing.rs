@@ -1,4 +1,4 @@
-//! What is drawn.
+//! The drawn screen.
 
 use nerve_tui::view::draw::{Gutter, Layout};
 use nerve_tui::view::timeline::Timeline;

@@ -1,4 +1,4 @@
-//! What keys do.
+//! The effects of keys.
 
 use nerve_tui::view::keys::{Code, Key};
 use nerve_tui::view::viewer::{Effect, Mode};

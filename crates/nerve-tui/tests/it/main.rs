@@ -41,7 +41,7 @@ struct Harness {
     end: Option<TerminalState>,
     timeline: Option<Timeline>,
     viewer: Viewer,
-    /// That of the tool that is shown.
+    /// The terminal of the open tool.
     tool: Option<TerminalState>,
     regions: Regions,
 }

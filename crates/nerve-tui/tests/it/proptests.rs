@@ -210,7 +210,7 @@ fn check_move(before: &Viewport, after: &Viewport, line: u64) -> Result<(), Test
     Ok(())
 }
 
-/// What was done to a terminal: another moment of it is less of that.
+/// A change of a terminal. An earlier moment is a prefix of the changes.
 #[derive(Debug, Clone)]
 enum Past {
     Wrote(String),

@@ -12,7 +12,7 @@ fn typed(harness: &Harness) -> PromptView {
     }
 }
 
-/// What stands before the cursor, sign and all.
+/// Returns the prompt up to the cursor, with its sign.
 fn prompt(harness: &Harness) -> String {
     let typed = typed(harness);
     format!("{}{}", typed.sign, &typed.text[..typed.cursor])

@@ -442,7 +442,7 @@ fn unfinished_recording_has_no_branch_at_end() {
     assert_eq!(asked, Some(Effect::Branch(Submission { snapshot: Some(1), line: 0, text: "x".into() })));
 }
 
-/// What is erased is all there was at the first snapshot; another is taken after it.
+/// Erases all output up to the first snapshot, and takes a second one after it.
 fn erase(harness: &mut Harness) {
     harness.snapshot(7);
     harness.write("\x1b[H\x1b[2J\x1b[3Jnew\r\n");

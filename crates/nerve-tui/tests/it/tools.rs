@@ -29,7 +29,7 @@ fn harness() -> Harness {
     harness
 }
 
-/// What the tool that is shown has written: twenty lines.
+/// Opens the tool selected with `keys`, which has written twenty lines.
 fn opened(keys: &str) -> Harness {
     let mut harness = harness();
     harness.keys(keys);

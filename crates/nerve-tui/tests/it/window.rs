@@ -19,7 +19,7 @@ pub(crate) struct Window {
     pub(crate) terminal: TerminalState,
     /// The recording's end, while the terminal is another moment of it.
     pub(crate) end: Option<TerminalState>,
-    /// What was written before the first line of the recording's end is still being read.
+    /// Output before the first line of the recording's end is still being read.
     pub(crate) lacks_begin: bool,
     pub(crate) tool: Option<TerminalState>,
     pub(crate) viewer: Viewer,
@@ -68,7 +68,7 @@ impl Window {
         self.drawn();
     }
 
-    /// What the tool that is shown, in a terminal of that size, has written.
+    /// Shows a tool that has written this text in a terminal of this size.
     pub(crate) fn tool_writes(&mut self, (cols, rows): (u16, u16), text: &str) {
         let mut tool = TerminalState::new(Size::new(cols, rows));
         tool.process_data(TsNs(0), text.as_bytes());

@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nerve_record::executions::{self, ExecutionLine};
-use nerve_testkit::harness::{CommandOutput, memory_kib, resize, signal};
+use nerve_testkit::harness::{CommandOutput, is_alive, memory_kib, resize, signal};
 use nerve_testkit::{wait_for, wait_until};
 use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{DEADLINE, Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE, pid_in};
 use crate::recording::Recording;
 use crate::tty::{LIMIT, Tty};
 
@@ -336,10 +336,10 @@ fn killed_execution_is_shown_up_to_its_end() {
     // What is on disk survives: the recorder writes at least four times a second.
     let path = session.terminal("dead");
     assert!(wait_until(LIMIT, || path.exists() && !Recording::of(&path).output.is_empty()));
-    let program = session.home.hosts()[0]["child"].as_i64().unwrap();
+    let program = pid_in(&session.home.hosts()[0]["child"]);
     child.kill().unwrap();
     child.wait().unwrap();
-    let gone = || !Path::new(&format!("/proc/{program}")).exists();
+    let gone = || !is_alive(program);
     assert!(wait_until(LIMIT, gone), "it ends with its terminal");
     let shown = session.show("dead");
     shown.assert_stderr(0, &["killed"]);

@@ -1,17 +1,19 @@
 //! Servers on TCP: printed address, authentication, and that the token leaks nowhere.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 
-use nerve_testkit::harness::CommandOutput;
+use nerve_testkit::harness::{CommandOutput, KillOnDrop};
+use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home};
+use crate::harness::{DEADLINE, Home, NERVE};
 
 impl Home {
-    /// Where the default server listens, as `server status` says it.
+    /// Returns the address of the default server, from `server status`.
     fn tcp(&self) -> String {
         self.nerve(&["server", "status", "--json"]).json()["tcp"].as_str().unwrap().to_string()
     }
@@ -20,7 +22,7 @@ impl Home {
         self.ok(&["token", "show"]).trim().to_string()
     }
 
-    /// Runs it with a variable more.
+    /// Runs a command with an additional environment variable.
     fn with(&self, name: &str, value: &str, args: &[&str]) -> CommandOutput {
         let mut command = self.command(args);
         command.env(name, value);
@@ -215,4 +217,72 @@ fn commands_use_a_trusted_tls_server() {
     assert_eq!(home.with("NERVE_TLS_CA", &cert, &list).json()["nodes"], json!([]));
     home.nerve(&list).assert_stderr(1, &["TLS handshake with", "NERVE_TLS_CA"]);
     home.with("NERVE_TLS_CA", &key, &list).assert_stderr(2, &["certificates"]);
+}
+
+/// Sends a request on many connections that stay open, and returns what each gets first.
+fn first_answers<S: Read + Write>(request: &str, connect: impl Fn() -> S) -> Vec<String> {
+    let mut streams: Vec<S> = (0..200).map(|_| connect()).collect();
+    // A refused connection may be closed already.
+    streams.iter_mut().for_each(|stream| drop(stream.write_all(request.as_bytes())));
+    let first_answer = |stream: &mut S| {
+        let mut answer = vec![0; 4096];
+        let count = stream.read(&mut answer).unwrap();
+        String::from_utf8(answer[..count].to_vec()).unwrap()
+    };
+    streams.iter_mut().map(first_answer).collect()
+}
+
+/// Starts a server with at most 64 descriptors; it ends with the returned process.
+fn server_with_few_descriptors(home: &Home) -> KillOnDrop {
+    let mut command = home.hermetic.command("sh");
+    let start = "ulimit -n 64; exec \"$0\" server start --foreground --tcp 127.0.0.1:0 --http 127.0.0.1:0";
+    command.args(["-c", start, NERVE]);
+    let server = KillOnDrop::spawn(command);
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "status"]).code == 0));
+    server
+}
+
+/// Asserts that some connections were served and the others refused, and that the server recovers.
+fn assert_served_or_refused(home: &Home, answers: &[String], served: &str, refused: &str) {
+    let count = |text: &str| answers.iter().filter(|answer| answer.contains(text)).count();
+    assert_eq!(count(served) + count(refused), answers.len(), "{answers:?}");
+    assert!(count(served) > 0 && count(refused) > 0, "{answers:?}");
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "node", "list"]).code == 0));
+}
+
+#[test]
+fn unix_clients_without_descriptor_are_refused() {
+    let home = Home::new();
+    let _server = server_with_few_descriptors(&home);
+    let socket = home.nerve(&["server", "status", "--json"]).json()["socket"].as_str().unwrap().to_string();
+    let connect = || UnixStream::connect(&socket).unwrap();
+    let answers = first_answers("{\"command_type\":\"PING\"}\n", connect);
+    assert_served_or_refused(&home, &answers, "\"pong\":true", "too many connections");
+}
+
+#[test]
+fn tcp_clients_without_descriptor_are_refused() {
+    let home = Home::new();
+    let _server = server_with_few_descriptors(&home);
+    let (address, token) = (home.tcp(), home.token());
+    let hello = json!({ "command_type": "AUTHENTICATE", "params": { "token": token } });
+    let answers = first_answers(&format!("{hello}\n"), || connect_tcp(&address));
+    assert_served_or_refused(&home, &answers, "\"authenticated\":true", "too many connections");
+}
+
+#[test]
+fn http_clients_without_descriptor_are_refused() {
+    let home = Home::new();
+    let _server = server_with_few_descriptors(&home);
+    let status = home.nerve(&["server", "status", "--json"]).json();
+    let (address, token) = (status["http"].as_str().unwrap(), home.token());
+    let request = format!("GET /nodes HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+    let answers = first_answers(&request, || connect_tcp(address));
+    assert_served_or_refused(&home, &answers, "HTTP/1.1 200", "HTTP/1.1 503");
+}
+
+fn connect_tcp(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 
 use nerve_testkit::harness::CommandOutput;
-use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::mock_model::{MockModel, Script};
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ impl Model {
     fn start() -> Model {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let model = runtime.block_on(serve(([127, 0, 0, 1], 0).into(), Script::default())).unwrap();
+        let model = runtime.block_on(MockModel::start(Script::default()));
         Model { model, _runtime: runtime }
     }
 
@@ -57,7 +57,7 @@ impl Home {
         self.nerve(&[&base, more].concat())
     }
 
-    /// What the model said to a node's shell, and the whole reply.
+    /// Lets a node's shell ask the model and returns the reply of the node.
     fn asks(&self, node: &str, text: &str) -> Value {
         let script = self.hermetic.work().join("ask.sh");
         let command = format!("bash {} {text}", script.display());

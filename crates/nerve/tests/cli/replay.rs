@@ -13,7 +13,7 @@ use crate::harness::Home;
 use crate::recordings::{data, record};
 use crate::tty::{LIMIT, Tty};
 
-/// What an agent does to a terminal: title, modes, the alternate screen; a second between its words, an hour before the end.
+/// Writes a recording of a program that changes title, modes and screen: a second between its words, an hour before its end.
 fn unruly(path: &Path) {
     let start =
         "\x1b]0;a title\x07\x1b[?2004h\x1b[?1000h\x1b[?1006h\x1b[>7u\x1b[?25l\x1b[?1049h\x1b[2J\x1b[H";

@@ -73,7 +73,7 @@ impl Collector {
         Collector { addr, taken, status, _runtime: runtime }
     }
 
-    /// What `OTEL_EXPORTER_OTLP_ENDPOINT` is set to.
+    /// Returns the value for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.addr)
     }

@@ -17,7 +17,7 @@ use nerve_node::context::ChunkSink;
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_testkit::harness::node_ref;
-use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
+use nerve_testkit::mock_model::{Answer, MockModel, Script};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, LIMIT};
@@ -31,12 +31,8 @@ pub(crate) struct ChatHarness {
     pub(crate) model: MockModel,
 }
 
-pub(crate) async fn model(script: Script) -> MockModel {
-    serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
-}
-
 pub(crate) async fn answers(answers: impl IntoIterator<Item = Answer>) -> MockModel {
-    model(Script::default().first(answers)).await
+    MockModel::start(Script::default().first(answers)).await
 }
 
 /// Returns a chat spec for the scripted model.
@@ -71,7 +67,7 @@ impl ChatHarness {
         script: Script,
         change: impl FnOnce(&mut ChatSettings),
     ) -> ChatHarness {
-        let harness = ChatHarness { nodes: Harness::new(), model: model(script).await };
+        let harness = ChatHarness { nodes: Harness::new(), model: MockModel::start(script).await };
         let mut chat = chat(provider, &harness.model);
         change(&mut chat);
         harness.create(chat).await.unwrap();

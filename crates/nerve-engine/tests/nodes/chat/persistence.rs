@@ -11,15 +11,15 @@ use nerve_node::command::{EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::harness::{assert_error, node_ref};
-use nerve_testkit::mock_model::Script;
+use nerve_testkit::mock_model::{MockModel, Script};
 
-use super::{ChatHarness, KEY, chat, context, model, spec, standalone_node};
+use super::{ChatHarness, KEY, chat, context, spec, standalone_node};
 use crate::harness::Harness;
 
 #[tokio::test]
 async fn forks_diverge() {
     for provider in Provider::ALL {
-        let model = model(Script::default()).await;
+        let model = MockModel::start(Script::default()).await;
         let session = Session::new("s");
         let one = standalone_node(chat(provider, &model));
         one.execute(&context(&session, "together").0.turn).await.unwrap();
@@ -40,7 +40,7 @@ async fn forks_diverge() {
 async fn conversation_is_saved_and_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("talk.json");
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let session = Session::new("s");
     let one = standalone_node(chat(Provider::Anthropic, &model));
     one.execute(&context(&session, "remember").0.turn).await.unwrap();
@@ -101,7 +101,7 @@ fn engine(harness: &Harness) -> Engine {
 #[tokio::test]
 async fn restarted_server_keeps_spec_but_not_messages() {
     let harness = Harness::new();
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let spec_with_system =
         ChatSettings { system: Some("Be brief.".into()), ..chat(Provider::Openai, &model) };
     let first = engine(&harness);
@@ -132,7 +132,7 @@ async fn restarted_server_keeps_spec_but_not_messages() {
 #[tokio::test]
 async fn invalid_specs_are_rejected() {
     let harness = Harness::new();
-    let model = model(Script::default()).await;
+    let model = MockModel::start(Script::default()).await;
     let valid = || spec(&harness, "c", chat(Provider::Anthropic, &model));
     let spec_of = |chat: ChatSettings| spec(&harness, "c", chat);
     let no_key = NodeSpec {

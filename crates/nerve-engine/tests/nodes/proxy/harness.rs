@@ -8,7 +8,7 @@ use nerve_node::command::{NodeInfo, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::proxy::{Provider, ProxySettings};
 use nerve_testkit::harness::{EngineHarness, node_ref};
-use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::mock_model::{MockModel, Script};
 use nerve_testkit::wait_until_async;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) struct ProxyHarness {
 impl ProxyHarness {
     pub(crate) async fn new() -> ProxyHarness {
         let folder = tempfile::tempdir().unwrap();
-        let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
+        let model = MockModel::start(Script::default()).await;
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("profiles")).unwrap();
         let shell = include_str!("../../../../nerve-agent/profiles/shell.toml");

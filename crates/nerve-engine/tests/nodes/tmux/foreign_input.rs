@@ -51,7 +51,7 @@ async fn input_waits_for_the_end_of_copy_mode() {
     let mut short = tmux.nodes.execute("sh", "echo too early");
     short.timeout = Some(Duration::from_millis(400).into());
     let error = tmux.nodes.run(short).await.unwrap_err();
-    assert!(error.message.contains("copy mode"), "{}", error.message);
+    assert_error(&error, ErrorKind::Timeout, &["copy mode"]);
     // Written bytes wait, too, and arrive in order afterwards.
     for text in ["echo fir", "st\r"] {
         tmux.nodes.engine.write_bytes(&node_ref("sh"), text.into()).await.unwrap();

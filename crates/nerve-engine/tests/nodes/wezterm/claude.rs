@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_node::command::{BackendKind, StateName};
 use nerve_node::error::ErrorKind;
-use nerve_testkit::harness::node_ref;
+use nerve_testkit::harness::{assert_error, node_ref};
 
 use super::mux::WeztermHarness;
 use crate::harness::{mock_agent, ops};
@@ -49,8 +49,7 @@ async fn other_program_is_rejected() {
     let mut spec = harness.spec("c", &["bash"]);
     spec.backend = BackendKind::ClaudeWezterm;
     let error = harness.create(spec).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert!(error.message.contains("must contain 'claude'"), "{error}");
+    assert_error(&error, ErrorKind::InvalidRequest, &["'claude'"]);
     assert!(harness.mux.wezterm().list().await.unwrap().is_empty());
 }
 

@@ -6,7 +6,7 @@ use nerve_node::command::{EventKind, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::eventually;
-use nerve_testkit::harness::assert_error;
+use nerve_testkit::harness::{assert_error, is_alive};
 
 use super::mux::WeztermHarness;
 use crate::harness::Harness;
@@ -111,10 +111,9 @@ async fn program_that_survives_its_pane_is_killed() {
     let script = "trap '' HUP; echo deaf; while :; do sleep 0.05; done";
     let info = harness.create(harness.spec("deaf", &["bash", "-c", script])).await.unwrap();
     harness.nodes.shows("deaf", "deaf").await;
-    let pid = &info.metadata["pid"];
+    let pid = info.metadata["pid"].parse().unwrap();
     harness.nodes.stop("deaf").await;
-    let has_exited = async || !std::path::Path::new(&format!("/proc/{pid}")).exists();
-    eventually("the program is gone", has_exited).await;
+    eventually("the program is gone", async || !is_alive(pid)).await;
     harness.bash("deaf").await;
     harness.nodes.stop("deaf").await;
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nerve_node::command::StateName;
+use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
@@ -64,7 +65,7 @@ async fn attached_pane_stays_foreign_after_restart() {
     assert_eq!(harness.mux.wezterm().list().await.unwrap().len(), 1);
     // A stopped node is not restored.
     let harness = harness.restart().await;
-    assert!(harness.nodes.send("sh", "echo x").await.unwrap_err().message.contains("no node"));
+    assert_eq!(harness.nodes.send("sh", "echo x").await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
 #[tokio::test]

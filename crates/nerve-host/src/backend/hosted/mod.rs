@@ -15,12 +15,15 @@ use std::time::Duration;
 use nerve_types::Foreground;
 use nerve_types::{Origin, Size, TsNs};
 use rustix::process::Signal;
+use tokio::net::UnixStream;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::link_state::LinkState;
 use self::recording::RecordedItem;
 use super::pty::{Control, WRITE_LIMIT};
 use super::{Backend, BackendEvent, Lease, Memory};
+use crate::connection::Connection;
 use crate::protocol::{CHUNK, HostRequest, Window};
 use crate::registry::Entry;
 
@@ -83,6 +86,12 @@ impl HostedBackend {
         HostedBackend::new(entry, registry, false, Role::Driver)
     }
 
+    /// Drives a host over an open connection. Later ones go through the control socket.
+    pub(crate) fn drive_over(entry: Entry, registry: PathBuf, stream: UnixStream) -> HostedBackend {
+        let connecting = AbortOnDropHandle::new(tokio::spawn(Connection::handshake(stream)));
+        HostedBackend::over(LinkState::Connecting(connecting), entry, registry, false, Role::Driver)
+    }
+
     /// Takes over a host, or what a host that is gone has left. Reports everything up to now first, then
     /// [`BackendEvent::CaughtUp`].
     pub fn adopt(entry: Entry, registry: PathBuf) -> HostedBackend {
@@ -111,8 +120,19 @@ impl HostedBackend {
     }
 
     fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> HostedBackend {
+        let link = LinkState::connecting(&entry, Duration::ZERO);
+        HostedBackend::over(link, entry, registry, catching_up, role)
+    }
+
+    fn over(
+        link: LinkState,
+        entry: Entry,
+        registry: PathBuf,
+        catching_up: bool,
+        role: Role,
+    ) -> HostedBackend {
         HostedBackend {
-            link: LinkState::connecting(&entry, Duration::ZERO),
+            link,
             entry,
             registry,
             terminal: None,

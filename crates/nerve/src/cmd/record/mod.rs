@@ -93,9 +93,13 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let recording = spec.recording.clone();
     let started = Host::start(spec).await;
     let mut host = started.map_err(|error| spawn_failure::failure(&error, &args.command, "sh -c '…'"))?;
-    // Connects first, so that no byte is missed.
-    let stream = host.connect().await.context("cannot connect to the program's terminal")?;
-    let observer = observer.map(|observer| observer.start(&host));
+    // Both connect before either acknowledges the program's exit: the host ends with the first acknowledgement.
+    let connect_failed = "cannot connect to the program's terminal";
+    let stream = host.connect().await.context(connect_failed)?;
+    let observer = match observer {
+        Some(observer) => Some(observer.start(&host).await.context(connect_failed)?),
+        None => None,
+    };
     let forwarding = observer
         .as_ref()
         .zip(events_pipe)

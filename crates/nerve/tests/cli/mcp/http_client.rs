@@ -161,7 +161,7 @@ impl Reply {
     }
 }
 
-/// What comes after the head.
+/// The body of a response.
 struct Body {
     stream: BufReader<TcpStream>,
     chunked: bool,

@@ -20,7 +20,7 @@ fn python() -> Option<PathBuf> {
     python.exists().then_some(python)
 }
 
-/// What it sees, in both ages of the protocol. `whence`: the program, or a URL; `token`: for that.
+/// Runs the client with both protocol versions. `target`: the program, or a URL that needs `token`.
 fn run_client(home: &Home, python: &Path, target: &str, token: Option<&str>) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official_client.py");
     for (mode, protocol) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {

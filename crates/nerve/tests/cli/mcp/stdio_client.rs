@@ -163,7 +163,7 @@ impl StdioClient {
         self.child.0.id()
     }
 
-    /// What it logged, once it has ended.
+    /// Ends the server and returns its log.
     pub(super) fn stderr(&mut self) -> String {
         let _ = self.child.0.kill();
         let mut text = String::new();
