@@ -139,7 +139,7 @@ impl Node for BashNode {
     }
 }
 
-/// How a turn shares the node with others.
+/// The way a turn shares the node with others.
 #[derive(Clone, Copy)]
 enum TurnLock {
     /// Steps of graphs run at the same time: they keep no state.
