@@ -425,7 +425,7 @@ pub(super) fn catch_panic<T>(make: impl FnOnce() -> Result<T, EngineError>) -> R
     })
 }
 
-/// Whether a step has to run.
+/// The decision whether a step has to run.
 enum Preparation {
     /// A journaled result exists.
     Reused(Value),

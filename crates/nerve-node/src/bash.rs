@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
@@ -25,14 +24,13 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
 use super::{BoxFuture, Node, NodeFuture, ToolKind};
-use crate::cancellation::{cancelled, wait_for_interrupt, wait_timeout_error};
+use crate::cancellation::cancelled;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
@@ -40,16 +38,15 @@ use crate::events::Publisher;
 use crate::journal::Journal;
 use crate::prompt::Prompt;
 use crate::telemetry::TurnAttributes;
+use crate::turn_state::{Evidence, TurnState};
 
 /// Timeout of a command that sets none.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time to read output after the command's exit: another process may hold the pipes open.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
-/// Evidence of a busy node.
-const BUSY_EVIDENCE: &str = "input: a command runs";
-/// Evidence of a ready node.
-const READY_EVIDENCE: &str = "exit: the command ended";
+/// Evidence of the node's states.
+const EVIDENCE: Evidence = Evidence { busy: "input: a command runs", ready: "exit: the command ended" };
 
 /// A node that runs one command at a time. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,24 +56,19 @@ pub struct BashNode {
 
 #[derive(Debug)]
 struct Inner {
-    node: NodeRef,
+    state: Arc<TurnState>,
     cwd: Option<PathBuf>,
     env: BTreeMap<String, String>,
     clock: Clock,
-    events: Publisher,
     journal: Mutex<Journal>,
-    state: watch::Sender<StateName>,
-    turns: AtomicU64,
     /// Prompts take the write lock. Steps of graphs share the read lock: they keep no state and can run at once.
     turn: tokio::sync::RwLock<()>,
-    running: AtomicU64,
-    interrupt: Notify,
     timeout: Duration,
 }
 
 impl Node for BashNode {
     fn id(&self) -> &str {
-        &self.inner.node.node
+        &self.inner.state.node.node
     }
 
     fn kind(&self) -> &'static str {
@@ -96,7 +88,7 @@ impl Node for BashNode {
     }
 
     fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
-        Box::pin(BashNode::wait(self, states, limit))
+        Box::pin(self.inner.state.wait(states, limit))
     }
 
     fn context_kind(&self) -> ContextKind {
@@ -108,7 +100,18 @@ impl Node for BashNode {
     }
 
     fn info(&self) -> NodeInfo {
-        BashNode::info(self)
+        let inner = &self.inner;
+        let mut metadata = BTreeMap::from([("turns".to_string(), inner.state.turns().to_string())]);
+        if let Some(cwd) = &inner.cwd {
+            metadata.insert("cwd".into(), cwd.display().to_string());
+        }
+        NodeInfo {
+            id: self.id().to_string(),
+            kind: self.kind().to_string(),
+            state: inner.state.current(),
+            persistent: false,
+            metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
+        }
     }
 
     /// Allows half a second for the killed group to exit, half a second for its output, and a margin.
@@ -116,16 +119,27 @@ impl Node for BashNode {
         4 * DRAIN_TIME
     }
 
+    /// Kills a running command with its group. Returns when the node is gone, even if another caller stopped it.
     fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
-        Box::pin(BashNode::stop(self, reason))
+        Box::pin(async move {
+            let inner = &self.inner;
+            inner.state.begin_stop();
+            // The turn lock is free once the command is gone.
+            let _turn = inner.turn.write().await;
+            if inner.state.current() != StateName::Stopped {
+                inner.journal.lock().close(inner.clock.now(), Some(reason), String::new);
+                inner.state.end_stop(reason);
+            }
+        })
     }
 
+    /// Kills the running command, if there is one. Returns when it is gone.
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(BashNode::interrupt(self))
+        Box::pin(self.inner.state.interrupt())
     }
 }
 
-/// How a turn shares the node with others.
+/// The way a turn shares the node with others.
 #[derive(Clone, Copy)]
 enum TurnLock {
     /// Steps of graphs run at the same time: they keep no state.
@@ -160,17 +174,12 @@ impl BashNode {
     ) -> BashNode {
         BashNode {
             inner: Arc::new(Inner {
-                node,
+                state: TurnState::new(node, events, EVIDENCE),
                 cwd,
                 env,
                 clock: Clock::start(),
-                events,
                 journal: Mutex::new(journal),
-                state: watch::Sender::new(StateName::Ready),
-                turns: AtomicU64::new(0),
                 turn: tokio::sync::RwLock::new(()),
-                running: AtomicU64::new(0),
-                interrupt: Notify::new(),
                 timeout: DEFAULT_TIMEOUT,
             }),
         }
@@ -195,7 +204,7 @@ impl BashNode {
         context: &TurnContext,
         lock: TurnLock,
     ) -> Result<Response, EngineError> {
-        let (telemetry, node) = (context.telemetry(), &self.inner.node);
+        let (telemetry, node) = (context.telemetry(), &self.inner.state.node);
         let span =
             telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
         let prompt = Prompt { trace: span.context().cloned(), ..prompt };
@@ -225,7 +234,7 @@ impl BashNode {
         let _turn = match inner.turn.try_write() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => {
-                return Err(self.error(ErrorKind::Busy, "another command is running"));
+                return Err(self.inner.state.error(ErrorKind::Busy, "another command is running"));
             }
             Err(_) => {
                 let turn = tokio::select! {
@@ -263,7 +272,9 @@ impl BashNode {
     }
 
     fn start_timeout_error(&self) -> EngineError {
-        self.error(ErrorKind::Timeout, "timed out before the command was started: another one is running")
+        self.inner
+            .state
+            .error(ErrorKind::Timeout, "timed out before the command was started: another one is running")
     }
 
     /// Runs a command. The caller holds the turn lock.
@@ -273,7 +284,7 @@ impl BashNode {
         deadline: Instant,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
-        let mut metered = self.inner.events.begin_turn("bash");
+        let mut metered = self.inner.state.events.begin_turn("bash");
         let result = self.run_locked(prompt, deadline, cancellation).await;
         metered.end(&result);
         result
@@ -287,114 +298,15 @@ impl BashNode {
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
-        let interrupted = inner.interrupt.notified();
-        let number = self.begin()?;
-        let running = BusyGuard(self.clone());
+        let interrupted = inner.state.interrupted();
+        let turn = inner.state.begin_turn()?;
+        let number = turn.number;
         let started = inner.clock.now();
         let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
         // Logged before the node is ready again, so that waiters find the entry in the history.
         let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
-        drop(running);
+        drop(turn);
         answer
-    }
-
-    /// Kills the running command, if there is one. Returns when it is gone.
-    ///
-    /// # Errors
-    /// Timeout: it did not end in time.
-    pub async fn interrupt(&self) -> Result<(), EngineError> {
-        let state = self.inner.state.subscribe();
-        self.inner.interrupt.notify_waiters();
-        wait_for_interrupt(&self.inner.node.node, state).await
-    }
-
-    /// Waits until the node is in one of `states`. Returns at once if it is.
-    ///
-    /// # Errors
-    /// Timeout; NodeStopped if no such state can be reached any more.
-    pub async fn wait(
-        &self,
-        states: &[StateName],
-        limit: Option<Duration>,
-    ) -> Result<StateName, EngineError> {
-        let mut state = self.inner.state.subscribe();
-        let reached = async {
-            let found = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
-            found.map_or(StateName::Stopped, |state| *state)
-        };
-        let state = match limit {
-            Some(limit) => {
-                timeout(limit, reached).await.map_err(|_| self.wait_timeout_error(states, limit))?
-            }
-            None => reached.await,
-        };
-        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
-    }
-
-    /// Stops the node and kills a running command with its group. Returns when the node is gone, even if another caller stopped it.
-    pub async fn stop(&self, reason: &str) {
-        let inner = &self.inner;
-        inner.state.send_if_modified(|state| {
-            let lives = matches!(state, StateName::Ready | StateName::Busy);
-            if lives {
-                *state = StateName::Stopping;
-            }
-            lives
-        });
-        // The turn lock is free once the command is gone.
-        let _turn = inner.turn.write().await;
-        if self.state() == StateName::Stopped {
-            return;
-        }
-        self.inner.journal.lock().close(inner.clock.now(), Some(reason), String::new);
-        inner.state.send_replace(StateName::Stopped);
-        inner.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
-    }
-
-    /// Returns the node's current description.
-    pub fn info(&self) -> NodeInfo {
-        let inner = &self.inner;
-        let turns = inner.turns.load(Ordering::Relaxed);
-        let mut metadata = BTreeMap::from([("turns".to_string(), turns.to_string())]);
-        if let Some(cwd) = &inner.cwd {
-            metadata.insert("cwd".into(), cwd.display().to_string());
-        }
-        NodeInfo {
-            id: inner.node.node.clone(),
-            kind: "bash".to_string(),
-            state: self.state(),
-            persistent: false,
-            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
-        }
-    }
-
-    fn state(&self) -> StateName {
-        *self.inner.state.borrow()
-    }
-
-    /// Begins a turn. The caller holds the turn lock.
-    fn begin(&self) -> Result<u64, EngineError> {
-        let inner = &self.inner;
-        let mut is_stopped = false;
-        let has_started = inner.state.send_if_modified(|state| {
-            is_stopped = !matches!(state, StateName::Ready | StateName::Busy);
-            if !is_stopped {
-                inner.running.fetch_add(1, Ordering::Relaxed);
-            }
-            let ready = *state == StateName::Ready;
-            if ready {
-                *state = StateName::Busy;
-            }
-            ready
-        });
-        if is_stopped {
-            return Err(self.stopped_error());
-        }
-        if has_started {
-            let evidence = BUSY_EVIDENCE.to_string();
-            inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
-        }
-        Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     async fn run(
@@ -411,7 +323,7 @@ impl BashNode {
         let (mut stdout, mut stderr) = (OutputTail::default(), OutputTail::default());
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let mut chunks = prompt.stream.then(|| ChunkPublisher::new(self.chunk_sink(turn, prompt)));
-        let mut stopping = self.inner.state.subscribe();
+        let mut stopping = pin!(self.inner.state.stopping());
         let (ended, status) = {
             let mut pipes =
                 pin!(async { tokio::join!(stdout.collect(out, chunks.as_mut()), stderr.read_to_end(err)) });
@@ -423,7 +335,7 @@ impl BashNode {
                     () = sleep_until(deadline) => break (EndReason::TimedOut, None),
                     () = &mut interrupted => break (EndReason::Interrupted, None),
                     () = cancellation.cancelled() => break (EndReason::Interrupted, None),
-                    _ = stopping.wait_for(|state| *state != StateName::Busy) => break (EndReason::Interrupted, None),
+                    () = &mut stopping => break (EndReason::Interrupted, None),
                 }
             };
             let status = match status {
@@ -448,11 +360,7 @@ impl BashNode {
     /// Returns a sink that publishes the chunks of a turn.
     fn chunk_sink(&self, turn: u64, prompt: &Prompt) -> impl FnMut(String) + use<> {
         let (inner, tag) = (Arc::clone(&self.inner), prompt.tag);
-        move |chunk| {
-            inner
-                .events
-                .publish(Some(&inner.node), EventKind::OutputChunk { turn, chunk, request_id: None, tag })
-        }
+        move |chunk| inner.state.publish(EventKind::OutputChunk { turn, chunk, request_id: None, tag })
     }
 
     fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
@@ -487,7 +395,7 @@ impl BashNode {
             attributes.insert("truncated".into(), truncated);
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
-        self.inner.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
+        self.inner.state.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
         self.log(prompt, &stdout, sections.clone(), ran.ended == EndReason::Exited, time);
         let failure = match ran.ended {
             EndReason::TimedOut => Some((ErrorKind::Timeout, "the command timed out and was killed")),
@@ -495,11 +403,11 @@ impl BashNode {
             EndReason::Exited => None,
         };
         if let Some((kind, why)) = failure {
-            return Err(self.error(kind, why).with_text(stdout.trim_end()));
+            return Err(self.inner.state.error(kind, why).with_text(stdout.trim_end()));
         }
         let missing = ran.stdout.omitted();
         Ok(Response {
-            node: self.inner.node.node.clone(),
+            node: self.id().to_string(),
             turn,
             raw: format!("{stdout}{stderr}"),
             text: stdout.trim_end().to_string(),
@@ -512,7 +420,7 @@ impl BashNode {
             incomplete: (missing > 0).then(|| format!("its first {missing} bytes are left out")),
             source: ResponseSource::Process,
             delivery: Delivery::Started,
-            ended_by: READY_EVIDENCE.into(),
+            ended_by: EVIDENCE.ready.into(),
             bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,
             attributes,
@@ -548,22 +456,8 @@ impl BashNode {
         }
     }
 
-    fn stopped_error(&self) -> EngineError {
-        self.error(ErrorKind::NodeStopped, "the node is stopped")
-    }
-
     fn spawn_error(&self, error: &std::io::Error) -> EngineError {
-        self.error(ErrorKind::Process, &format!("cannot run bash: {error}"))
-    }
-
-    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
-        let now = self.state();
-        let evidence = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
-        wait_timeout_error(&self.inner.node.node, now, states, (limit, evidence.to_string()))
-    }
-
-    fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
-        EngineError::new(kind, format!("node '{}': {what}", self.inner.node.node))
+        self.inner.state.error(ErrorKind::Process, &format!("cannot run bash: {error}"))
     }
 }
 
@@ -579,27 +473,6 @@ impl CommandResult {
             .flatten()
             .collect();
         (!parts.is_empty()).then(|| format!("{} are left out", parts.join(" and ")))
-    }
-}
-
-/// Marks the node ready again when the turn ends, however it ends.
-struct BusyGuard(BashNode);
-
-impl Drop for BusyGuard {
-    fn drop(&mut self) {
-        let inner = &self.0.inner;
-        let ready = inner.state.send_if_modified(|state| {
-            let last = inner.running.fetch_sub(1, Ordering::Relaxed) == 1;
-            let busy = *state == StateName::Busy && last;
-            if busy {
-                *state = StateName::Ready;
-            }
-            busy
-        });
-        if ready {
-            let evidence = READY_EVIDENCE.to_string();
-            inner.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
-        }
     }
 }
 

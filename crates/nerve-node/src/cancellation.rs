@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::StateName;
@@ -48,19 +47,4 @@ pub(crate) fn interrupt_timeout_error(node: &str) -> EngineError {
     EngineError::new(ErrorKind::Timeout, message).hint(
         "interrupt it again, or wait for it with `nerve server node wait`; some programs ignore interrupts",
     )
-}
-
-/// Waits until a node without a terminal has ended its interrupted turn. `state` was subscribed to before the interrupt.
-pub(crate) async fn wait_for_interrupt(
-    node: &str,
-    mut state: watch::Receiver<StateName>,
-) -> Result<(), EngineError> {
-    if *state.borrow() != StateName::Busy {
-        return Ok(());
-    }
-    // Any change counts: the next turn may begin at once. A closed channel means that the node is gone.
-    match tokio::time::timeout(INTERRUPT_TIMEOUT, state.changed()).await {
-        Ok(_) => Ok(()),
-        Err(_) => Err(interrupt_timeout_error(node)),
-    }
 }

@@ -96,7 +96,7 @@ pub struct Response {
     pub is_ready: bool,
     /// True for a program with a composer: an agent, as opposed to a shell.
     pub is_agent: bool,
-    /// Why text is missing from the answer, or may be missing.
+    /// Reason why text is missing from the answer, or may be missing.
     pub incomplete: Option<String>,
     /// Source of sections and text.
     pub source: ResponseSource,

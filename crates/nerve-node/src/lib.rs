@@ -39,6 +39,7 @@ mod response;
 mod response_value;
 mod stream;
 mod transcript;
+mod turn_state;
 
 use std::fmt;
 use std::future::{Future, ready};

@@ -11,7 +11,7 @@ use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::TraceContext;
 
-/// What a prompt does at a dialog of the agent.
+/// The behaviour of a prompt at a dialog of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DialogPolicy {
     /// Fails at any dialog.
@@ -49,7 +49,7 @@ pub struct Prompt {
     pub timeout: Option<Duration>,
     /// Fail instead of waiting in the queue.
     pub fail_if_busy: bool,
-    /// What to do at a dialog of the agent.
+    /// Behaviour at a dialog of the agent.
     pub at_dialog: DialogPolicy,
     /// Let the turn continue after a timeout.
     pub detach_on_timeout: bool,

@@ -150,15 +150,30 @@ impl Node for TerminalNode {
     }
 
     fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
-        Box::pin(TerminalNode::wait(self, states, limit))
+        Box::pin(async move {
+            let mut status = self.inner.status.clone();
+            let reached = async {
+                let found = status
+                    .wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped)
+                    .await;
+                found.map_or(StateName::Stopped, |status| status.name())
+            };
+            let state = match limit {
+                Some(limit) => tokio::time::timeout(limit, reached)
+                    .await
+                    .map_err(|_| self.wait_timeout_error(states, limit))?,
+                None => reached.await,
+            };
+            if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
+        })
     }
 
     fn run_command(&self, command: String) -> NodeFuture<'_, ()> {
-        Box::pin(self.run(command))
+        Box::pin(async { self.request(|reply| Request::Run { command, reply }).await? })
     }
 
     fn write(&self, data: Vec<u8>) -> NodeFuture<'_, usize> {
-        Box::pin(TerminalNode::write(self, data))
+        Box::pin(async { self.request(|reply| Request::Write { data, reply }).await? })
     }
 
     fn read(&self, lines: Option<usize>) -> NodeFuture<'_, String> {
@@ -166,15 +181,19 @@ impl Node for TerminalNode {
     }
 
     fn resize(&self, size: Size) -> NodeFuture<'_, ()> {
-        Box::pin(TerminalNode::resize(self, size))
+        Box::pin(async move { self.request(|reply| Request::Resize { size, reply }).await? })
     }
 
     fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
-        Box::pin(TerminalNode::answer(self, answer))
+        Box::pin(async { self.request(|reply| Request::Answer { answer, reply }).await? })
     }
 
     fn explain(&self) -> NodeFuture<'_, NodeExplanation> {
-        Box::pin(TerminalNode::explain(self))
+        Box::pin(async {
+            let explanation = self.request(|reply| Request::Explain { reply }).await?;
+            let NodeInfo { state, metadata, .. } = self.info();
+            Ok(NodeExplanation { state, metadata, ..explanation })
+        })
     }
 
     fn to_spec(&self) -> Option<NodeSpec> {
@@ -209,7 +228,52 @@ impl Node for TerminalNode {
     }
 
     fn info(&self) -> NodeInfo {
-        TerminalNode::info(self)
+        let status = self.inner.status.borrow();
+        let inner = &self.inner;
+        let mut metadata = BTreeMap::from([
+            ("command".to_string(), shell_words::join(&inner.program.argv)),
+            ("profile".to_string(), inner.profile.name.clone()),
+            ("parser".to_string(), inner.parser.to_string()),
+            ("cols".to_string(), status.size.cols.to_string()),
+            ("rows".to_string(), status.size.rows.to_string()),
+            ("turns".to_string(), status.turns.to_string()),
+            (
+                "evidence".to_string(),
+                format!("{}: {}", status.evidence.source.as_str(), status.evidence.text),
+            ),
+        ]);
+        let mut add =
+            |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
+        add("cwd", inner.program.cwd.as_ref().map(|cwd| cwd.display().to_string()));
+        add("pid", inner.pid.map(|pid| pid.to_string()));
+        add("title", (!status.title.is_empty()).then(|| status.title.clone()));
+        add("faults", status.faults.summary());
+        add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
+        for (name, value) in inner.location.place.iter().chain(&status.place) {
+            add(name, Some(value.clone()));
+        }
+        for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
+            add(name, Some(value));
+        }
+        add("agent_session", status.agent_session.clone());
+        let is_claude =
+            inner.profile.session.as_ref().is_some_and(|forms| forms.id_source == Some(IdSource::Claude));
+        add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
+        add("delivery", status.delivery.map(|delivery| delivery.as_str().to_string()));
+        add("queued", (status.queued > 0).then(|| status.queued.to_string()));
+        match &status.state {
+            AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
+            AgentState::Suspended { .. } => drop(add("until", status.state.until_text())),
+            AgentState::Exited(exit) => drop(add("exit", Some(exit.to_string()))),
+            _ => {}
+        }
+        NodeInfo {
+            id: inner.node.node.clone(),
+            kind: inner.kind.to_string(),
+            state: status.name(),
+            persistent: true,
+            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
+        }
     }
 
     fn has_live_metering(&self) -> bool {
@@ -221,8 +285,16 @@ impl Node for TerminalNode {
         Duration::from_secs(5)
     }
 
+    /// Ends the program and its process group. Returns when they are gone.
     fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
-        Box::pin(TerminalNode::stop(self, reason))
+        Box::pin(async move {
+            let reason = reason.to_string();
+            // An error means that the node is gone already.
+            let _ = self.request(|reply| Request::Stop { reason, reply }).await;
+            if let Some(proxy) = &self.inner.proxy {
+                proxy.end().await;
+            }
+        })
     }
 
     /// Clears the scrollback. The agent keeps its own memory.
@@ -233,12 +305,20 @@ impl Node for TerminalNode {
         })
     }
 
+    /// Sends the interrupt that the profile defines.
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(TerminalNode::interrupt(self))
+        Box::pin(async { self.request(|reply| Request::Interrupt { reply }).await? })
     }
 
     fn release(&self) -> BoxFuture<'_, bool> {
-        Box::pin(TerminalNode::release(self))
+        Box::pin(async {
+            // An error means that the node is gone already and there is nothing to detach from.
+            let is_released = self.request(|reply| Request::Release { reply }).await.unwrap_or(true);
+            if let Some(proxy) = self.inner.proxy.as_ref().filter(|_| is_released) {
+                proxy.detach().await;
+            }
+            is_released
+        })
     }
 }
 
@@ -410,22 +490,6 @@ impl TerminalNode {
         if response.is_complete { Ok(response) } else { Err(cancelled()) }
     }
 
-    /// Writes raw bytes to the terminal.
-    ///
-    /// # Errors
-    /// NodeStopped; Busy if too many bytes wait for a child that does not read.
-    pub async fn write(&self, data: Vec<u8>) -> Result<usize, EngineError> {
-        self.request(|reply| Request::Write { data, reply }).await?
-    }
-
-    /// Types a command and Enter, without waiting for its end.
-    ///
-    /// # Errors
-    /// See [`TerminalNode::write`].
-    pub async fn run(&self, command: String) -> Result<(), EngineError> {
-        self.request(|reply| Request::Run { command, reply }).await?
-    }
-
     /// Returns all text, including the scrollback.
     ///
     /// # Errors
@@ -450,40 +514,6 @@ impl TerminalNode {
         self.request(|reply| Request::Clear { reply }).await
     }
 
-    /// Sends the interrupt that the profile defines, and waits until the program is not busy any more.
-    ///
-    /// # Errors
-    /// NodeStopped; Timeout if the program ignores the interrupt.
-    pub async fn interrupt(&self) -> Result<(), EngineError> {
-        self.request(|reply| Request::Interrupt { reply }).await?
-    }
-
-    /// Resizes the terminal.
-    ///
-    /// # Errors
-    /// NodeStopped, Internal.
-    pub async fn resize(&self, size: Size) -> Result<(), EngineError> {
-        self.request(|reply| Request::Resize { size, reply }).await?
-    }
-
-    /// Answers the open dialog. If the answer waits for the turn that the dialog belongs to, returns its response.
-    ///
-    /// # Errors
-    /// InvalidRequest (no dialog, no such choice), and the errors of [`TerminalNode::execute`].
-    pub async fn answer(&self, answer: DialogAnswer) -> Result<Option<Response>, EngineError> {
-        self.request(|reply| Request::Answer { answer, reply }).await?
-    }
-
-    /// Returns state, evidence and screen.
-    ///
-    /// # Errors
-    /// NodeStopped.
-    pub async fn explain(&self) -> Result<NodeExplanation, EngineError> {
-        let explanation = self.request(|reply| Request::Explain { reply }).await?;
-        let NodeInfo { state, metadata, .. } = self.info();
-        Ok(NodeExplanation { state, metadata, ..explanation })
-    }
-
     /// Focuses the node's pane in its multiplexer.
     ///
     /// # Errors
@@ -500,51 +530,6 @@ impl TerminalNode {
         self.request(|reply| Request::PaneInfo { reply }).await?
     }
 
-    /// Waits until the node is in one of `states`. Returns at once if it is.
-    ///
-    /// # Errors
-    /// Timeout; NodeStopped if no such state can be reached any more.
-    pub async fn wait(
-        &self,
-        states: &[StateName],
-        timeout: Option<Duration>,
-    ) -> Result<StateName, EngineError> {
-        let mut status = self.inner.status.clone();
-        let reached = async {
-            let found = status
-                .wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped)
-                .await;
-            found.map_or(StateName::Stopped, |status| status.name())
-        };
-        let state = match timeout {
-            Some(limit) => tokio::time::timeout(limit, reached)
-                .await
-                .map_err(|_| self.wait_timeout_error(states, limit))?,
-            None => reached.await,
-        };
-        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
-    }
-
-    /// Ends the program and its process group. Returns when they are gone.
-    pub async fn stop(&self, reason: &str) {
-        let reason = reason.to_string();
-        // An error means that the node is gone already.
-        let _ = self.request(|reply| Request::Stop { reason, reply }).await;
-        if let Some(proxy) = &self.inner.proxy {
-            proxy.end().await;
-        }
-    }
-
-    /// Detaches from the program and leaves it running. Returns false if the program runs in this process.
-    pub async fn release(&self) -> bool {
-        // An error means that the node is gone already and there is nothing to detach from.
-        let is_released = self.request(|reply| Request::Release { reply }).await.unwrap_or(true);
-        if let Some(proxy) = self.inner.proxy.as_ref().filter(|_| is_released) {
-            proxy.detach().await;
-        }
-        is_released
-    }
-
     /// Describes the node for telemetry.
     fn telemetry_target(&self) -> TurnAttributes {
         let profile = &self.inner.profile;
@@ -554,56 +539,6 @@ impl TerminalNode {
             provider: profile.provider.clone(),
             profile: Some(profile.name.clone()),
             model: None,
-        }
-    }
-
-    /// Returns the node's current description.
-    pub fn info(&self) -> NodeInfo {
-        let status = self.inner.status.borrow();
-        let inner = &self.inner;
-        let mut metadata = BTreeMap::from([
-            ("command".to_string(), shell_words::join(&inner.program.argv)),
-            ("profile".to_string(), inner.profile.name.clone()),
-            ("parser".to_string(), inner.parser.to_string()),
-            ("cols".to_string(), status.size.cols.to_string()),
-            ("rows".to_string(), status.size.rows.to_string()),
-            ("turns".to_string(), status.turns.to_string()),
-            (
-                "evidence".to_string(),
-                format!("{}: {}", status.evidence.source.as_str(), status.evidence.text),
-            ),
-        ]);
-        let mut add =
-            |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
-        add("cwd", inner.program.cwd.as_ref().map(|cwd| cwd.display().to_string()));
-        add("pid", inner.pid.map(|pid| pid.to_string()));
-        add("title", (!status.title.is_empty()).then(|| status.title.clone()));
-        add("faults", status.faults.summary());
-        add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
-        for (name, value) in inner.location.place.iter().chain(&status.place) {
-            add(name, Some(value.clone()));
-        }
-        for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
-            add(name, Some(value));
-        }
-        add("agent_session", status.agent_session.clone());
-        let is_claude =
-            inner.profile.session.as_ref().is_some_and(|forms| forms.id_source == Some(IdSource::Claude));
-        add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
-        add("delivery", status.delivery.map(|delivery| delivery.as_str().to_string()));
-        add("queued", (status.queued > 0).then(|| status.queued.to_string()));
-        match &status.state {
-            AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
-            AgentState::Suspended { .. } => drop(add("until", status.state.until_text())),
-            AgentState::Exited(exit) => drop(add("exit", Some(exit.to_string()))),
-            _ => {}
-        }
-        NodeInfo {
-            id: inner.node.node.clone(),
-            kind: inner.kind.to_string(),
-            state: status.name(),
-            persistent: true,
-            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }
 

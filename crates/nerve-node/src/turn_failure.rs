@@ -5,7 +5,7 @@ use nerve_types::ErrorKind;
 
 use crate::command::Response;
 
-/// Why a finished turn does not count as a success. The response keeps the text that arrived.
+/// The reason why a finished turn does not count as a success. The response keeps the text that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnFailure {
     /// Kind of error; decides exit codes.

@@ -47,7 +47,7 @@ impl RootCerts {
 
 impl fmt::Debug for RootCerts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorities").field("path", &self.path).field("count", &self.roots.len()).finish()
+        f.debug_struct("RootCerts").field("path", &self.path).field("count", &self.roots.len()).finish()
     }
 }
 

@@ -18,6 +18,7 @@ use nerve_api::value::ResponseSource;
 use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
 use nerve_host::tap::Tap;
+use nerve_node::Node;
 use nerve_node::command::{EventKind as Happened, NodeRef, StateName};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};

@@ -16,6 +16,7 @@ use nerve_agent::profile::Profiles;
 use nerve_host::backend::Program;
 use nerve_host::backend::pty::{Pty, READ_LIMIT};
 use nerve_host::clock::Clock;
+use nerve_node::Node;
 use nerve_node::command::{NodeRef, StateName};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, TerminalNode, TerminalSpec};

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_node::executions::follow::ExecutionFollower;
+use nerve_host::executions::follow::ExecutionFollower;
 use nerve_record::executions::ExecutionLine;
 use nerve_testkit::Renderer;
 use nerve_testkit::harness::{CommandOutput, RealAgent};

@@ -239,11 +239,11 @@ impl Channel for TerminalNode {
     }
 
     fn run<'a>(&'a self, command: &'a str) -> NodeFuture<'a, ()> {
-        Box::pin(TerminalNode::run(self, command.to_string()))
+        Box::pin(Node::run_command(self, command.to_string()))
     }
 
     fn write<'a>(&'a self, data: &'a [u8]) -> NodeFuture<'a, ()> {
-        Box::pin(async move { TerminalNode::write(self, data.to_vec()).await.map(drop) })
+        Box::pin(async move { Node::write(self, data.to_vec()).await.map(drop) })
     }
 
     fn read(&self) -> NodeFuture<'_, String> {
@@ -255,12 +255,12 @@ impl Channel for TerminalNode {
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(TerminalNode::interrupt(self))
+        Box::pin(Node::interrupt(self))
     }
 
     fn close(&self) -> NodeFuture<'_, ()> {
         Box::pin(async {
-            TerminalNode::stop(self, "its channel was closed").await;
+            Node::stop(self, "its channel was closed").await;
             Ok(())
         })
     }

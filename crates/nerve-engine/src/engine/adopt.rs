@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nerve_host::backend::{Memory, Program};
 use nerve_host::manager::Label;
+use nerve_node::Node;
 use nerve_node::command::{BackendKind, EventKind, NodeRef, TerminalKind, terminal_kind};
 use nerve_node::error::EngineError;
 use nerve_node::launch::{adopt_host, adopt_pane};

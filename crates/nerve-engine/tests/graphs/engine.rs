@@ -174,6 +174,7 @@ async fn graph_cannot_have_the_name_of_a_defined_node() {
     let name = "worker".to_string();
     let node = nerve_node::command::NodeSpec {
         node_id: name.clone(),
+        session_id: None,
         cwd: None,
         ..crate::harness::TestEnv::new().spec(&name, nerve_node::command::BackendKind::Bash)
     };

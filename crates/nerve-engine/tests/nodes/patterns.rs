@@ -10,6 +10,7 @@ use nerve_graph::patterns::debate::{DebateConfig, DebateLoop};
 use nerve_graph::patterns::dev_coach::{ACCEPTANCE, DevCoachConfig, DevCoachLoop, Role};
 use nerve_graph::session::Session;
 use nerve_graph::step::Step;
+use nerve_node::Node;
 use nerve_node::NodeHandle;
 use nerve_node::budget::Budget;
 use nerve_node::command::StateName;

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nerve_host::clock::Clock;
+use nerve_host::folder_watcher::FolderWatcher;
+use nerve_host::line_reader::{LineEvent, LineReader};
 use nerve_record::activity::{Activity, TsMs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::claude::ClaudeReader;
-use super::line_reader::{LineEvent, LineReader};
-use super::watcher::Watcher;
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
@@ -111,7 +111,7 @@ impl TranscriptTail {
 /// Waits forever for the path or the files to change.
 async fn run(shared: Arc<Shared>) {
     shared.renamed.notified().await;
-    let watcher = Watcher::new().inspect_err(|error| {
+    let watcher = FolderWatcher::new().inspect_err(|error| {
         tracing::warn!(%error, "cannot watch the agent's transcript: it is read when a turn begins and ends");
     });
     let mut watcher = watcher.ok().map(Arc::new);
@@ -133,7 +133,7 @@ async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn changed(watcher: &mut Option<Arc<Watcher>>) {
+async fn changed(watcher: &mut Option<Arc<FolderWatcher>>) {
     let Some(active) = watcher else { return std::future::pending().await };
     if let Err(error) = active.changed().await {
         tracing::warn!(%error, "the agent's transcript is no longer watched");
@@ -143,7 +143,7 @@ async fn changed(watcher: &mut Option<Arc<Watcher>>) {
 
 impl Shared {
     /// Watches the relevant folders. Called before they are read, so that no change is missed.
-    fn watch(&self, watcher: &Watcher) {
+    fn watch(&self, watcher: &FolderWatcher) {
         let Some(path) = self.named.lock().clone() else { return };
         for folder in [path.parent(), Some(subagents_folder(&path).as_path())].into_iter().flatten() {
             if let Err(error) = watcher.watch_folder(folder) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nerve_api::reply::NodeMetadata;
@@ -13,27 +13,24 @@ use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use super::file;
 use super::setup::Setup;
 use super::{ChatSettings, spec};
-use crate::cancellation::{wait_for_interrupt, wait_timeout_error};
-use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
+use crate::command::{NodeInfo, NodeRef, Response, StateName};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::Journal;
 use crate::names::with_session;
 use crate::prompt::Prompt;
+use crate::turn_state::{Evidence, TurnState};
 use crate::{BoxFuture, Node, NodeFuture, NodeHandle, ToolKind};
 
 /// Time to wait for running tools when a turn is ended early.
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
-/// Evidence of a busy node.
-pub(super) const BUSY_EVIDENCE: &str = "input: waiting for the model";
-/// Evidence of a ready node.
-pub(super) const READY_EVIDENCE: &str = "api: the turn ended";
+/// Evidence of the node's states.
+const EVIDENCE: Evidence = Evidence { busy: "input: waiting for the model", ready: "api: the turn ended" };
 
 /// A conversation with a model. Cheap to clone; clones are the same node.
 #[derive(Debug, Clone)]
@@ -43,16 +40,13 @@ pub struct ChatNode {
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) node: NodeRef,
+    pub(super) state: Arc<TurnState>,
     pub(super) setup: Setup,
     pub(super) clock: Clock,
     pub(super) journal: Mutex<Journal>,
-    pub(super) state: watch::Sender<StateName>,
-    pub(super) turns: AtomicU64,
     /// Held during a turn, and while the conversation is replaced.
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
-    pub(super) interrupt: Notify,
     pub(super) conversation: Mutex<Conversation>,
 }
 
@@ -66,7 +60,7 @@ pub(super) struct Conversation {
 
 impl Node for ChatNode {
     fn id(&self) -> &str {
-        &self.inner.node.node
+        &self.inner.state.node.node
     }
 
     fn kind(&self) -> &'static str {
@@ -84,15 +78,15 @@ impl Node for ChatNode {
     }
 
     fn turn(&self, prompt: Prompt, context: TurnContext) -> NodeFuture<'_, Response> {
-        Box::pin(ChatNode::turn(self, prompt, context))
+        Box::pin(self.run_or_detach(prompt, context))
     }
 
     fn wait<'a>(&'a self, states: &'a [StateName], limit: Option<Duration>) -> NodeFuture<'a, StateName> {
-        Box::pin(ChatNode::wait(self, states, limit))
+        Box::pin(self.inner.state.wait(states, limit))
     }
 
     fn read(&self, lines: Option<usize>) -> NodeFuture<'_, String> {
-        Box::pin(ready(Ok(ChatNode::read(self, lines))))
+        Box::pin(ready(Ok(self.text(lines))))
     }
 
     /// Returns `None`: two models that call each other would wait for each other.
@@ -100,16 +94,55 @@ impl Node for ChatNode {
         None
     }
 
+    /// Describes the node without the key.
     fn info(&self) -> NodeInfo {
-        ChatNode::info(self)
+        let inner = &self.inner;
+        let spec = &inner.setup.spec;
+        let (messages, usage, requests) = {
+            let conversation = self.inner.conversation.lock();
+            (conversation.messages.len(), conversation.usage, conversation.requests)
+        };
+        let mut metadata = BTreeMap::new();
+        let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
+        add("provider", spec.provider.as_str().to_string());
+        add("model", spec.model.clone());
+        add("base_url", spec::base_url(spec).to_string());
+        add("turns", inner.state.turns().to_string());
+        add("queued", inner.waiting.load(Ordering::Relaxed).to_string());
+        add("messages", messages.to_string());
+        add("tokens", usage.total().to_string());
+        add("api_calls", requests.to_string());
+        if !spec.tools.is_empty() {
+            add("tools", spec.tools.join(", "));
+        }
+        if let Some(path) = inner.setup.store_path() {
+            add("keep", path.display().to_string());
+        }
+        NodeInfo {
+            id: self.id().to_string(),
+            kind: self.kind().to_string(),
+            state: inner.state.current(),
+            persistent: true,
+            metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
+        }
     }
 
     fn cancel_grace(&self) -> Duration {
         CANCEL_GRACE + Duration::from_secs(1)
     }
 
+    /// Ends the current turn. Returns when the node is gone, even if another caller stopped it.
     fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
-        Box::pin(ChatNode::stop(self, reason))
+        Box::pin(async move {
+            let inner = &self.inner;
+            inner.state.begin_stop();
+            let _turn = inner.turn.lock().await;
+            if inner.state.current() != StateName::Stopped {
+                let text = || self.text(Some(HISTORY_BUFFER_LINES));
+                inner.journal.lock().close(inner.clock.now(), Some(reason), text);
+                inner.state.end_stop(reason);
+            }
+        })
     }
 
     /// Clears the conversation after the current turn.
@@ -121,9 +154,7 @@ impl Node for ChatNode {
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        let state = self.inner.state.subscribe();
-        self.inner.interrupt.notify_waiters();
-        Box::pin(wait_for_interrupt(&self.inner.node.node, state))
+        Box::pin(self.inner.state.interrupt())
     }
 
     fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
@@ -167,15 +198,12 @@ impl ChatNode {
         conversation: Conversation,
     ) -> ChatNode {
         let inner = Inner {
-            node,
+            state: TurnState::new(node, setup.events.clone(), EVIDENCE),
             setup,
             clock: Clock::start(),
             journal: Mutex::new(journal),
-            state: watch::Sender::new(StateName::Ready),
-            turns: AtomicU64::new(0),
             turn: tokio::sync::Mutex::default(),
             waiting: AtomicUsize::new(0),
-            interrupt: Notify::new(),
             conversation: Mutex::new(conversation),
         };
         ChatNode { inner: Arc::new(inner) }
@@ -200,7 +228,7 @@ impl ChatNode {
     }
 
     /// Returns the last `lines` lines of the conversation as text, with the role before each message.
-    pub fn read(&self, lines: Option<usize>) -> String {
+    fn text(&self, lines: Option<usize>) -> String {
         let mut text = String::new();
         for message in &self.inner.conversation.lock().messages {
             let (role, content) = match message {
@@ -254,7 +282,7 @@ impl ChatNode {
     /// # Errors
     /// Timeout, Interrupted, Cancelled, Busy, NodeStopped, InvalidRequest, NotFound (a tool), Budget, and the API's errors:
     /// Authentication, Permission, RateLimit, Network, Api.
-    pub async fn turn(&self, prompt: Prompt, context: TurnContext) -> Result<Response, EngineError> {
+    async fn run_or_detach(&self, prompt: Prompt, context: TurnContext) -> Result<Response, EngineError> {
         if !prompt.detach_on_timeout {
             let limit = prompt.timeout.unwrap_or(self.inner.setup.timeout);
             return self.run_turn(&prompt, &context, Instant::now() + limit.min(MAX_TIMEOUT)).await;
@@ -276,100 +304,8 @@ impl ChatNode {
         result.unwrap_or_else(|error| Err(self.error(ErrorKind::Internal, &error.to_string())))
     }
 
-    /// Waits until the node is in one of `states`. Returns at once if it is.
-    ///
-    /// # Errors
-    /// Timeout; NodeStopped if no such state can be reached any more.
-    pub async fn wait(
-        &self,
-        states: &[StateName],
-        limit: Option<Duration>,
-    ) -> Result<StateName, EngineError> {
-        let mut state = self.inner.state.subscribe();
-        let reached = async {
-            let found = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
-            found.map_or(StateName::Stopped, |state| *state)
-        };
-        let state = match limit {
-            Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached)
-                .await
-                .map_err(|_| self.wait_timeout_error(states, limit))?,
-            None => reached.await,
-        };
-        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
-    }
-
-    /// Stops the node and ends the current turn. Returns when the node is gone, even if another caller stopped it.
-    pub async fn stop(&self, reason: &str) {
-        let inner = &self.inner;
-        inner.state.send_if_modified(|state| {
-            let lives = matches!(state, StateName::Ready | StateName::Busy);
-            if lives {
-                *state = StateName::Stopping;
-            }
-            lives
-        });
-        let _turn = inner.turn.lock().await;
-        if self.state() == StateName::Stopped {
-            return;
-        }
-        self.inner
-            .journal
-            .lock()
-            .close(inner.clock.now(), Some(reason), || self.read(Some(HISTORY_BUFFER_LINES)));
-        inner.state.send_replace(StateName::Stopped);
-        inner.setup.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
-    }
-
-    /// Returns the node's current description, without the key.
-    pub fn info(&self) -> NodeInfo {
-        let inner = &self.inner;
-        let spec = &inner.setup.spec;
-        let (messages, usage, requests) = {
-            let conversation = self.inner.conversation.lock();
-            (conversation.messages.len(), conversation.usage, conversation.requests)
-        };
-        let mut metadata = BTreeMap::new();
-        let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
-        add("provider", spec.provider.as_str().to_string());
-        add("model", spec.model.clone());
-        add("base_url", spec::base_url(spec).to_string());
-        add("turns", inner.turns.load(Ordering::Relaxed).to_string());
-        add("queued", inner.waiting.load(Ordering::Relaxed).to_string());
-        add("messages", messages.to_string());
-        add("tokens", usage.total().to_string());
-        add("api_calls", requests.to_string());
-        if !spec.tools.is_empty() {
-            add("tools", spec.tools.join(", "));
-        }
-        if let Some(path) = inner.setup.store_path() {
-            add("keep", path.display().to_string());
-        }
-        NodeInfo {
-            id: inner.node.node.clone(),
-            kind: "chat".to_string(),
-            state: self.state(),
-            persistent: true,
-            metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
-        }
-    }
-
-    fn state(&self) -> StateName {
-        *self.inner.state.borrow()
-    }
-
-    pub(super) fn stopped_error(&self) -> EngineError {
-        self.error(ErrorKind::NodeStopped, "the node is stopped")
-    }
-
-    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
-        let now = self.state();
-        let evidence = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
-        wait_timeout_error(&self.inner.node.node, now, states, (limit, evidence.to_string()))
-    }
-
     pub(super) fn with_node_name(&self, mut error: EngineError) -> EngineError {
-        error.message = format!("node '{}': {}", self.inner.node.node, error.message);
+        error.message = format!("node '{}': {}", self.id(), error.message);
         error
     }
 

@@ -12,12 +12,13 @@ use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendS
 use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::node::{BUSY_EVIDENCE, CANCEL_GRACE, ChatNode, READY_EVIDENCE, run_blocking, tail};
+use super::node::{CANCEL_GRACE, ChatNode, run_blocking, tail};
 use super::response::{answer_text, response};
 use super::turn::{Turn, TurnResult};
 use super::{file, tools};
+use crate::Node;
 use crate::cancellation::cancelled;
-use crate::command::{EventKind, Response, StateName};
+use crate::command::{EventKind, Response};
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::prompt::{Prompt, check_prompt};
@@ -34,7 +35,7 @@ impl ChatNode {
         context: &TurnContext,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
-        let (parent, node) = (context.trace_context(), &self.inner.node);
+        let (parent, node) = (context.trace_context(), &self.inner.state.node);
         let span = context.telemetry().begin_turn(parent, node, &prompt.text, || self.telemetry_target());
         let mut turn_context = context.clone();
         turn_context.span = span.context().cloned();
@@ -73,11 +74,11 @@ impl ChatNode {
             }
         };
         // Registered before the node becomes busy, so that a busy node can always be interrupted.
-        let mut interrupted = pin!(inner.interrupt.notified());
+        let mut interrupted = pin!(inner.state.interrupted());
         interrupted.as_mut().enable();
-        let number = self.begin()?;
+        let running = inner.state.begin_turn()?;
+        let number = running.number;
         let mut metered = inner.setup.events.begin_turn("chat");
-        let running = BusyGuard(self.clone());
         let started = inner.clock.now();
         let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
         let time = (started, inner.clock.now());
@@ -86,7 +87,7 @@ impl ChatNode {
                 // Commits the turn to the conversation.
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
                 let spec = &inner.setup.spec;
-                let mut response = response(&inner.node.node, spec, (number, time), &mut result, usage);
+                let mut response = response(self.id(), spec, (number, time), &mut result, usage);
                 if let Some(problem) = problem {
                     response.attributes.insert(Response::WARNINGS.to_string(), problem);
                 }
@@ -100,7 +101,7 @@ impl ChatNode {
         if let Ok(response) = &ended {
             let (sections, is_complete) = (response.sections.len(), response.is_complete);
             let parsed = EventKind::OutputParsed { turn: number, sections, is_complete };
-            inner.setup.events.publish(Some(&inner.node), parsed);
+            inner.state.publish(parsed);
         }
         ended
     }
@@ -141,7 +142,6 @@ impl ChatNode {
             clock: &inner.clock,
             spent: Usage::default(),
         };
-        let mut stopping = inner.state.subscribe();
         let ended = {
             let mut work = pin!(turn.run(&prompt.text));
             let early = tokio::select! {
@@ -149,7 +149,7 @@ impl ChatNode {
                 result = &mut work => Ok(result),
                 () = context.cancellation().cancelled() => Err(cancelled()),
                 () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
-                _ = stopping.wait_for(|state| *state != StateName::Busy) => {
+                () = inner.state.stopping() => {
                     Err(self.error(ErrorKind::Interrupted, "the node is being stopped"))
                 }
                 () = sleep_until(deadline) => {
@@ -196,7 +196,7 @@ impl ChatNode {
             }
             let event =
                 EventKind::OutputChunk { turn: number, chunk: chunk.to_string(), request_id: None, tag };
-            inner.setup.events.publish(Some(&inner.node), event);
+            inner.state.publish(event);
         });
         context.clone().with_chunks(sink)
     }
@@ -209,9 +209,9 @@ impl ChatNode {
         if let Some((path, messages)) = stored
             && let Err(error) = run_blocking(move || file::save(&path, &messages)).await
         {
-            tracing::warn!(node = %inner.node.node, %error, "the conversation was not saved");
+            tracing::warn!(node = self.id(), %error, "the conversation was not saved");
             let message = error.to_string();
-            inner.setup.events.publish(Some(&inner.node), EventKind::Error { message: message.clone() });
+            inner.state.publish(EventKind::Error { message: message.clone() });
             return Some(message);
         }
         None
@@ -250,26 +250,6 @@ impl ChatNode {
             journal.log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
         }
     }
-
-    /// Begins a turn. The caller holds the turn lock.
-    fn begin(&self) -> Result<u64, EngineError> {
-        let inner = &self.inner;
-        let has_started = inner.state.send_if_modified(|state| {
-            let ready = *state == StateName::Ready;
-            if ready {
-                *state = StateName::Busy;
-            }
-            ready
-        });
-        if !has_started {
-            return Err(self.stopped_error());
-        }
-        inner
-            .setup
-            .events
-            .publish(Some(&inner.node), EventKind::NodeBusy { evidence: BUSY_EVIDENCE.to_string() });
-        Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
-    }
 }
 
 /// A place in the queue, given back on drop.
@@ -286,25 +266,5 @@ impl<'a> QueueSlot<'a> {
 impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Marks the node ready again when the turn ends, however it ends.
-struct BusyGuard(ChatNode);
-
-impl Drop for BusyGuard {
-    fn drop(&mut self) {
-        let inner = &self.0.inner;
-        let ready = inner.state.send_if_modified(|state| {
-            let busy = *state == StateName::Busy;
-            if busy {
-                *state = StateName::Ready;
-            }
-            busy
-        });
-        if ready {
-            let evidence = READY_EVIDENCE.to_string();
-            inner.setup.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
-        }
     }
 }

@@ -18,7 +18,7 @@ use super::new_id;
 use super::opencode::Opencode;
 use super::session_files::{SessionFiles, project, read_transcript, write_into};
 
-/// What is known of the recorded session.
+/// The known properties of the recorded session.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedSession<'a> {
     /// The agent's profile.

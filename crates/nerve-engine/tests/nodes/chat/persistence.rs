@@ -27,7 +27,7 @@ async fn forks_diverge() {
         assert_eq!((two.id(), two.kind(), two.is_persistent()), ("two", "chat", true));
         one.execute(&context(&session, "left").0.turn).await.unwrap();
         two.execute(&context(&session, "right").0.turn).await.unwrap();
-        let (one, two) = (one.read(None), two.read(None).await.unwrap());
+        let (one, two) = (one.read(None).await.unwrap(), two.read(None).await.unwrap());
         let shared = "user: together\nassistant: You said: together\n";
         assert_eq!(one, format!("{shared}user: left\nassistant: You said: left"));
         assert_eq!(two, format!("{shared}user: right\nassistant: You said: right"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nerve_graph::Graph;
 use nerve_graph::step::Step;
+use nerve_node::Node;
 use nerve_node::trace::{TraceStatus, Tracer};
 use serde_json::json;
 

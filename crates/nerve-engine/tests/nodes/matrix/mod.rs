@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use nerve_graph::context::RunContext;
 use nerve_graph::session::Session;
+use nerve_node::Node;
 use nerve_node::command::StateName;
 use nerve_node::context::TurnContext;
 use nerve_node::factory::{FactoryConfig, NodeFactory};

@@ -67,7 +67,7 @@ async fn run_returns_immediately() {
     let (go, done) = (fixture.file("go"), fixture.file("done"));
     let command = format!("until [ -e {} ]; do sleep 0.01; done; touch {}", go.display(), done.display());
     // Returns while the command is still waiting.
-    node.run(command).await.unwrap();
+    node.run_command(command).await.unwrap();
     assert!(!done.exists());
     std::fs::write(go, "").unwrap();
     eventually("the command ends", async || done.exists()).await;

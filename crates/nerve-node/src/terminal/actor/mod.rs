@@ -91,7 +91,7 @@ struct Actor<B> {
     turns: Turns,
     waiters: Waiters,
     faults: Faults,
-    /// When queued prompts expire if the program is still starting.
+    /// Time at which queued prompts expire if the program is still starting.
     start_deadline: TsNs,
     /// Reports what the agent does.
     reporter: ActivityReporter,

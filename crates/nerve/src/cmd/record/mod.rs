@@ -14,6 +14,7 @@ use nerve_host::clock::Clock;
 use nerve_host::process::Host;
 use nerve_host::registry::entries;
 use nerve_host::{EndSnapshot, HostSpec};
+use nerve_node::Node;
 use nerve_node::activity::pipe::EventsPipe;
 use nerve_node::command::{Event, EventKind, StateName};
 use nerve_node::observer::Observer;

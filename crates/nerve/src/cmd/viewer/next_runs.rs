@@ -1,7 +1,7 @@
 //! Waits for the next run of an execution id (`--follow`).
 
 use anyhow::{Context, Result};
-use nerve_node::executions::runs::Runs;
+use nerve_host::executions::runs::Runs;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::mirror::TerminalMirror;
 use serde_json::Value;

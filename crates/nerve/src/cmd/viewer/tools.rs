@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use nerve_engine::recordings::unreadable;
+use nerve_host::executions;
+use nerve_host::executions::watch::Watch;
 use nerve_host::registry::{Entry, entries};
-use nerve_node::executions;
-use nerve_node::executions::watch::Watch;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::mirror::{SizeRule, TerminalMirror};
 use nerve_tui::tool_view::{OpenedTool, load_end, load_full};

@@ -8,25 +8,25 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-use nerve_host::backend;
+use crate::backend;
 
 /// Size of the buffer for events in bytes. Their contents are not used: waiters look at the files.
 const EVENT_BUFFER: usize = 16 << 10;
 
 /// Watches folders.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub struct FolderWatcher {
     inotify: AsyncFd<OwnedFd>,
 }
 
-impl Watcher {
+impl FolderWatcher {
     /// Creates a watcher without folders. Must be called on a runtime.
     ///
     /// # Errors
     /// The system allows no more watchers (`fs.inotify.max_user_instances`).
-    pub(crate) fn new() -> io::Result<Watcher> {
+    pub fn new() -> io::Result<FolderWatcher> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        Ok(Watcher { inotify: backend::watch(inotify)? })
+        Ok(FolderWatcher { inotify: backend::watch(inotify)? })
     }
 
     /// Watches the files of a folder. If it does not exist, watches for its creation; then call this again. Watching a folder again
@@ -34,7 +34,7 @@ impl Watcher {
     ///
     /// # Errors
     /// The path is not a folder, or the system allows no more watches.
-    pub(crate) fn watch_folder(&self, folder: &Path) -> io::Result<()> {
+    pub fn watch_folder(&self, folder: &Path) -> io::Result<()> {
         // Added to existing watches, because the parent of one folder may be watched as another.
         let folders = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
         let files = folders | WatchFlags::MODIFY;
@@ -70,7 +70,7 @@ impl Watcher {
     ///
     /// # Errors
     /// The I/O error.
-    pub(crate) async fn changed(&self) -> io::Result<()> {
+    pub async fn changed(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
             let result = ready.try_io(|inotify| {

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use nerve_host::registry::start_ticks;
+use crate::registry::start_ticks;
 use nerve_record::executions::{ExecutionLine, append};
 use serde_json::json;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use nerve_host::EXECUTION;
-use nerve_host::registry::{Entry, entries};
+use crate::EXECUTION;
+use crate::registry::{Entry, entries};
 use serde_json::Value;
 
-use crate::activity::watcher::Watcher;
+use crate::folder_watcher::FolderWatcher;
 
 /// Waits for the next run of an id. Nothing is polled: the folder of the hosts' entries is watched.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Runs {
     registry: PathBuf,
     /// Ids of hosts that existed before or were returned already.
     seen: BTreeSet<String>,
-    watcher: Watcher,
+    watcher: FolderWatcher,
 }
 
 impl Runs {
@@ -26,7 +26,7 @@ impl Runs {
     /// # Errors
     /// The folder cannot be watched.
     pub fn watch(id: &str, registry: PathBuf) -> io::Result<Runs> {
-        let watcher = Watcher::new()?;
+        let watcher = FolderWatcher::new()?;
         // Watched before it is read, so that no change is missed.
         watcher.watch_folder(&registry)?;
         let mut runs = Runs { id: id.to_string(), registry, seen: BTreeSet::new(), watcher };
@@ -68,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use nerve_host::registry::start_ticks;
+    use crate::registry::start_ticks;
 
     const DEADLINE: Duration = Duration::from_secs(20);
 

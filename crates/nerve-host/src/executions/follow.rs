@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::executions::{self, Executions, MAX_LIST};
 
-use crate::activity::line_reader::{LineEvent, LineReader};
-use crate::activity::watcher::Watcher;
+use crate::folder_watcher::FolderWatcher;
+use crate::line_reader::{LineEvent, LineReader};
 
 /// Follows the list next to a recording.
 #[derive(Debug)]
 pub struct ExecutionFollower {
     folder: PathBuf,
-    watcher: Watcher,
+    watcher: FolderWatcher,
     lines: LineReader,
     known: Executions,
     is_brief: bool,
@@ -49,7 +49,7 @@ impl ExecutionFollower {
     fn open(recording: &Path, known: Executions, is_brief: bool) -> io::Result<ExecutionFollower> {
         let folder = recording.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new(".")))?;
-        let watcher = Watcher::new()?;
+        let watcher = FolderWatcher::new()?;
         // Watched before it is read, so that no change is missed.
         watcher.watch_folder(&folder)?;
         // The last line may end behind the limit.

@@ -14,7 +14,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Reads the lines of a growing file.
 #[derive(Debug)]
-pub(crate) struct LineReader {
+pub struct LineReader {
     path: PathBuf,
     /// Device and inode of the file at the last read.
     file: Option<(u64, u64)>,
@@ -30,7 +30,7 @@ pub(crate) struct LineReader {
 
 /// A result of reading the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum LineEvent<'a> {
+pub enum LineEvent<'a> {
     /// A complete line, without its line end.
     Line(&'a str),
     /// The file was truncated or replaced. It is read from its beginning, so lines may be repeated.
@@ -39,7 +39,7 @@ pub(crate) enum LineEvent<'a> {
 
 impl LineReader {
     /// Creates a reader at the beginning. The file need not exist.
-    pub(crate) fn new(path: PathBuf) -> LineReader {
+    pub fn new(path: PathBuf) -> LineReader {
         LineReader {
             path,
             file: None,
@@ -51,16 +51,16 @@ impl LineReader {
     }
 
     /// Creates a reader that starts at most this many bytes before the end.
-    pub(crate) fn with_backlog(path: PathBuf, bytes: u64) -> LineReader {
+    pub fn with_backlog(path: PathBuf, bytes: u64) -> LineReader {
         LineReader { backlog: bytes, ..LineReader::new(path) }
     }
 
     /// Returns the number of bytes read.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -68,7 +68,7 @@ impl LineReader {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn read(&mut self, mut each: impl FnMut(LineEvent<'_>)) -> io::Result<()> {
+    pub fn read(&mut self, mut each: impl FnMut(LineEvent<'_>)) -> io::Result<()> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

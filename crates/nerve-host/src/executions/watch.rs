@@ -7,8 +7,8 @@ use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nerve_host::backend;
-use nerve_host::registry::{Entry, canonical_path, entries, entry};
+use crate::backend;
+use crate::registry::{Entry, canonical_path, entries, entry};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::runtime;
 use tokio::sync::mpsc;
