@@ -5,13 +5,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`claude`] | parses lines of Claude Code's transcript into activities |
 //! | `line_reader` | reads the lines appended to a growing file |
 //! | `watcher` | watches folders for changes, including folders that do not exist yet |
 //! | `transcript_tail` | follows an agent's transcripts and reports new activities |
 //! | [`pipe`] | writes activities as SSZ frames to a pipe, without ever blocking on its reader |
 
-pub mod claude;
 pub(crate) mod line_reader;
 pub mod pipe;
 mod transcript_tail;

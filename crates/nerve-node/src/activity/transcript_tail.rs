@@ -9,13 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nerve_agent::activity::claude::ClaudeReader;
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, TsMs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::claude::ClaudeReader;
 use super::line_reader::{LineEvent, LineReader};
 use super::watcher::Watcher;
 
