@@ -5,12 +5,14 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`activity`] | readers of session files that report activities |
 //! | [`profile`] | descriptions of agent programs |
 //! | [`parse`] | parsers of answers and transcripts |
 //! | [`driver`] | agent states and turns |
 //! | [`terminal_text`] | the rows of saved terminal output |
 #![warn(missing_docs)]
 
+pub mod activity;
 pub mod driver;
 pub mod parse;
 pub mod profile;

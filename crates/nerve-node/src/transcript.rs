@@ -1,14 +1,17 @@
-//! Finds and reads the transcript that Claude Code or Codex keeps of its conversation.
+//! Finds and reads the transcript that an agent keeps of its conversation.
 //!
-//! `$HOME/.claude/sessions/<pid>.json` names the session of a process; `$HOME/.claude/projects/<cwd>/<session>.jsonl` is its
-//! transcript. A running Codex has its rollout file open. All belong to another program: anything missing or unknown means "use the screen", never an error.
+//! `$HOME/.claude/sessions/<pid>.json` names the session of a Claude Code process; `$HOME/.claude/projects/<cwd>/<session>.jsonl` is its
+//! transcript. Running processes of Codex and opencode have their rollout file and their database open. Gemini CLI's file is found by
+//! the id with which it was started. All belong to another program: anything missing or unknown means "use the screen", never an error.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_agent::parse::gemini_chat::parse_chat;
+use nerve_agent::parse::opencode_session::parse_session;
 use nerve_agent::parse::rollout::parse_rollout;
 use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
 use nerve_agent::parse::{ParsedTurn, Section, SectionKind};
@@ -17,7 +20,8 @@ use nerve_types::TsNs;
 use tokio::time::Instant;
 
 use crate::activity::TranscriptTail;
-use crate::fork::session_files::open_rollout_path;
+use crate::fork::opencode::database;
+use crate::fork::session_files::{SessionFiles, open_database_path, open_rollout_path};
 
 /// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
 const MAX_TAIL_BYTES: u64 = 8 << 20;
@@ -37,6 +41,8 @@ pub(super) struct TranscriptSource {
     /// The transcript, if the agent's hooks named it.
     pub(super) file: Option<PathBuf>,
     pub(super) home: PathBuf,
+    /// The id of the conversation, if it is known.
+    pub(super) session: Option<String>,
     pub(super) pid: i32,
     /// The agent uses the alternate screen.
     pub(super) full_screen: bool,
@@ -53,7 +59,7 @@ impl TranscriptSource {
     /// written if the session files exist. Call it after the screen has shown the end of the turn.
     pub(super) async fn turn(self, prompt: Arc<str>, since: TsNs) -> Option<ParsedTurn> {
         // Commands and shell commands are not in the file as they were typed.
-        if self.kind == TranscriptKind::Codex && prompt.starts_with(['/', '!']) {
+        if self.kind != TranscriptKind::Claude && prompt.starts_with(['/', '!']) {
             return None;
         }
         let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
@@ -104,6 +110,8 @@ impl TranscriptSource {
         self.file.clone().or_else(|| match self.kind {
             TranscriptKind::Claude => self.transcript(),
             TranscriptKind::Codex => open_rollout_path(self.pid),
+            TranscriptKind::Gemini => SessionFiles::in_home(self.home.clone()).chat(self.session.as_ref()?),
+            TranscriptKind::Opencode => open_database_path(self.pid),
         })
     }
 
@@ -113,19 +121,28 @@ impl TranscriptSource {
             TranscriptKind::Claude => {
                 self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
             }
-            TranscriptKind::Codex => self.path().is_some(),
+            _ => self.path().is_some(),
         }
     }
 
-    /// Returns true if the screen has more than the transcript: Codex does not write the text of an interrupted answer.
+    /// Returns true if the screen has more than the transcript: Codex and Gemini CLI do not write the text of an interrupted answer,
+    /// and Gemini CLI not that before an error.
     fn lacks_text(&self, turn: &TranscriptTurn) -> bool {
-        let is_interrupted = |last: &Section| last.kind == SectionKind::Interrupted;
-        self.kind == TranscriptKind::Codex && turn.sections.last().is_some_and(is_interrupted)
+        let ends_with = |kind| turn.sections.last().is_some_and(|last: &Section| last.kind == kind);
+        match self.kind {
+            TranscriptKind::Codex => ends_with(SectionKind::Interrupted),
+            TranscriptKind::Gemini => ends_with(SectionKind::Interrupted) || ends_with(SectionKind::Error),
+            TranscriptKind::Claude | TranscriptKind::Opencode => false,
+        }
     }
 
     /// Reads the transcript. Returns `None` if its size is still `seen` bytes, or if it cannot be read.
     fn read(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<TranscriptRead> {
-        let mut file = File::open(self.path()?).ok()?;
+        let path = self.path()?;
+        if self.kind == TranscriptKind::Opencode {
+            return self.read_database(&path, prompt, since);
+        }
+        let mut file = File::open(path).ok()?;
         let bytes = file.metadata().ok()?.len();
         if seen == Some(bytes) {
             return None;
@@ -134,7 +151,10 @@ impl TranscriptSource {
             let text = tail(file, bytes, limit)?;
             Some(match self.kind {
                 TranscriptKind::Claude => parse_turn(text.lines(), prompt, Some(since)),
-                TranscriptKind::Codex => parse_rollout(text.lines(), prompt, Some(since)),
+                TranscriptKind::Gemini => parse_chat(text.lines(), prompt, Some(since)),
+                TranscriptKind::Codex | TranscriptKind::Opencode => {
+                    parse_rollout(text.lines(), prompt, Some(since))
+                }
             })
         };
         // Most turns are short, and parsing megabytes takes longer than the agent needs to write the end.
@@ -143,6 +163,16 @@ impl TranscriptSource {
             turn = parse(&mut file, MAX_TAIL_BYTES)?;
         }
         Some(TranscriptRead { bytes, turn })
+    }
+
+    /// Reads the turn from the only session of opencode's database that contains it. Processes share the database.
+    fn read_database(&self, path: &Path, prompt: &str, since: TsNs) -> Option<TranscriptRead> {
+        let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.pid)).ok()?;
+        let sessions = database::sessions_since(path, &cwd, since).ok()?;
+        let turns = sessions.iter().map(|session| parse_session(session, prompt, Some(since)));
+        let mut found = turns.filter(|turn| turn.is_found);
+        let turn = found.next()?;
+        found.next().is_none().then_some(TranscriptRead { bytes: 0, turn })
     }
 
     /// Returns the path of the process's status file.
@@ -190,6 +220,7 @@ mod tests {
             kind: TranscriptKind::Codex,
             file: Some(file),
             home: home.path().to_path_buf(),
+            session: None,
             pid: 0,
             full_screen: false,
         };

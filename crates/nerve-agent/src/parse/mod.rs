@@ -3,6 +3,8 @@
 //! Parsers see rows of text from the terminal model, as a person would, and never raw bytes. They are stateless.
 
 pub mod conversation;
+pub mod gemini_chat;
+pub mod opencode_session;
 pub mod rollout;
 pub mod session_files;
 pub mod transcript;

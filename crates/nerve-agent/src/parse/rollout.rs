@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::rows::compact;
-use super::transcript::TranscriptTurn;
+use super::transcript::{TranscriptTurn, is_late_enough};
 use super::{Section, SectionKind};
 
 /// Finds the last user message that equals `prompt`, and collects the answer to it.
@@ -88,12 +88,7 @@ impl Reader {
     /// Begins the turn at its prompt, and ends it at the next one. Codex adds messages of its own in the user's name,
     /// all of which begin with a tag.
     fn user_message(&mut self, text: &str, timestamp: Option<&str>) {
-        let at = timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok());
-        let is_late_enough = match (self.since, at) {
-            (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
-            _ => true,
-        };
-        if is_late_enough && !self.wanted.is_empty() && compact(text) == self.wanted {
+        if is_late_enough(timestamp, self.since) && !self.wanted.is_empty() && compact(text) == self.wanted {
             let (unknown, session_id) = (self.turn.unknown, self.turn.session_id.take());
             self.turn = TranscriptTurn { is_found: true, unknown, session_id, ..TranscriptTurn::default() };
             self.calls.clear();

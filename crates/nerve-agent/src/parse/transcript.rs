@@ -173,12 +173,8 @@ impl Reader {
     }
 
     fn matches(&self, user_text: &str, timestamp: Option<&str>) -> bool {
-        let is_late_enough =
-            match (self.since, timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok())) {
-                (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
-                _ => true,
-            };
-        is_late_enough && (self.wanted.is_empty() || compact(&strip_wrappers(user_text)) == self.wanted)
+        is_late_enough(timestamp, self.since)
+            && (self.wanted.is_empty() || compact(&strip_wrappers(user_text)) == self.wanted)
     }
 
     /// Returns true if the line belongs to the turn, and records its side of the prompt. A line without a known parent
@@ -307,6 +303,14 @@ impl Turn {
             }
         }
         orphans
+    }
+}
+
+/// Returns false for a timestamp before `since`, compared in milliseconds.
+pub(super) fn is_late_enough(timestamp: Option<&str>, since: Option<TsNs>) -> bool {
+    match (since, timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok())) {
+        (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
+        _ => true,
     }
 }
 

@@ -355,6 +355,10 @@ pub enum TranscriptKind {
     Claude,
     /// `~/.codex/sessions/<date>/rollout-<time>-<id>.jsonl`, which the running program has open.
     Codex,
+    /// `~/.gemini/tmp/<project>/chats/session-<time>-<id>.jsonl`.
+    Gemini,
+    /// `~/.local/share/opencode/opencode.db`, which the running program has open.
+    Opencode,
 }
 
 fn ctrl_c() -> String {

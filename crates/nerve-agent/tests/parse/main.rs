@@ -10,6 +10,7 @@ mod opencode;
 mod ready;
 mod rollout;
 mod screens;
+mod session_turns;
 mod transcript;
 mod transcript_cut;
 

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
 use nerve_agent::parse::SectionKind;
-use nerve_api::value::Delivery;
+use nerve_api::value::{Delivery, ResponseSource};
 use nerve_node::command::{Choice, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::mock_model::RecordedRequest;
@@ -117,6 +117,7 @@ fn is_turn(request: &RecordedRequest, prompt: &str) -> bool {
 
 async fn long(harness: &Harness) -> Outcome {
     let response = ask(harness, "HUGE answer please").await?;
+    expect(response.source == ResponseSource::Transcript, "not from the agent's session file", &response)?;
     expect(response.text.trim_end().ends_with("END-OF-HUGE"), "the end is missing", &response)?;
     // Each line appears once and in order. A wrapped line still begins in its own row.
     let numbers = response.text.lines().filter_map(|line| line.trim_start().split_once("line ")?.1.get(..3));

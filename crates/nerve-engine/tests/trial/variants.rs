@@ -67,7 +67,12 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         agent: "gemini",
         name: "gemini",
         title: "Gemini CLI",
-        recipe: |home, url| home.gemini(url),
+        recipe: |home, url| {
+            let mut recipe = home.gemini(url)?;
+            // Its session file is found by the id.
+            recipe.argv.extend(["--session-id", "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11"].map(String::from));
+            Ok(recipe)
+        },
         tool: read,
         tool_result: "beta note",
         permission_prompt: "TOUCHTOOL please",

@@ -5,11 +5,9 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`claude`] | parses lines of Claude Code's transcript into activities |
 //! | `transcript_tail` | follows an agent's transcripts and reports new activities |
 //! | [`pipe`] | writes activities as SSZ frames to a pipe, without ever blocking on its reader |
 
-pub mod claude;
 pub mod pipe;
 mod transcript_tail;
 

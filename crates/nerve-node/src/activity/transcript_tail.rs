@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nerve_agent::activity::claude::ClaudeReader;
 use nerve_host::clock::Clock;
 use nerve_host::folder_watcher::FolderWatcher;
 use nerve_host::line_reader::{LineEvent, LineReader};
@@ -16,8 +17,6 @@ use nerve_record::activity::{Activity, TsMs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
-
-use super::claude::ClaudeReader;
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;

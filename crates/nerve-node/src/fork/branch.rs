@@ -183,9 +183,7 @@ impl Branch {
                     plan_import(recorded, forms, &env, (at, cwd, folders))
                 }
                 // Codex's file cannot be cut; the program forks its own conversation.
-                (None | Some(TranscriptKind::Codex), None) => {
-                    plan_own_fork(recorded, forms, &session_files, cwd)
-                }
+                (_, None) => plan_own_fork(recorded, forms, &session_files, cwd),
             },
         };
         match planned {

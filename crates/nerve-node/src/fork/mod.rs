@@ -6,7 +6,7 @@
 //! agents store their conversations. The engine implements the command FORK_NODE.
 
 pub mod branch;
-mod opencode;
+pub(crate) mod opencode;
 pub mod session_files;
 
 use nerve_agent::profile::Profile;

@@ -44,6 +44,11 @@ impl SessionFiles {
         Some(SessionFiles { home, claude })
     }
 
+    /// Locates the files below a home folder.
+    pub(crate) fn in_home(home: PathBuf) -> SessionFiles {
+        SessionFiles { claude: home.join(".claude"), home }
+    }
+
     /// Returns the id of a running process's current conversation, if it can be determined. Blocks for at most half a second per
     /// process that is writing its status file.
     pub fn current_id(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
@@ -193,11 +198,24 @@ fn open_rollout(pid: i32) -> Option<String> {
 
 /// Returns the path of that file.
 pub(crate) fn open_rollout_path(pid: i32) -> Option<PathBuf> {
-    let files = process_tree(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
-    let links = files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok());
-    let mut rollouts = links.filter(|link| rollout_id(link).is_some());
+    let mut rollouts = open_files(pid).filter(|link| rollout_id(link).is_some());
     let first = rollouts.next()?;
     rollouts.all(|other| rollout_id(&other) == rollout_id(&first)).then_some(first)
+}
+
+/// Returns the path of opencode's database that a process or its descendants have open.
+pub(crate) fn open_database_path(pid: i32) -> Option<PathBuf> {
+    let is_database = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("opencode") && name.ends_with(".db")
+    };
+    open_files(pid).find(is_database)
+}
+
+/// Returns the files that a process and its descendants have open.
+fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
+    let files = process_tree(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
+    files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok())
 }
 
 /// Returns a process and its descendants, nearest first.

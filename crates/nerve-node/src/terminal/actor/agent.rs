@@ -97,6 +97,7 @@ impl<B: Backend> Actor<B> {
             kind,
             file: self.link.transcript().map(Into::into),
             home,
+            session: self.link.agent_session().cloned(),
             pid: self.link.backend.pid()?,
             full_screen: self.terminal.modes().alternate,
         })

@@ -5,12 +5,12 @@
 
 use std::collections::VecDeque;
 
-use nerve_record::activity::{Activity, Status, TsMs};
+use nerve_types::activity::{Activity, Status, TsMs};
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Maximum size of a reported text in bytes: a thought, arguments, an output. The rest is cut off with a note.
-pub(crate) const TEXT_LIMIT: usize = 64 << 10;
+const TEXT_LIMIT: usize = 64 << 10;
 /// Maximum number of running tools that are tracked. If there are more, the oldest are reported without their names.
 const MAX_CALLS: usize = 256;
 
@@ -237,8 +237,8 @@ mod tests {
     use super::*;
 
     /// Lines of Claude Code 2.1.330 against a scripted model.
-    const CONVERSATION: &str = include_str!("../../tests/fixtures/claude-activity.jsonl");
-    const SUBAGENT: &str = include_str!("../../tests/fixtures/claude-subagent.jsonl");
+    const CONVERSATION: &str = include_str!("../../tests/fixtures/transcripts/claude-activity.jsonl");
+    const SUBAGENT: &str = include_str!("../../tests/fixtures/transcripts/claude-subagent.jsonl");
 
     fn read(lines: &str) -> Vec<Activity> {
         let mut reader = ClaudeReader::default();
