@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::store;
 
+/// Default Brotli quality of recordings.
+pub const DEFAULT_QUALITY: u8 = 4;
+
 /// Longer files are not read.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -117,7 +120,7 @@ impl Default for Meta {
             cmd: Vec::new(),
             cols: 0,
             rows: 0,
-            brotli_q: crate::ahr::DEFAULT_QUALITY,
+            brotli_q: DEFAULT_QUALITY,
             host: Host::default(),
             id: None,
             cwd: None,
