@@ -3,6 +3,7 @@
 //!
 //! Planning (`plan`) is pure. One dispatcher (`run`) starts the steps that are ready and collects their results.
 
+pub mod compat;
 pub mod context;
 pub mod diagram;
 pub mod event;
@@ -42,18 +43,9 @@ use tokio::sync::mpsc;
 use self::context::RunContext;
 use self::event::StepEventStream;
 use self::executable::{Executable, Target};
+pub use self::policy::OnFailure;
 use self::step::{Scope, Step, Until};
 use crate::session::Session;
-
-/// Policy for independent steps when one step fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnFailure {
-    /// They are cancelled, or do not start.
-    #[default]
-    Stop,
-    /// They run to their end.
-    Finish,
-}
 
 /// Steps that run in the order of their dependencies.
 ///

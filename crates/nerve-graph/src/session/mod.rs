@@ -1,6 +1,5 @@
 //! Sessions: named groups of nodes and graphs, and their lifecycle.
 
-pub mod deprecated_methods;
 pub mod manager;
 pub mod store;
 #[cfg(test)]
