@@ -22,6 +22,7 @@ pub mod template;
 mod attempt;
 mod call_stack;
 mod flow;
+mod gate_question;
 mod plan;
 mod run;
 mod step_report;
@@ -238,13 +239,13 @@ impl Graph {
     /// Returns the problems of the graph; empty if it can run. Nodes that only the session knows are checked when their steps
     /// start.
     pub fn validate(&self) -> Vec<String> {
-        self.check(None).err().unwrap_or_default()
+        self.check(&|_| None).err().unwrap_or_default()
     }
 
     /// Returns the problems of the graph as [`Graph::validate`] does, with names resolved in a session: this also finds steps that would
     /// share a stateful node.
     pub fn validate_in(&self, session: &Session) -> Vec<String> {
-        self.check(Some(session)).err().unwrap_or_default()
+        self.check(&|name| session.get(name)).err().unwrap_or_default()
     }
 
     /// Returns the ids of all steps in an order they can run in. Ties are broken by the order in which steps were added.
@@ -252,7 +253,7 @@ impl Graph {
     /// # Errors
     /// InvalidRequest: the graph is invalid.
     pub fn execution_order(&self) -> Result<Vec<String>, EngineError> {
-        let plan = self.check(None).map_err(|problems| self.invalid(&problems))?;
+        let plan = self.check(&|_| None).map_err(|problems| self.invalid(&problems))?;
         let order = plan.order().unwrap_or_default();
         Ok(order.into_iter().map(|step| self.steps[step as usize].id.to_string()).collect())
     }
