@@ -3,6 +3,8 @@
 //!
 //! Planning (`plan`) is pure. One dispatcher (`run`) starts the steps that are ready and collects their results.
 
+#![warn(missing_docs)]
+
 pub mod compat;
 pub mod context;
 pub mod diagram;

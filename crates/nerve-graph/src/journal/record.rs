@@ -32,10 +32,11 @@ pub struct Header {
     pub definition: Value,
 }
 
-/// An event of a run. Steps are named by their path, for example `outer/inner` or `each[3]`; `key` identifies the step's definition
-/// and input (see [`key`](super::key)).
+/// An event of a run. `at`: its time. `step`: the step's path, for example `outer/inner` or `each[3]`. `key` identifies the step's
+/// definition and input (see [`key`](super::key)).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "fact", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the fields repeat, and are described here and at their variants")]
 pub enum JournalRecord<'a> {
     /// A step started.
     Started {
