@@ -6,6 +6,7 @@ use std::time::Duration;
 use nerve_host::clock::Clock;
 use nerve_node::budget::Budget;
 use nerve_node::context::{ChunkSink, TurnContext};
+use nerve_node::error::EngineError;
 use nerve_node::telemetry::{Telemetry, TraceContext};
 use nerve_node::trace::{StepTrace, Tracer};
 use nerve_node::upstream::Upstream;
@@ -14,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_stack::GraphStack;
 use super::event::Observer;
+use super::executable::Executable;
 use super::gate_handler::GateHandler;
 use super::journal::{Journal, ReplayState};
-use crate::session::Session;
 
 /// Everything a graph or one of its steps needs to run. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,10 +31,13 @@ pub struct RunContext {
     shared: Arc<SharedContext>,
 }
 
+/// Finds a node or a graph by its name.
+pub(crate) type Lookup = Arc<dyn Fn(&str) -> Result<Executable, EngineError> + Send + Sync>;
+
 /// The part of the context that all steps of a run share.
 #[derive(Clone)]
 pub(crate) struct SharedContext {
-    pub(crate) session: Session,
+    lookup: Lookup,
     pub(crate) tracer: Option<Tracer>,
     /// Receiver of the events of steps.
     pub(crate) observer: Option<Observer>,
@@ -50,10 +54,10 @@ pub(crate) struct SharedContext {
 }
 
 impl RunContext {
-    /// Creates a context with a session, without input and limits.
-    pub fn new(session: &Session) -> RunContext {
+    /// Creates a context without input and limits. `turn` is the context of turns, and `lookup` finds the nodes of steps.
+    pub(crate) fn with_lookup(turn: TurnContext, lookup: Lookup) -> RunContext {
         let shared = SharedContext {
-            session: session.clone(),
+            lookup,
             tracer: None,
             observer: None,
             journal: None,
@@ -63,7 +67,7 @@ impl RunContext {
             has_span: false,
             clock: Clock::start(),
         };
-        RunContext { turn: session.turn_context(), step: None, journal_key: 0, shared: Arc::new(shared) }
+        RunContext { turn, step: None, journal_key: 0, shared: Arc::new(shared) }
     }
 
     /// Sets the input.
@@ -137,9 +141,12 @@ impl RunContext {
         self
     }
 
-    /// Returns the session, where nodes are looked up by name.
-    pub fn session(&self) -> &Session {
-        &self.shared.session
+    /// Returns the node or graph of that name in the session.
+    ///
+    /// # Errors
+    /// NotFound; the hint lists the existing nodes.
+    pub fn find(&self, name: &str) -> Result<Executable, EngineError> {
+        (self.shared.lookup)(name)
     }
 
     /// Returns the receiver of step events, if there is one.
@@ -189,6 +196,6 @@ impl RunContext {
 
 impl std::fmt::Debug for SharedContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedContext").field("session", &self.session.name()).finish_non_exhaustive()
+        f.debug_struct("SharedContext").finish_non_exhaustive()
     }
 }

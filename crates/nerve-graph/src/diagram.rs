@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::file::{
-    BudgetDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnRestart, PolicyDefinition,
+    BudgetDefinition, GraphFile, NodeDefinition, OnError, OnFailure, OnRestart, PolicyDefinition,
     StepDefinition, TerminalDefinition,
 };
 use super::plan::Plan;
@@ -233,12 +233,12 @@ fn error_policy(policy: &PolicyDefinition) -> String {
         ));
     }
     parts.push(match (policy.on_error, &policy.fallback_node) {
-        (OnErrorName::Fail | OnErrorName::Retry, _) => "then the run fails".to_string(),
-        (OnErrorName::Skip, _) => {
+        (OnError::Fail | OnError::Retry, _) => "then the run fails".to_string(),
+        (OnError::Skip, _) => {
             format!("then its result is {}", shorten(&policy.fallback_value.to_string()))
         }
-        (OnErrorName::Fallback, Some(node)) => format!("then {} takes over", shorten(node)),
-        (OnErrorName::Fallback, None) => "then it needs a fallback_node".to_string(),
+        (OnError::Fallback, Some(node)) => format!("then {} takes over", shorten(node)),
+        (OnError::Fallback, None) => "then it needs a fallback_node".to_string(),
     });
     parts.join(", ")
 }

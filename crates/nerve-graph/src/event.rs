@@ -29,20 +29,43 @@ pub struct StepEvent {
 /// Kinds of step events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepEventKind {
-    /// The step started. `queued`: its node is still busy.
-    Start { queued: bool },
+    /// The step started.
+    Start {
+        /// Whether its node is still busy.
+        queued: bool,
+    },
     /// A chunk of the answer arrived.
     Chunk,
     /// The step is done.
-    Complete { how: Completion, ms: u64, tokens: u64 },
+    Complete {
+        /// Manner of its completion.
+        how: Completion,
+        /// Duration in milliseconds.
+        ms: u64,
+        /// Tokens used.
+        tokens: u64,
+    },
     /// The step failed; no attempt is left.
-    Error { error_type: ErrorKind },
+    Error {
+        /// Kind of the error.
+        error_type: ErrorKind,
+    },
     /// A gate asks its question.
     Asked,
-    /// A gate was answered: by a `person`, or with its `default`.
-    Answered { by: AnswerSource },
-    /// An attempt failed; the next one starts in `delay_ms`. `attempt` is the number of the next one, from 2.
-    Retry { attempt: u32, delay_ms: u64, error_type: ErrorKind },
+    /// A gate was answered.
+    Answered {
+        /// A `person`, or the gate's `default`.
+        by: AnswerSource,
+    },
+    /// An attempt failed; another one follows.
+    Retry {
+        /// Number of the next attempt, from 2.
+        attempt: u32,
+        /// Delay before it in milliseconds.
+        delay_ms: u64,
+        /// Kind of the error.
+        error_type: ErrorKind,
+    },
 }
 
 /// Manner in which a step was completed.

@@ -3,6 +3,9 @@
 //!
 //! Planning (`plan`) is pure. One dispatcher (`run`) starts the steps that are ready and collects their results.
 
+#![warn(missing_docs)]
+
+pub mod compat;
 pub mod context;
 pub mod diagram;
 pub mod event;
@@ -21,6 +24,7 @@ pub mod template;
 mod attempt;
 mod call_stack;
 mod flow;
+mod gate_question;
 mod plan;
 mod run;
 mod step_report;
@@ -42,18 +46,9 @@ use tokio::sync::mpsc;
 use self::context::RunContext;
 use self::event::StepEventStream;
 use self::executable::{Executable, Target};
+pub use self::policy::OnFailure;
 use self::step::{Scope, Step, Until};
 use crate::session::Session;
-
-/// Policy for independent steps when one step fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnFailure {
-    /// They are cancelled, or do not start.
-    #[default]
-    Stop,
-    /// They run to their end.
-    Finish,
-}
 
 /// Steps that run in the order of their dependencies.
 ///
@@ -246,13 +241,13 @@ impl Graph {
     /// Returns the problems of the graph; empty if it can run. Nodes that only the session knows are checked when their steps
     /// start.
     pub fn validate(&self) -> Vec<String> {
-        self.check(None).err().unwrap_or_default()
+        self.check(&|_| None).err().unwrap_or_default()
     }
 
     /// Returns the problems of the graph as [`Graph::validate`] does, with names resolved in a session: this also finds steps that would
     /// share a stateful node.
     pub fn validate_in(&self, session: &Session) -> Vec<String> {
-        self.check(Some(session)).err().unwrap_or_default()
+        self.check(&|name| session.get(name)).err().unwrap_or_default()
     }
 
     /// Returns the ids of all steps in an order they can run in. Ties are broken by the order in which steps were added.
@@ -260,7 +255,7 @@ impl Graph {
     /// # Errors
     /// InvalidRequest: the graph is invalid.
     pub fn execution_order(&self) -> Result<Vec<String>, EngineError> {
-        let plan = self.check(None).map_err(|problems| self.invalid(&problems))?;
+        let plan = self.check(&|_| None).map_err(|problems| self.invalid(&problems))?;
         let order = plan.order().unwrap_or_default();
         Ok(order.into_iter().map(|step| self.steps[step as usize].id.to_string()).collect())
     }

@@ -1,22 +1,52 @@
-//! Error policies: how failures of steps are handled.
+//! Policies for failures and restarts, in graphs and in graph files. Doc comments of the keywords are descriptions in the JSON
+//! Schema.
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
+use strum::{EnumString, VariantNames};
 
 use crate::executable::Target;
 
+/// Policy for the other branches when a step fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum OnFailure {
+    /// Stop them.
+    #[default]
+    Stop,
+    /// Let them finish.
+    Finish,
+}
+
+/// Policy for a step that was running when its server died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum OnResume {
+    /// Rerun it if its node is stateless, otherwise ask a person.
+    #[default]
+    Ask,
+    /// Rerun it.
+    Rerun,
+}
+
 /// Action when all attempts of a step have failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnError {
-    /// Fail the step and the run.
+    /// Fail the run.
     #[default]
     Fail,
-    /// Like `Fail`; documents that `retry_count` is set.
+    /// Like `fail`; documents that `retry_count` is set.
     Retry,
     /// Complete the step with `fallback_value`.
     Skip,
-    /// Run `fallback_node` in the same context; its result becomes the step's result.
+    /// Run `fallback_node` instead.
     Fallback,
 }
 

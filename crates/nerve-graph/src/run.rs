@@ -196,7 +196,8 @@ impl<'a> Dispatcher<'a> {
             )
             .hint("use another graph in that step, or a loop with `until`"));
         }
-        let plan = graph.check(Some(context.session())).map_err(|problems| graph.invalid(&problems))?;
+        let plan =
+            graph.check(&|name| context.find(name).ok()).map_err(|problems| graph.invalid(&problems))?;
         let pending = plan.in_degrees.clone();
         let ready = (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
         Ok(Dispatcher {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::executable::Target;
 use crate::policy::ErrorPolicy;
+pub use crate::policy::OnResume;
 
 /// The values that functions of a step can read.
 #[derive(Debug, Clone, Copy)]
@@ -33,16 +34,6 @@ pub struct Scope<'a> {
 
 /// A function of a step over the values in its [`Scope`].
 pub type ScopeFn<T> = Arc<dyn Fn(&Scope<'_>) -> Result<T, EngineError> + Send + Sync>;
-
-/// Policy on resume for a step that was running when its server died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnResume {
-    /// Rerun it if its node is stateless, otherwise ask a person.
-    #[default]
-    Ask,
-    /// Rerun it.
-    Rerun,
-}
 
 /// A step of a graph.
 #[derive(Clone)]

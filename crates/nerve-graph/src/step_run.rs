@@ -21,7 +21,7 @@ use super::attempt::attempt;
 use super::context::RunContext;
 use super::event::{Completion, StepEventKind};
 use super::executable::{Executable, Target};
-use super::gate;
+use super::gate_question;
 use super::journal::{self, Journal, JournalRecord, ReplayState};
 use super::step::{OnResume, Round, Scope, Step};
 use crate::policy::{ErrorPolicy, OnError};
@@ -321,7 +321,7 @@ impl StepRun<'_> {
         };
         // Not the step's own key: the answer of a gate is recorded as its result.
         let key = key.rotate_left(1);
-        let (choice, _) = gate::ask(context, &self.step.node, info, None, key, false).await?;
+        let (choice, _) = gate_question::ask(context, &self.step.node, info, None, key, false).await?;
         match choice.as_str() {
             "rerun" => Ok(None),
             "skip" => Ok(Some(Value::Null)),
@@ -397,7 +397,7 @@ impl StepRun<'_> {
     pub(super) fn resolve(&self, target: &Target) -> Result<Executable, EngineError> {
         match target {
             Target::Executable(executable) => Ok(executable.clone()),
-            Target::Name(name) => self.graph.session().find(name).map_err(|mut error| {
+            Target::Name(name) => self.graph.find(name).map_err(|mut error| {
                 error.message = format!("step '{}': {}", self.step.id, error.message);
                 error
             }),

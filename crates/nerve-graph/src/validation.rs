@@ -9,7 +9,6 @@ use super::Graph;
 use super::executable::{Executable, Target};
 use super::plan::{Dependencies, Plan};
 use super::step::Step;
-use crate::session::Session;
 
 /// Maximum length of a step id, in bytes.
 const MAX_ID_BYTES: usize = 200;
@@ -17,9 +16,12 @@ const MAX_ID_BYTES: usize = 200;
 /// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
 const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
 
+/// Finds a node or a graph by its name.
+type Lookup<'a> = dyn Fn(&str) -> Option<Executable> + 'a;
+
 impl Graph {
-    /// Returns the plan of a valid graph, otherwise its problems.
-    pub(super) fn check(&self, session: Option<&Session>) -> Result<Plan, Vec<String>> {
+    /// Returns the plan of a valid graph, otherwise its problems. `lookup` finds the nodes that steps name.
+    pub(super) fn check(&self, lookup: &Lookup<'_>) -> Result<Plan, Vec<String>> {
         let mut problems = Vec::new();
         let mut deps = Dependencies::with_capacity(self.steps.len());
         for step in self.steps.iter() {
@@ -66,7 +68,7 @@ impl Graph {
         let plan = Plan::from_dependencies(&deps);
         if problems.is_empty() {
             match plan.order() {
-                Ok(order) => problems.extend(self.find_shared_nodes(&plan, &order, session)),
+                Ok(order) => problems.extend(self.find_shared_nodes(&plan, &order, lookup)),
                 Err(cycle) => {
                     let ids: Vec<&str> = cycle.iter().map(|step| &*self.steps[*step as usize].id).collect();
                     problems.push(format!("Cycle detected: {}", ids.join(" → ")));
@@ -77,14 +79,14 @@ impl Graph {
     }
 
     /// Finds steps that could use a stateful node at the same time. Such a node runs one turn at a time.
-    fn find_shared_nodes(&self, plan: &Plan, order: &[u32], session: Option<&Session>) -> Vec<String> {
+    fn find_shared_nodes(&self, plan: &Plan, order: &[u32], lookup: &Lookup<'_>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut users: HashMap<*const (), (String, HashSet<u32>)> = HashMap::new();
         for (place, step) in self.steps.iter().enumerate() {
             if is_stateless(step) {
                 continue;
             }
-            for node in stateful_nodes(step, session) {
+            for node in stateful_nodes(step, lookup) {
                 let many = step.flow.as_ref().and_then(|flow| flow.foreach.as_ref());
                 if many.is_some_and(|foreach| foreach.parallel > 1) {
                     problems.push(format!(
@@ -135,7 +137,7 @@ fn is_stateless(step: &Step) -> bool {
 }
 
 /// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
-fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
+fn stateful_nodes(step: &Step, lookup: &Lookup<'_>) -> Vec<NodeHandle> {
     let mut found = Vec::new();
     let mut graphs: Vec<Graph> = Vec::new();
     // Graphs that refer to each other by name can form a cycle.
@@ -146,7 +148,7 @@ fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
             let resolved;
             let executable = match target {
                 Target::Executable(executable) => executable,
-                Target::Name(name) => match session.and_then(|session| session.get(name)) {
+                Target::Name(name) => match lookup(name) {
                     Some(executable) => {
                         resolved = executable;
                         &resolved

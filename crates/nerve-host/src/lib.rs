@@ -5,6 +5,8 @@
 //! to its clients ([`protocol`]). Its entry in the [`registry`] lets others find it. [`launch`] starts a host;
 //! [`backend::HostedBackend`] is the client.
 
+#![warn(missing_docs)]
+
 pub mod backend;
 pub mod clock;
 pub mod connection;

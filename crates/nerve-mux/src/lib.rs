@@ -3,6 +3,8 @@
 //! Each multiplexer is a feature, enabled by default. Without it, every call of the multiplexer's command line fails with
 //! [`nerve_host::backend::PaneError::NotBuilt`].
 
+#![warn(missing_docs)]
+
 mod exec;
 pub mod pane;
 mod pane_text;

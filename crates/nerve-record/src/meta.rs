@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::store;
 
+/// Default Brotli quality of recordings.
+pub const DEFAULT_QUALITY: u8 = 4;
+
 /// Longer files are not read.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -19,7 +22,7 @@ pub struct Meta {
     /// Version of this file's format; 1.
     pub version: u32,
     /// Start; nanoseconds since the Unix epoch.
-    #[serde(rename = "startedAtNs", with = "nanoseconds")]
+    #[serde(rename = "startedAtNs")]
     pub started_at: TsNs,
     /// Program and arguments.
     pub cmd: Vec<String>,
@@ -71,7 +74,7 @@ pub struct Meta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// End; nanoseconds since the Unix epoch.
-    #[serde(rename = "endedAtNs", with = "optional_nanoseconds", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "endedAtNs", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<TsNs>,
     /// Exit status: `{"code": 0}`, `{"signal": 9}` or `{}`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +120,7 @@ impl Default for Meta {
             cmd: Vec::new(),
             cols: 0,
             rows: 0,
-            brotli_q: crate::ahr::DEFAULT_QUALITY,
+            brotli_q: DEFAULT_QUALITY,
             host: Host::default(),
             id: None,
             cwd: None,
@@ -209,30 +212,4 @@ pub enum MetaError {
         /// The cause.
         reason: String,
     },
-}
-
-mod nanoseconds {
-    use nerve_types::TsNs;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(time: &TsNs, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(time.0)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TsNs, D::Error> {
-        u64::deserialize(from).map(TsNs)
-    }
-}
-
-mod optional_nanoseconds {
-    use nerve_types::TsNs;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(time: &Option<TsNs>, to: S) -> Result<S::Ok, S::Error> {
-        time.map(|time| time.0).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TsNs>, D::Error> {
-        Ok(Option::<u64>::deserialize(from)?.map(TsNs))
-    }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use nerve_api::value::Delivery;
 use nerve_client::{ClientError, ServerError};
 use nerve_node::error::{EngineError, ErrorKind};
+use serde::Serialize;
 
 /// Success.
 pub const DONE: u8 = 0;
@@ -49,11 +50,12 @@ const TERMS: [(&str, &str); 17] = [
 ];
 
 /// An error of a command, with its exit code and a hint.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Failure {
     /// Exit code: one of the constants above.
     pub code: u8,
     /// `what failed: why`.
+    #[serde(rename = "error")]
     pub message: String,
     /// Hint on how to solve the problem, preferably a command to run.
     pub hint: Option<String>,

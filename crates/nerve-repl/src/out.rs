@@ -8,7 +8,6 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use serde::Serialize;
-use serde_json::json;
 use tokio::sync::watch;
 
 use crate::failure::Failure;
@@ -129,11 +128,8 @@ pub fn hint(text: impl Display) {
 /// Prints an error and its hint to stderr, as one JSON object if the command prints JSON.
 pub fn failure(failure: &Failure, as_json: bool) {
     if as_json {
-        let error = json!({
-            "error": failure.message, "hint": failure.hint, "code": failure.code,
-            "screen": failure.screen, "choices": failure.choices,
-            "delivery": failure.delivery, "text": failure.text,
-        });
+        // Cannot fail: the fields are plain data.
+        let error = serde_json::to_string(failure).unwrap_or_default();
         let _ = writeln!(io::stderr().lock(), "{error}");
         return;
     }

@@ -81,7 +81,8 @@ pub struct SessionArg {
     /// The option or subcommand as typed.
     pub word: String,
     /// Effect of the argument.
-    pub means: Meaning,
+    #[serde(rename = "means")]
+    pub effect: ArgEffect,
     /// Kind of the value that follows.
     #[serde(default)]
     pub value: ValueKind,
@@ -90,7 +91,7 @@ pub struct SessionArg {
 /// Effects of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Meaning {
+pub enum ArgEffect {
     /// Starts a conversation with the id in its value.
     New,
     /// Resumes the conversation named by its value or picked by the user.
@@ -181,18 +182,18 @@ impl SessionArgs {
     /// assert_eq!(claude.conversation(&argv), ConversationRef::Id(id.into()));
     /// ```
     pub fn conversation(&self, argv: &[String]) -> ConversationRef {
-        let (mut new, mut resumed, mut goes_on, mut forks) = (None, None, false, false);
+        let (mut new, mut resumed_id, mut resumes, mut forks) = (None, None, false, false);
         self.scan(argv, |found| match found {
-            Argument::Word(Meaning::New, value) => new = value.map(str::to_string),
-            Argument::Word(Meaning::Resume, value) => {
-                goes_on = true;
-                resumed = value.filter(|value| self.is_id(value)).map(str::to_string);
+            Argument::Session(ArgEffect::New, value) => new = value.map(str::to_string),
+            Argument::Session(ArgEffect::Resume, value) => {
+                resumes = true;
+                resumed_id = value.filter(|value| self.is_id(value)).map(str::to_string);
             }
-            Argument::Word(Meaning::Last, _) => goes_on = true,
-            Argument::Word(Meaning::Fork, _) => forks = true,
-            Argument::Rest(_) => {}
+            Argument::Session(ArgEffect::Last, _) => resumes = true,
+            Argument::Session(ArgEffect::Fork, _) => forks = true,
+            Argument::Other(_) => {}
         });
-        match (new, forks, resumed, goes_on) {
+        match (new, forks, resumed_id, resumes) {
             (Some(id), ..) => ConversationRef::Id(id),
             (None, true, ..) => ConversationRef::Fork,
             (None, false, Some(id), _) => ConversationRef::Id(id),
@@ -203,19 +204,19 @@ impl SessionArgs {
 
     /// Returns true if the command resumes or forks a conversation.
     pub fn resumes(&self, argv: &[String]) -> bool {
-        let mut goes_on = false;
+        let mut resumes = false;
         self.scan(argv, |found| match found {
-            Argument::Word(Meaning::Resume | Meaning::Last | Meaning::Fork, _) => goes_on = true,
-            Argument::Word(Meaning::New, _) | Argument::Rest(_) => {}
+            Argument::Session(ArgEffect::Resume | ArgEffect::Last | ArgEffect::Fork, _) => resumes = true,
+            Argument::Session(ArgEffect::New, _) | Argument::Other(_) => {}
         });
-        goes_on
+        resumes
     }
 
     /// Returns the command without the arguments that concern conversations.
     pub fn without_session_args(&self, argv: &[String]) -> Vec<String> {
         let mut base = Vec::with_capacity(argv.len());
         self.scan(argv, |found| {
-            if let Argument::Rest(word) = found {
+            if let Argument::Other(word) = found {
                 base.push(word.clone());
             }
         });
@@ -297,7 +298,7 @@ impl SessionArgs {
                 false => None,
             };
             let Some((known, attached)) = known else {
-                found(Argument::Rest(word));
+                found(Argument::Other(word));
                 continue;
             };
             let is_value = |next: &(usize, &String)| match known.value {
@@ -309,7 +310,7 @@ impl SessionArgs {
                 Some(value) => Some(value),
                 None => words.next_if(is_value).map(|(_, value)| value.as_str()),
             };
-            found(Argument::Word(known.means, value));
+            found(Argument::Session(known.effect, value));
         }
     }
 
@@ -335,9 +336,9 @@ impl SessionArgs {
 /// A word of a command.
 enum Argument<'a> {
     /// An argument that concerns conversations, and its value.
-    Word(Meaning, Option<&'a str>),
+    Session(ArgEffect, Option<&'a str>),
     /// Any other word.
-    Rest(&'a String),
+    Other(&'a String),
 }
 
 /// Returns true for 8-4-4-4-12 hexadecimal digits.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
-use nerve_graph::session::deprecated_methods::warn_once;
+use nerve_graph::compat::warn_once;
 use nerve_node::cancellation::cancelled;
 use nerve_node::command::{NodeInfo, StateName};
 use nerve_node::context::TurnContext;

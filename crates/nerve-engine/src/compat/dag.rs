@@ -10,9 +10,9 @@ use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use nerve_graph::compat::warn_once;
 use nerve_graph::context::RunContext;
 use nerve_graph::event::{StepEvent, StepEventKind};
-use nerve_graph::session::deprecated_methods::warn_once;
 use nerve_graph::step::Step;
 use nerve_graph::{Graph, OnFailure};
 use nerve_node::NodeFuture;

@@ -16,15 +16,14 @@ use super::source_map::{Path, Report};
 use super::templates::references::TemplateError;
 use super::templates::{Expression, Templates};
 use super::types::{
-    BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnResume,
-    PolicyDefinition, StepDefinition,
+    BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, PolicyDefinition, StepDefinition,
 };
 use crate::Graph;
 use crate::executable::Target;
 use crate::gate::Gate;
 use crate::journal;
-use crate::policy::{ErrorPolicy, OnError};
-use crate::step::{self, Step};
+use crate::policy::ErrorPolicy;
+use crate::step::Step;
 use crate::template::TemplateNode;
 
 /// A compiled graph and the nodes it defines.
@@ -119,10 +118,7 @@ impl Compiler {
         }
         let mut graph = Graph::new(&file.graph);
         graph.set_max_parallel(file.max_parallel as usize);
-        graph.set_on_failure(match file.on_failure {
-            OnFailure::Stop => crate::OnFailure::Stop,
-            OnFailure::Finish => crate::OnFailure::Finish,
-        });
+        graph.set_on_failure(file.on_failure);
         if file.budget != BudgetDefinition::default() {
             graph.set_budget(file.budget.into());
         }
@@ -223,10 +219,7 @@ fn step(
 ) -> Result<Step, TemplateError> {
     let mut step = Step::new(definition.id.as_str())
         .depends_on(definition.depends_on.iter().map(String::as_str))
-        .on_resume(match definition.on_resume {
-            OnResume::Ask => step::OnResume::Ask,
-            OnResume::Rerun => step::OnResume::Rerun,
-        });
+        .on_resume(definition.on_resume);
     if let Some(parser) = definition.parser {
         step = step.parser(parser);
     }
@@ -287,12 +280,7 @@ fn compile_gate(id: &str, gate: &GateDefinition) -> Gate {
 
 fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
     ErrorPolicy {
-        on_error: match policy.on_error {
-            OnErrorName::Fail => OnError::Fail,
-            OnErrorName::Retry => OnError::Retry,
-            OnErrorName::Skip => OnError::Skip,
-            OnErrorName::Fallback => OnError::Fallback,
-        },
+        on_error: policy.on_error,
         retry_count: policy.retry_count,
         retry_delay: Duration::from_millis(policy.retry_delay_ms),
         retry_backoff: policy.retry_backoff,

@@ -7,15 +7,19 @@ use nerve_node::command::{CommandLine, TerminalKind};
 use nerve_node::proxy::Provider;
 use serde_json::Value;
 
-use super::fields::{Decode, Fields, ScalarText, join_or, keyword, type_mismatch};
-use super::source_map::{Path, Report, spellings};
+use super::fields::{
+    Decode, Fields, ScalarText, decode_fields, decode_mappings, join_or, keyword, type_mismatch,
+};
+use super::source_map::{Path, Report};
 use super::suggestion::nearest;
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
     BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, PolicyDefinition,
-    StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition, one,
+    NestedDefinition, NodeDefinition, OnRestart, PolicyDefinition, StepDefinition, TemplateDefinition,
+    TerminalDefinition, UntilDefinition,
 };
+use crate::compat::spellings;
+use crate::policy::{OnError, OnFailure, OnResume};
 
 impl Decode for GraphFile {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
@@ -25,27 +29,12 @@ impl Decode for GraphFile {
         }
         let mut fields = Fields::expect(tree, &at, "a graph", report)?;
         let graph = fields.required(spellings("graph"), report);
-        let description = fields.optional_or("description", String::new(), report);
-        let inputs = fields.optional("inputs", report);
-        let max_parallel = fields.optional_or("max_parallel", one(), report);
-        let on_failure = fields.optional_or("on_failure", OnFailure::default(), report);
-        let on_restart = fields.optional_or("on_restart", OnRestart::default(), report);
-        let budget = fields.optional_or("budget", BudgetDefinition::default(), report);
-        let nodes = fields.optional_or("nodes", BTreeMap::new(), report);
+        let file = decode_fields! { fields, report, GraphFile::new(""), GraphFile {
+            description, inputs, max_parallel, on_failure, on_restart, budget, nodes,
+        } };
         let steps = fields.required(spellings("steps"), report);
         fields.finish(report);
-        Some(GraphFile {
-            graph: graph?,
-            description,
-            inputs,
-            max_parallel,
-            on_failure,
-            on_restart,
-            budget,
-            nodes,
-            steps: steps?,
-            source_map: report.source_map.nested(at),
-        })
+        Some(GraphFile { graph: graph?, steps: steps?, source_map: report.source_map.nested(at), ..file })
     }
 }
 
@@ -89,11 +78,12 @@ impl Decode for NodeDefinition {
                 fields.finish(report);
                 return chat.map(NodeDefinition::Chat);
             }
-            "bash" => NodeDefinition::Bash(BashDefinition {
-                cwd: fields.optional("cwd", report),
-                env: env(&mut fields, report),
-                timeout: fields.optional("timeout", report),
-            }),
+            "bash" => {
+                let bash = decode_fields! { fields, report, BashDefinition::default(), BashDefinition {
+                    cwd, env: env(&mut fields, report), timeout,
+                } };
+                NodeDefinition::Bash(bash)
+            }
             "template" => {
                 let template = fields.required(&["template"], report);
                 fields.finish(report);
@@ -126,22 +116,11 @@ fn terminal<'t: 'p, 'p>(
     kind: TerminalKind,
     report: &mut Report<'_>,
 ) -> TerminalDefinition {
-    let mut terminal = TerminalDefinition {
-        command: fields.optional("command", report),
-        cwd: fields.optional("cwd", report),
+    let mut terminal = decode_fields! { fields, report, TerminalDefinition::default(), TerminalDefinition {
+        command, cwd,
         env: env(fields, report),
-        profile: fields.optional("profile", report),
-        parser: fields.optional("parser", report),
-        cols: fields.optional("cols", report),
-        rows: fields.optional("rows", report),
-        history: fields.optional_or("history", true, report),
-        record: fields.optional_or("record", true, report),
-        ready_timeout: fields.optional("ready_timeout", report),
-        response_timeout: fields.optional("response_timeout", report),
-        keep: fields.optional_or("keep", false, report),
-        proxy: fields.optional("proxy", report),
-        ..TerminalDefinition::default()
-    };
+        profile, parser, cols, rows, history, record, ready_timeout, response_timeout, keep, proxy,
+    } };
     // Only foreign panes have these fields.
     if kind != TerminalKind::Pty {
         // WezTerm's pane ids are numbers.
@@ -164,7 +143,7 @@ fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Opt
         system: fields.optional("system", report),
         max_tokens: fields.optional("max_tokens", report),
         temperature: fields.optional("temperature", report),
-        tools: fields.optional("tools", report).map(|OneOrMore(tools)| tools).unwrap_or_default(),
+        tools: one_or_more(fields, "tools", report),
         tool_choice: fields.optional("tool_choice", report),
         parallel_tool_calls: fields.optional_or("parallel_tool_calls", true, report),
         max_tool_rounds: fields.optional("max_tool_rounds", report),
@@ -199,26 +178,15 @@ impl Decode for StepDefinition {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<StepDefinition> {
         let mut fields = Fields::expect(tree, &at, "a step", report)?;
         let id = fields.required(spellings("id"), report);
-        let step = StepDefinition {
-            id: String::new(),
-            node: fields
-                .take(spellings("node"), report)
-                .and_then(|(tree, at)| String::decode(tree, at, report)),
+        let step = decode_fields! { fields, report, StepDefinition::default(), StepDefinition {
+            node: fields.take(spellings("node"), report).and_then(|(tree, at)| String::decode(tree, at, report)),
             input: fields.take(spellings("input"), report).map_or(Value::Null, |(tree, _)| tree.to_value()),
-            depends_on: fields
-                .optional("depends_on", report)
-                .map(|OneOrMore(steps)| steps)
-                .unwrap_or_default(),
-            parser: fields.optional("parser", report),
-            error_policy: fields.optional("error_policy", report),
-            budget: fields.optional_or("budget", BudgetDefinition::default(), report),
+            depends_on: one_or_more(&mut fields, "depends_on", report),
+            parser, error_policy, budget,
             when: expression(&mut fields, "when", report),
             foreach: expression(&mut fields, "foreach", report),
-            parallel: fields.optional("parallel", report),
-            until: fields.optional("until", report),
-            gate: fields.optional("gate", report),
-            on_resume: fields.optional_or("on_resume", OnResume::default(), report),
-        };
+            parallel, until, gate, on_resume,
+        } };
         fields.finish(report);
         Some(StepDefinition { id: id?, ..step })
     }
@@ -248,49 +216,27 @@ fn quoted_list(tree: &Tree) -> String {
     if written.len() > 60 { "[…]".to_string() } else { written }
 }
 
-/// A list of texts; a single one may be written without the list.
-struct OneOrMore(Vec<String>);
-
-impl Decode for OneOrMore {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OneOrMore> {
-        match &tree.kind {
-            Kind::Text(text) => Some(OneOrMore(vec![text.clone()])),
-            _ => Vec::decode(tree, at, report).map(OneOrMore),
-        }
+/// Decodes a list of texts; a single one may be written without the list.
+fn one_or_more<'t: 'p, 'p>(
+    fields: &mut Fields<'t, 'p>,
+    name: &'static str,
+    report: &mut Report<'_>,
+) -> Vec<String> {
+    match fields.take(&[name], report) {
+        None => Vec::new(),
+        Some((tree, at)) => match &tree.kind {
+            Kind::Null => Vec::new(),
+            Kind::Text(text) => vec![text.clone()],
+            _ => Vec::decode(tree, at, report).unwrap_or_default(),
+        },
     }
 }
 
-impl Decode for PolicyDefinition {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<PolicyDefinition> {
-        let default = PolicyDefinition::default();
-        let mut fields = Fields::expect(tree, &at, "an error policy", report)?;
-        let policy = PolicyDefinition {
-            on_error: fields.optional_or("on_error", default.on_error, report),
-            retry_count: fields.optional_or("retry_count", default.retry_count, report),
-            retry_delay_ms: fields.optional_or("retry_delay_ms", default.retry_delay_ms, report),
-            retry_backoff: fields.optional_or("retry_backoff", default.retry_backoff, report),
-            timeout_ms: fields.optional("timeout_ms", report),
-            fallback_value: fields.optional_or("fallback_value", Value::Null, report),
-            fallback_node: fields.optional("fallback_node", report),
-        };
-        fields.finish(report);
-        Some(policy)
+decode_mappings! {
+    "an error policy" PolicyDefinition {
+        on_error, retry_count, retry_delay_ms, retry_backoff, timeout_ms, fallback_value, fallback_node,
     }
-}
-
-impl Decode for BudgetDefinition {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
-        let mut fields = Fields::expect(tree, &at, "a budget", report)?;
-        let budget = BudgetDefinition {
-            max_tokens: fields.optional("max_tokens", report),
-            max_time_seconds: fields.optional("max_time_seconds", report),
-            max_steps: fields.optional("max_steps", report),
-            max_api_calls: fields.optional("max_api_calls", report),
-            max_cost_dollars: fields.optional("max_cost_dollars", report),
-        };
-        fields.finish(report);
-        Some(budget)
-    }
+    "a budget" BudgetDefinition { max_tokens, max_time_seconds, max_steps, max_api_calls, max_cost_dollars }
 }
 
 impl Decode for UntilDefinition {
@@ -330,4 +276,4 @@ macro_rules! keywords {
     )*};
 }
 
-keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnErrorName }
+keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnError }

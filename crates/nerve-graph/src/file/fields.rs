@@ -112,6 +112,42 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
     }
 }
 
+/// Decodes the named fields of a struct. `$default` has the values of missing fields. A field can have an expression of its own.
+macro_rules! decode_fields {
+    ($fields:ident, $report:ident, $default:expr, $type:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {{
+        let default = $default;
+        $type { $($field: decode_fields!(@field $fields, $report, default, $field $(, $value)?),)* ..default }
+    }};
+    (@field $fields:ident, $report:ident, $default:ident, $field:ident) => {
+        $fields.optional_or(stringify!($field), $default.$field, $report)
+    };
+    (@field $fields:ident, $report:ident, $default:ident, $field:ident, $value:expr) => {
+        $value
+    };
+}
+
+/// Decodes structs without required fields. `$what` names them in messages.
+macro_rules! decode_mappings {
+    ($($what:literal $type:ident { $($field:ident),* $(,)? })*) => {$(
+        impl Decode for $type {
+            fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<$type> {
+                let mut fields = Fields::expect(tree, &at, $what, report)?;
+                let decoded = decode_fields!(fields, report, $type::default(), $type { $($field),* });
+                fields.finish(report);
+                Some(decoded)
+            }
+        }
+    )*};
+}
+
+pub(super) use {decode_fields, decode_mappings};
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Option<T>> {
+        if matches!(tree.kind, Kind::Null) { Some(None) } else { T::decode(tree, at, report).map(Some) }
+    }
+}
+
 impl Decode for String {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<String> {
         match &tree.kind {

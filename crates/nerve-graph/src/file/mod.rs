@@ -20,6 +20,7 @@ pub(crate) mod templates;
 mod tree;
 mod types;
 
+pub use crate::policy::{OnError, OnFailure, OnResume};
 pub use compiler::CompiledGraph;
 pub use loader::Format;
 pub use problem::{GraphFileError, Position, Problem};
@@ -27,6 +28,6 @@ pub use schema::json_schema;
 pub use secrets::without_secrets;
 pub use types::{
     BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, PolicyDefinition,
-    StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    NestedDefinition, NodeDefinition, OnRestart, PolicyDefinition, StepDefinition, TemplateDefinition,
+    TerminalDefinition, UntilDefinition,
 };

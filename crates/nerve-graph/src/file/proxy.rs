@@ -3,7 +3,7 @@
 use nerve_node::error::EngineError;
 use nerve_node::proxy::{Provider, ProxyBudget, ProxyPrices, ProxySettings};
 
-use super::fields::{Decode, Fields};
+use super::fields::{Decode, Fields, decode_fields, decode_mappings};
 use super::source_map::{Path, Report};
 use super::tree::{Kind, Tree};
 
@@ -15,21 +15,12 @@ impl Decode for ProxySettings {
         }
         let mut fields = Fields::expect(tree, &at, "a proxy", report)?;
         let kind = fields.required(&["kind"], report);
-        let spec = ProxySettings {
-            base_url: fields.optional("base_url", report),
-            upstream_ca: fields.optional("upstream_ca", report),
-            model: fields.optional("model", report),
-            api_key_env: fields.optional("api_key_env", report),
-            prices: fields.optional("prices", report),
-            budget: fields.optional_or("budget", ProxyBudget::default(), report),
-            max_output: fields.optional("max_output", report),
-            reasoning: fields.optional_or("reasoning", false, report),
-            log: fields.optional_or("log", true, report),
-            log_bodies: fields.optional_or("log_bodies", false, report),
-            ..ProxySettings::new(Provider::Anthropic)
-        };
+        let settings = decode_fields! { fields, report, ProxySettings::new(Provider::Anthropic), ProxySettings {
+            base_url, upstream_ca, model, api_key_env, prices, budget, max_output, reasoning, log,
+            log_bodies,
+        } };
         fields.finish(report);
-        Some(ProxySettings { kind: kind?, ..spec })
+        Some(ProxySettings { kind: kind?, ..settings })
     }
 }
 
@@ -42,17 +33,8 @@ impl Decode for ProxyPrices {
     }
 }
 
-impl Decode for ProxyBudget {
-    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyBudget> {
-        let mut fields = Fields::expect(tree, &at, "a proxy's budget", report)?;
-        let budget = ProxyBudget {
-            max_tokens: fields.optional("max_tokens", report),
-            max_requests: fields.optional("max_requests", report),
-            max_cost_usd: fields.optional("max_cost_usd", report),
-        };
-        fields.finish(report);
-        Some(budget)
-    }
+decode_mappings! {
+    "a proxy's budget" ProxyBudget { max_tokens, max_requests, max_cost_usd }
 }
 
 /// Reports contradictory settings.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::problem::{Position, Problem, Problems};
 use super::tree::{Kind, Span, Tree};
+use crate::compat::spellings;
 
 /// The source text of a graph. All source maps compare equal, so that graphs are compared by content.
 #[derive(Clone, Default)]
@@ -149,18 +150,6 @@ impl SourceMap {
             }
         }
         Some(tree.span)
-    }
-}
-
-/// Returns the accepted names of a field that has aliases.
-pub(super) fn spellings(field: &str) -> &'static [&'static str] {
-    match field {
-        "graph" => &["graph", "graph_id", "id", "dag_id"],
-        "steps" => &["steps", "tasks"],
-        "id" => &["id", "step_id", "task_id"],
-        "node" => &["node", "node_id", "channel_id"],
-        "input" => &["input", "text"],
-        _ => &[],
     }
 }
 

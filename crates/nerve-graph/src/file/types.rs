@@ -11,6 +11,7 @@ use serde_json::Value;
 use strum::{EnumString, VariantNames};
 
 use super::source_map::SourceMap;
+use crate::policy::{OnError, OnFailure, OnResume};
 
 /// A graph: steps on nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -61,18 +62,6 @@ pub struct InputDefinition {
     pub default: Option<Value>,
 }
 
-/// Policy for the other branches when a step fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum OnFailure {
-    /// Stop them.
-    #[default]
-    Stop,
-    /// Let them finish.
-    Finish,
-}
-
 /// Policy for a run whose server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]
@@ -83,18 +72,6 @@ pub enum OnRestart {
     Wait,
     /// Resume it when the next server starts.
     Resume,
-}
-
-/// Policy for a step that was running when its server died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum OnResume {
-    /// Rerun it if its node is stateless, otherwise ask a person.
-    #[default]
-    Ask,
-    /// Rerun it.
-    Rerun,
 }
 
 /// A node of the graph.
@@ -380,7 +357,7 @@ pub struct StepDefinition {
 pub struct PolicyDefinition {
     /// Action when all attempts have failed.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub on_error: OnErrorName,
+    pub on_error: OnError,
     /// Number of attempts after the first.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(range(max = 10_000))]
@@ -402,22 +379,6 @@ pub struct PolicyDefinition {
     /// Node that takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_node: Option<String>,
-}
-
-/// Action when all attempts of a step have failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum OnErrorName {
-    /// Fail the run.
-    #[default]
-    Fail,
-    /// Like `fail`; documents that `retry_count` is set.
-    Retry,
-    /// Complete the step with `fallback_value`.
-    Skip,
-    /// Run `fallback_node` instead.
-    Fallback,
 }
 
 /// Resource limits; an absent field means unlimited.
@@ -601,7 +562,7 @@ impl Default for TerminalDefinition {
 impl Default for PolicyDefinition {
     fn default() -> PolicyDefinition {
         PolicyDefinition {
-            on_error: OnErrorName::Fail,
+            on_error: OnError::Fail,
             retry_count: 0,
             retry_delay_ms: second(),
             retry_backoff: two(),
@@ -612,7 +573,7 @@ impl Default for PolicyDefinition {
     }
 }
 
-pub(super) fn one() -> u32 {
+fn one() -> u32 {
     1
 }
 

@@ -36,7 +36,7 @@ pub(super) enum StepRecordKind {
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "V: Deserialize<'de> + Default, D: Deserialize<'de>"))]
 pub(super) struct RunLine<V, D = V> {
-    pub(super) at: u64,
+    pub(super) at: TsNs,
     pub(super) run: String,
     pub(super) graph: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ pub(super) struct RunLine<V, D = V> {
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "V: Deserialize<'de>"))]
 pub(super) struct StepLine<'a, V> {
-    pub(super) at: u64,
+    pub(super) at: TsNs,
     #[serde(borrow)]
     pub(super) step: Cow<'a, str>,
     #[serde(deserialize_with = "key")]
@@ -67,7 +67,7 @@ pub(super) struct StepLine<'a, V> {
     #[serde(default)]
     pub(super) default: Option<String>,
     #[serde(default)]
-    pub(super) deadline: Option<u64>,
+    pub(super) deadline: Option<TsNs>,
     #[serde(default)]
     pub(super) choice: Option<String>,
     #[serde(default)]
@@ -77,19 +77,19 @@ pub(super) struct StepLine<'a, V> {
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "V: Deserialize<'de>"))]
 pub(super) struct ResumedLine<V> {
-    pub(super) at: u64,
+    pub(super) at: TsNs,
     #[serde(default = "none", deserialize_with = "present")]
     pub(super) definition: Option<V>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct PausedLine {
-    pub(super) at: u64,
+    pub(super) at: TsNs,
 }
 
 #[derive(Deserialize)]
 pub(super) struct EndedLine {
-    pub(super) at: u64,
+    pub(super) at: TsNs,
     pub(super) status: String,
     #[serde(default)]
     pub(super) error: Option<String>,
@@ -119,8 +119,8 @@ impl<V> StepLine<'_, V> {
         Question {
             step: self.step.into_owned(),
             key: self.key,
-            at: TsNs(self.at),
-            deadline: self.deadline.map(TsNs),
+            at: self.at,
+            deadline: self.deadline,
             text: self.question.unwrap_or_default(),
             choices: self.choices,
             default: self.default,

@@ -1,7 +1,7 @@
 //! Journal records and their encoding: one line of JSON each.
 
 use nerve_types::TsNs;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// Version written into new journals. A newer minor version may add records and fields.
@@ -14,7 +14,7 @@ pub(super) const MAX_RECORD_BYTES: usize = 64 << 20;
 const MAX_DEPTH: usize = 120;
 
 /// The first record: identifies the run and holds everything needed to run it again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Header {
     /// Start of the run.
     pub at: TsNs,
@@ -24,44 +24,96 @@ pub struct Header {
     pub graph: String,
     /// The session whose nodes the run uses; `None` for the default session.
     pub session: Option<String>,
-    /// The graph file.
-    pub definition: Value,
     /// Input of the run.
     pub input: Value,
     /// Options of the run.
     pub options: Value,
+    /// The graph file.
+    pub definition: Value,
 }
 
-/// An event of a run. Steps are named by their path, for example `outer/inner` or `each[3]`; `key` identifies the step's definition
-/// and input (see [`key`](super::key)).
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// An event of a run. `at`: its time. `step`: the step's path, for example `outer/inner` or `each[3]`. `key` identifies the step's
+/// definition and input (see [`key`](super::key)).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "fact", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the fields repeat, and are described here and at their variants")]
 pub enum JournalRecord<'a> {
     /// A step started.
-    Started { at: TsNs, step: &'a str, key: u64, node: &'a str, persistent: bool },
+    Started {
+        at: TsNs,
+        step: &'a str,
+        #[serde(serialize_with = "hex")]
+        key: u64,
+        node: &'a str,
+        persistent: bool,
+    },
     /// A step has a result. `ms`: duration in milliseconds; `tokens`: tokens used, if known.
-    Finished { at: TsNs, step: &'a str, key: u64, value: &'a Value, ms: u64, tokens: Option<u64> },
+    Finished {
+        at: TsNs,
+        step: &'a str,
+        #[serde(serialize_with = "hex")]
+        key: u64,
+        ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+        value: &'a Value,
+    },
     /// A step failed; no attempt is left.
-    Failed { at: TsNs, step: &'a str, key: u64, error: &'a str, error_type: &'a str },
+    Failed {
+        at: TsNs,
+        step: &'a str,
+        #[serde(serialize_with = "hex")]
+        key: u64,
+        error: &'a str,
+        error_type: &'a str,
+    },
     /// A step did not run, or its failure was ignored. A `value`, if present, is its result.
-    Skipped { at: TsNs, step: &'a str, key: u64, value: Option<&'a Value>, reason: &'a str },
+    Skipped {
+        at: TsNs,
+        step: &'a str,
+        #[serde(serialize_with = "hex")]
+        key: u64,
+        reason: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<&'a Value>,
+    },
     /// A gate asks its question.
     Asked {
         at: TsNs,
         step: &'a str,
+        #[serde(serialize_with = "hex")]
         key: u64,
         question: &'a str,
         choices: &'a [String],
+        #[serde(skip_serializing_if = "Option::is_none")]
         default: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         deadline: Option<TsNs>,
     },
     /// A person, or the gate's default, answered.
-    Answered { at: TsNs, step: &'a str, key: u64, choice: &'a str, by: &'a str },
+    Answered {
+        at: TsNs,
+        step: &'a str,
+        #[serde(serialize_with = "hex")]
+        key: u64,
+        choice: &'a str,
+        by: &'a str,
+    },
     /// The run continues after its server ended, with a new definition if the graph was edited.
-    Resumed { at: TsNs, definition: Option<&'a Value> },
+    Resumed {
+        at: TsNs,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        definition: Option<&'a Value>,
+    },
     /// The server shut down in order. A run without this record, and without an end, may have crashed its server.
     Paused { at: TsNs },
     /// The run ended: `completed`, `failed` or `cancelled`.
-    Ended { at: TsNs, status: &'a str, error: Option<&'a str> },
+    Ended {
+        at: TsNs,
+        status: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a str>,
+    },
 }
 
 /// Error of encoding a record.
@@ -83,170 +135,83 @@ impl EncodeError {
     }
 }
 
+/// A record without its result, which could not be read back.
+#[derive(Serialize)]
+struct LeftOut<'a> {
+    fact: &'static str,
+    at: TsNs,
+    step: &'a str,
+    #[serde(serialize_with = "hex")]
+    key: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
+    /// Why the result is missing.
+    left_out: &'static str,
+}
+
 impl JournalRecord<'_> {
     /// Appends the record's line to `buffer`, or nothing on error. A result that could not be read back is left out; its step then
     /// counts as neither running nor done, and runs again.
     pub(super) fn encode(&self, buffer: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let start = buffer.len();
-        match self.write(buffer, start) {
-            Ok(()) => Ok(()),
-            Err(reason) => {
-                buffer.truncate(start);
-                match *self {
-                    JournalRecord::Finished { at, step, key, ms, tokens, .. } => {
-                        step_line(buffer, "finished", at, step, key)?;
-                        tail(buffer, ms, tokens)?;
-                        text(buffer, "left_out", reason.message())?;
-                        end(buffer, start)
-                    }
-                    JournalRecord::Skipped { at, step, key, value: Some(_), .. } => {
-                        step_line(buffer, "skipped", at, step, key)?;
-                        text(buffer, "left_out", reason.message())?;
-                        end(buffer, start)
-                    }
-                    _ => Err(reason),
-                }
+        let is_too_deep = self.value().is_some_and(|value| is_nested_deeper(value, MAX_DEPTH));
+        let written = if is_too_deep { Err(EncodeError::TooDeep) } else { write_line(buffer, self) };
+        let Err(reason) = written else { return Ok(()) };
+        let left_out = reason.message();
+        let line = match *self {
+            JournalRecord::Finished { at, step, key, ms, tokens, .. } => {
+                LeftOut { fact: "finished", at, step, key, ms: Some(ms), tokens, left_out }
             }
-        }
+            JournalRecord::Skipped { at, step, key, value: Some(_), .. } => {
+                LeftOut { fact: "skipped", at, step, key, ms: None, tokens: None, left_out }
+            }
+            _ => return Err(reason),
+        };
+        write_line(buffer, &line)
     }
 
-    fn write(&self, buffer: &mut Vec<u8>, start: usize) -> Result<(), EncodeError> {
+    fn value(&self) -> Option<&Value> {
         match *self {
-            JournalRecord::Started { at, step, key, node, persistent } => {
-                step_line(buffer, "started", at, step, key)?;
-                text(buffer, "node", node)?;
-                buffer.extend_from_slice(if persistent {
-                    b",\"persistent\":true".as_slice()
-                } else {
-                    b",\"persistent\":false"
-                });
-            }
-            JournalRecord::Finished { at, step, key, value, ms, tokens } => {
-                step_line(buffer, "finished", at, step, key)?;
-                tail(buffer, ms, tokens)?;
-                json(buffer, "value", value)?;
-            }
-            JournalRecord::Failed { at, step, key, error, error_type } => {
-                step_line(buffer, "failed", at, step, key)?;
-                text(buffer, "error", error)?;
-                text(buffer, "error_type", error_type)?;
-            }
-            JournalRecord::Skipped { at, step, key, value, reason } => {
-                step_line(buffer, "skipped", at, step, key)?;
-                text(buffer, "reason", reason)?;
-                if let Some(value) = value {
-                    json(buffer, "value", value)?;
-                }
-            }
-            JournalRecord::Asked { at, step, key, question, choices, default, deadline } => {
-                step_line(buffer, "asked", at, step, key)?;
-                text(buffer, "question", question)?;
-                field(buffer, "choices", choices)?;
-                if let Some(default) = default {
-                    text(buffer, "default", default)?;
-                }
-                if let Some(deadline) = deadline {
-                    field(buffer, "deadline", &deadline.0)?;
-                }
-            }
-            JournalRecord::Answered { at, step, key, choice, by } => {
-                step_line(buffer, "answered", at, step, key)?;
-                text(buffer, "choice", choice)?;
-                text(buffer, "by", by)?;
-            }
-            JournalRecord::Resumed { at, definition } => {
-                open(buffer, "resumed", at)?;
-                if let Some(definition) = definition {
-                    json(buffer, "definition", definition)?;
-                }
-            }
-            JournalRecord::Paused { at } => open(buffer, "paused", at)?,
-            JournalRecord::Ended { at, status, error } => {
-                open(buffer, "ended", at)?;
-                text(buffer, "status", status)?;
-                if let Some(error) = error {
-                    text(buffer, "error", error)?;
-                }
-            }
+            JournalRecord::Finished { value, .. } => Some(value),
+            JournalRecord::Skipped { value, .. } => value,
+            JournalRecord::Resumed { definition, .. } => definition,
+            _ => None,
         }
-        end(buffer, start)
     }
 }
 
 impl Header {
     /// Appends the first line of a journal to `buffer`. An error names the part that cannot be stored.
     pub(super) fn encode(&self, buffer: &mut Vec<u8>) -> Result<(), (&'static str, EncodeError)> {
-        let start = buffer.len();
-        let with_part = |what: &'static str| move |reason| (what, reason);
-        let head = with_part("names");
-        buffer.extend_from_slice(b"{\"fact\":\"run\"");
-        text(buffer, "version", VERSION).map_err(head)?;
-        field(buffer, "at", &self.at.0).map_err(head)?;
-        text(buffer, "run", &self.run).map_err(head)?;
-        text(buffer, "graph", &self.graph).map_err(head)?;
-        field(buffer, "session", &self.session).map_err(head)?;
-        json(buffer, "input", &self.input).map_err(with_part("input"))?;
-        json(buffer, "options", &self.options).map_err(with_part("options"))?;
-        json(buffer, "definition", &self.definition).map_err(with_part("definition"))?;
-        end(buffer, start).map_err(with_part("definition"))
+        #[derive(Serialize)]
+        struct Line<'a> {
+            fact: &'static str,
+            version: &'static str,
+            #[serde(flatten)]
+            header: &'a Header,
+        }
+        let parts = [("input", &self.input), ("options", &self.options), ("definition", &self.definition)];
+        match parts.into_iter().find(|(_, value)| is_nested_deeper(value, MAX_DEPTH)) {
+            Some((part, _)) => Err((part, EncodeError::TooDeep)),
+            None => write_line(buffer, &Line { fact: "run", version: VERSION, header: self })
+                .map_err(|reason| ("definition", reason)),
+        }
     }
 }
 
-// The fixed parts of a line bypass the serializer for speed: a graph of a million small steps writes two million lines.
-
-fn open(buffer: &mut Vec<u8>, record: &str, at: TsNs) -> Result<(), EncodeError> {
-    buffer.extend_from_slice(b"{\"fact\":\"");
-    buffer.extend_from_slice(record.as_bytes());
-    buffer.extend_from_slice(b"\",\"at\":");
-    put(buffer, &at.0)
-}
-
-fn step_line(buffer: &mut Vec<u8>, record: &str, at: TsNs, step: &str, key: u64) -> Result<(), EncodeError> {
-    open(buffer, record, at)?;
-    text(buffer, "step", step)?;
-    buffer.extend_from_slice(b",\"key\":\"");
-    buffer.extend_from_slice(&hex(key));
-    buffer.push(b'"');
-    Ok(())
-}
-
-fn tail(buffer: &mut Vec<u8>, ms: u64, tokens: Option<u64>) -> Result<(), EncodeError> {
-    field(buffer, "ms", &ms)?;
-    match tokens {
-        Some(tokens) => field(buffer, "tokens", &tokens),
-        None => Ok(()),
-    }
-}
-
-fn end(buffer: &mut Vec<u8>, start: usize) -> Result<(), EncodeError> {
-    buffer.extend_from_slice(b"}\n");
-    if buffer.len() - start > MAX_RECORD_BYTES {
-        buffer.truncate(start);
-        return Err(EncodeError::TooLong);
-    }
-    Ok(())
-}
-
-fn text(buffer: &mut Vec<u8>, name: &str, value: &str) -> Result<(), EncodeError> {
-    field(buffer, name, value)
-}
-
-fn json(buffer: &mut Vec<u8>, name: &str, value: &Value) -> Result<(), EncodeError> {
-    if is_nested_deeper(value, MAX_DEPTH) {
-        return Err(EncodeError::TooDeep);
-    }
-    field(buffer, name, value)
-}
-
-fn field(buffer: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) -> Result<(), EncodeError> {
-    buffer.extend_from_slice(b",\"");
-    buffer.extend_from_slice(name.as_bytes());
-    buffer.extend_from_slice(b"\":");
-    put(buffer, value)
-}
-
-fn put(buffer: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), EncodeError> {
-    serde_json::to_writer(buffer, value).map_err(|_| EncodeError::NoJson)
+/// Appends a line, or nothing on error.
+fn write_line(buffer: &mut Vec<u8>, record: &impl Serialize) -> Result<(), EncodeError> {
+    let start = buffer.len();
+    let written = serde_json::to_writer(&mut *buffer, record);
+    buffer.push(b'\n');
+    let error = match written {
+        Err(_) => EncodeError::NoJson,
+        Ok(()) if buffer.len() - start > MAX_RECORD_BYTES => EncodeError::TooLong,
+        Ok(()) => return Ok(()),
+    };
+    buffer.truncate(start);
+    Err(error)
 }
 
 /// Returns true if lists and objects are nested deeper than `levels`.
@@ -261,18 +226,15 @@ fn is_nested_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Formats a key as 16 hexadecimal digits.
-fn hex(key: u64) -> [u8; 16] {
-    let mut digits = [0; 16];
-    for (index, digit) in digits.iter_mut().enumerate() {
-        *digit = b"0123456789abcdef"[(key >> (60 - 4 * index)) as usize & 15];
-    }
-    digits
+/// Serializes a key as 16 hexadecimal digits.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn hex<S: Serializer>(key: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{key:016x}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EncodeError, Header, JournalRecord, MAX_RECORD_BYTES, hex};
+    use super::{EncodeError, Header, JournalRecord, MAX_RECORD_BYTES};
     use nerve_types::TsNs;
     use serde_json::{Value, json};
 
@@ -291,8 +253,14 @@ mod tests {
         let at = TsNs(5);
         let cases = [
             (
-                JournalRecord::Started { at, step: "a/b[2]", key: 255, node: "me", persistent: true },
-                r#"{"fact":"started","at":5,"step":"a/b[2]","key":"00000000000000ff","node":"me","persistent":true}"#,
+                JournalRecord::Started {
+                    at,
+                    step: "a/b[2]",
+                    key: 0x0123_4567_89ab_cdef,
+                    node: "me",
+                    persistent: true,
+                },
+                r#"{"fact":"started","at":5,"step":"a/b[2]","key":"0123456789abcdef","node":"me","persistent":true}"#,
             ),
             (
                 JournalRecord::Finished {
@@ -338,13 +306,6 @@ mod tests {
         ];
         for (record, expected) in cases {
             assert_eq!(line(record), format!("{expected}\n"));
-        }
-    }
-
-    #[test]
-    fn hex_key_has_16_digits() {
-        for key in [0, 1, 0x0123_4567_89ab_cdef, u64::MAX] {
-            assert_eq!(hex(key).as_slice(), format!("{key:016x}").as_bytes());
         }
     }
 

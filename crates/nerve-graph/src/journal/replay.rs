@@ -154,7 +154,7 @@ impl ReplayState {
     fn begin(line: RunLine<Value>) -> ReplayState {
         ReplayState {
             head: Header {
-                at: TsNs(line.at),
+                at: line.at,
                 run: line.run,
                 graph: line.graph,
                 session: line.session,
@@ -185,7 +185,7 @@ impl ReplayState {
                 }
             }
             JournalLine::Ended(EndedLine { at, status, error }) => {
-                self.ending = Some(RunOutcome { at: TsNs(at), status, error });
+                self.ending = Some(RunOutcome { at, status, error });
             }
             JournalLine::Unknown => {}
         }

@@ -98,7 +98,7 @@ struct Size {
 
 impl SummaryBuilder {
     fn begin(line: RunLine<IgnoredValue, Size>) -> SummaryBuilder {
-        let at = TsNs(line.at);
+        let at = line.at;
         let summary = Summary {
             run: line.run,
             graph: line.graph,
@@ -132,13 +132,12 @@ impl SummaryBuilder {
             }
             JournalLine::Paused(line) => line.at,
             JournalLine::Ended(line) => {
-                summary.ending =
-                    Some(RunOutcome { at: TsNs(line.at), status: line.status, error: line.error });
+                summary.ending = Some(RunOutcome { at: line.at, status: line.status, error: line.error });
                 line.at
             }
             JournalLine::Unknown => return,
         };
-        self.summary.last = self.summary.last.max(TsNs(at));
+        self.summary.last = self.summary.last.max(at);
     }
 
     fn apply_step(&mut self, kind: StepRecordKind, line: StepLine<'_, IgnoredValue>) {

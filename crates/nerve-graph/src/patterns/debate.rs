@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::conversation::{Message, Rules, converse};
 use super::text::fill;
-use super::{LoopError, LoopTurn, invalid};
+use super::{LoopError, LoopTurn, invalid, setters};
 use crate::context::RunContext;
 use crate::executable::Executable;
 
@@ -155,39 +155,12 @@ impl DebateConfig {
         }
     }
 
-    /// Sets [`DebateConfig::rounds`].
-    #[must_use]
-    pub fn rounds(mut self, rounds: u32) -> DebateConfig {
-        self.rounds = rounds;
-        self
-    }
-
-    /// Sets [`DebateConfig::max_words`].
-    #[must_use]
-    pub fn max_words(mut self, words: u32) -> DebateConfig {
-        self.max_words = words;
-        self
-    }
-
-    /// Sets [`DebateConfig::prompt_template`].
-    #[must_use]
-    pub fn prompt_template(mut self, template: impl Into<String>) -> DebateConfig {
-        self.prompt_template = template.into();
-        self
-    }
-
-    /// Sets [`DebateConfig::on_turn`].
-    #[must_use]
-    pub fn on_turn(mut self, callback: impl Fn(u32, &str, &str) + Send + Sync + 'static) -> DebateConfig {
-        self.on_turn = Some(Arc::new(callback));
-        self
-    }
-
-    /// Sets [`DebateConfig::on_complete`].
-    #[must_use]
-    pub fn on_complete(mut self, callback: impl Fn(&[DebateTurn]) + Send + Sync + 'static) -> DebateConfig {
-        self.on_complete = Some(Arc::new(callback));
-        self
+    setters! {
+        rounds: u32 = rounds;
+        max_words: u32 = max_words;
+        prompt_template: impl Into<String> = prompt_template.into();
+        on_turn: impl Fn(u32, &str, &str) + Send + Sync + 'static = Some(Arc::new(on_turn));
+        on_complete: impl Fn(&[DebateTurn]) + Send + Sync + 'static = Some(Arc::new(on_complete));
     }
 
     fn position(&self, speaker: usize) -> &str {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::conversation::{Message, Rules, converse};
 use super::text::{contains_phrase, fill, phrase_problem};
-use super::{LoopError, LoopTurn, invalid};
+use super::{LoopError, LoopTurn, invalid, setters};
 use crate::context::RunContext;
 use crate::executable::Executable;
 
@@ -206,60 +206,15 @@ impl DevCoachConfig {
         }
     }
 
-    /// Sets [`DevCoachConfig::max_rounds`].
-    #[must_use]
-    pub fn max_rounds(mut self, rounds: u32) -> DevCoachConfig {
-        self.max_rounds = rounds;
-        self
-    }
-
-    /// Sets [`DevCoachConfig::dev_prompt_template`].
-    #[must_use]
-    pub fn dev_prompt_template(mut self, template: impl Into<String>) -> DevCoachConfig {
-        self.dev_prompt_template = template.into();
-        self
-    }
-
-    /// Sets [`DevCoachConfig::coach_prompt_template`].
-    #[must_use]
-    pub fn coach_prompt_template(mut self, template: impl Into<String>) -> DevCoachConfig {
-        self.coach_prompt_template = template.into();
-        self
-    }
-
-    /// Sets [`DevCoachConfig::acceptance_phrases`].
-    #[must_use]
-    pub fn acceptance_phrases<I: IntoIterator<Item: Into<String>>>(mut self, phrases: I) -> DevCoachConfig {
-        self.acceptance_phrases = phrases.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Sets [`DevCoachConfig::completion_phrases`].
-    #[must_use]
-    pub fn completion_phrases<I: IntoIterator<Item: Into<String>>>(mut self, phrases: I) -> DevCoachConfig {
-        self.completion_phrases = phrases.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Sets [`DevCoachConfig::on_dev_turn`].
-    #[must_use]
-    pub fn on_dev_turn(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
-        self.on_dev_turn = Some(Arc::new(callback));
-        self
-    }
-
-    /// Sets [`DevCoachConfig::on_coach_turn`].
-    #[must_use]
-    pub fn on_coach_turn(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
-        self.on_coach_turn = Some(Arc::new(callback));
-        self
-    }
-
-    /// Sets [`DevCoachConfig::on_complete`].
-    #[must_use]
-    pub fn on_complete(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
-        self.on_complete = Some(Arc::new(callback));
-        self
+    setters! {
+        max_rounds: u32 = max_rounds;
+        dev_prompt_template: impl Into<String> = dev_prompt_template.into();
+        coach_prompt_template: impl Into<String> = coach_prompt_template.into();
+        acceptance_phrases: impl IntoIterator<Item: Into<String>> = texts(acceptance_phrases);
+        completion_phrases: impl IntoIterator<Item: Into<String>> = texts(completion_phrases);
+        on_dev_turn: impl Fn(u32, &str) + Send + Sync + 'static = Some(Arc::new(on_dev_turn));
+        on_coach_turn: impl Fn(u32, &str) + Send + Sync + 'static = Some(Arc::new(on_coach_turn));
+        on_complete: impl Fn(u32, &str) + Send + Sync + 'static = Some(Arc::new(on_complete));
     }
 
     /// Returns true if the coach accepts with these messages.
@@ -347,6 +302,10 @@ impl DevCoachResult {
             "history": self.history.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
         })
     }
+}
+
+fn texts(texts: impl IntoIterator<Item: Into<String>>) -> Vec<String> {
+    texts.into_iter().map(Into::into).collect()
 }
 
 fn last(history: &[DevCoachTurn], role: Role) -> String {

@@ -37,6 +37,19 @@ pub trait LoopTurn {
     fn to_dict(&self) -> Value;
 }
 
+/// Declares methods of a configuration that set one field each.
+macro_rules! setters {
+    ($($field:ident: $type:ty = $value:expr;)*) => {$(
+        #[doc = concat!("Sets the field `", stringify!($field), "`.")]
+        #[must_use]
+        pub fn $field(mut self, $field: $type) -> Self {
+            self.$field = $value;
+            self
+        }
+    )*};
+}
+use setters;
+
 fn invalid(problem: &str) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, problem)
 }

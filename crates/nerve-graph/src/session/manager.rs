@@ -43,17 +43,6 @@ impl SessionManager {
         &self.shared.factory
     }
 
-    /// Deprecated name of the node factory.
-    #[deprecated(note = "use SessionManager::node_factory")]
-    pub fn channels(&self) -> &NodeFactory {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        super::deprecated_methods::warn_once(
-            &WARNED,
-            "SessionManager::channels is deprecated, use node_factory",
-        );
-        self.node_factory()
-    }
-
     /// Creates a session.
     ///
     /// # Errors

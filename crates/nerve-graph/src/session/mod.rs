@@ -1,6 +1,5 @@
 //! Sessions: named groups of nodes and graphs, and their lifecycle.
 
-pub mod deprecated_methods;
 pub mod manager;
 pub mod store;
 #[cfg(test)]
@@ -20,6 +19,7 @@ use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::context::RunContext;
 use crate::executable::Executable;
 
 /// The session that always exists.
@@ -410,6 +410,14 @@ impl Session {
             state.slots.remove(name);
         }
         found
+    }
+}
+
+impl RunContext {
+    /// Creates a context for runs in a session, without input and limits.
+    pub fn new(session: &Session) -> RunContext {
+        let names = session.clone();
+        RunContext::with_lookup(session.turn_context(), Arc::new(move |name| names.find(name)))
     }
 }
 

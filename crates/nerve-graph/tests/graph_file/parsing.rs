@@ -3,7 +3,7 @@
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
     BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, PolicyDefinition,
+    NestedDefinition, NodeDefinition, OnError, OnFailure, OnRestart, OnResume, PolicyDefinition,
     StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
 use nerve_node::command::CommandLine;
@@ -131,7 +131,7 @@ fn full_graph() -> GraphFile {
             depends_on: Vec::new(),
             parser: Some(ParserKind::None),
             error_policy: Some(PolicyDefinition {
-                on_error: OnErrorName::Fallback,
+                on_error: OnError::Fallback,
                 retry_count: 2,
                 retry_delay_ms: 10,
                 retry_backoff: 1.5,

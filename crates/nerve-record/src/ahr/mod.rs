@@ -35,6 +35,7 @@ mod writer;
 
 use std::time::Duration;
 
+pub use crate::meta::DEFAULT_QUALITY;
 pub use block::{Block, Records};
 pub use contradiction::Contradiction;
 pub use damaged_range::DamagedRange;
@@ -56,6 +57,3 @@ pub const ROTATE_AFTER: Duration = Duration::from_millis(250);
 /// Maximum bytes of a segment, uncompressed or compressed. Larger claims are rejected before memory is allocated.
 /// Nerve's own blocks have at most [`ROTATE_BYTES`] plus one record.
 pub const MAX_SEGMENT: usize = 16 * 1024 * 1024;
-
-/// Default Brotli quality of recordings.
-pub const DEFAULT_QUALITY: u8 = 4;

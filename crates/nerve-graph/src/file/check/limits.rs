@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::super::source_map::{Path, Report};
-use super::super::types::{BudgetDefinition, OnErrorName, PolicyDefinition};
+use super::super::types::{BudgetDefinition, PolicyDefinition};
+use crate::policy::OnError;
 
 /// Maximum number of concurrent steps or items.
 pub(super) const MAX_PARALLEL: u32 = 10_000;
@@ -56,10 +57,10 @@ pub(super) fn policy(policy: &PolicyDefinition, at: Path<'_>, report: &mut Repor
     if policy.retry_count > MAX_RETRIES {
         report.error(at.key("retry_count"), format!("retry_count must be at most {MAX_RETRIES}"));
     }
-    if policy.on_error == OnErrorName::Retry && policy.retry_count == 0 {
+    if policy.on_error == OnError::Retry && policy.retry_count == 0 {
         report.error(at.key("on_error"), "on_error is retry: set retry_count to at least 1");
     }
-    if policy.on_error == OnErrorName::Fallback && policy.fallback_node.is_none() {
+    if policy.on_error == OnError::Fallback && policy.fallback_node.is_none() {
         report.error(at.key("on_error"), "on_error is fallback: set a fallback_node");
     }
     if policy.timeout_ms == Some(0) {

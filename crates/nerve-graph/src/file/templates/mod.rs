@@ -13,7 +13,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use serde_json::{Map, Value};
 
 use self::references::{References, TemplateError};
-use self::values::{Need, part};
+use self::values::{Projection, project};
 use super::fields::join_or;
 use super::suggestion::nearest;
 use crate::step::Scope;
@@ -30,7 +30,11 @@ impl Templates {
     pub(super) fn add(&mut self, value: &Value) -> Result<Template, TemplateError> {
         let mut variables = Vec::new();
         let shape = self.shape(value, &mut variables)?;
-        Ok(Template { shape, needs: Need::from_paths(paths(&variables)), engine: Arc::clone(&self.engine) })
+        Ok(Template {
+            shape,
+            projection: Projection::from_paths(paths(&variables)),
+            engine: Arc::clone(&self.engine),
+        })
     }
 
     fn shape(
@@ -87,7 +91,7 @@ impl Templates {
 #[derive(Debug)]
 pub(crate) struct Template {
     shape: Shape,
-    needs: Need,
+    projection: Projection,
     engine: Arc<OnceLock<Environment<'static>>>,
 }
 
@@ -132,7 +136,7 @@ impl Template {
         if let Shape::Fixed(value) = &self.shape {
             return Ok(value.clone());
         }
-        let context = context(&self.needs, scope);
+        let context = context(&self.projection, scope);
         self.render_shape(&self.shape, &context).map_err(|error| render_error(&error))
     }
 
@@ -162,7 +166,7 @@ impl Template {
 #[derive(Debug)]
 pub(super) struct Expression {
     source: String,
-    needs: Need,
+    projection: Projection,
     /// Path of an expression that only names a value, which needs no engine.
     plain: Option<Vec<String>>,
 }
@@ -170,10 +174,10 @@ pub(super) struct Expression {
 impl Expression {
     pub(super) fn compile(source: &str) -> Result<Expression, TemplateError> {
         let mut references = references::parse_expression(source)?;
-        let needs = Need::from_paths(paths(&references.variables));
+        let projection = Projection::from_paths(paths(&references.variables));
         let plain =
             if references.plain { references.variables.pop().map(|variable| variable.path) } else { None };
-        Ok(Expression { source: source.to_string(), needs, plain })
+        Ok(Expression { source: source.to_string(), projection, plain })
     }
 
     /// Returns true if the condition holds.
@@ -214,7 +218,7 @@ impl Expression {
     }
 
     fn evaluate(&self, scope: &Scope<'_>) -> Result<minijinja::Value, EngineError> {
-        let value = program::evaluate(&engine::EXPRESSIONS, &self.source, context(&self.needs, scope))
+        let value = program::evaluate(&engine::EXPRESSIONS, &self.source, context(&self.projection, scope))
             .map_err(|error| render_error(&error))?;
         if value.is_undefined() {
             return Err(EngineError::new(ErrorKind::InvalidRequest, "the expression has no value"));
@@ -258,16 +262,16 @@ pub(super) fn unknown_calls(
 }
 
 /// Creates the template context with the needed values only.
-fn context(needs: &Need, scope: &Scope<'_>) -> minijinja::Value {
-    let Need::Fields(names) = needs else { return minijinja::Value::from(()) };
-    let value = |name: &str, need: &Need| -> Option<minijinja::Value> {
+fn context(projection: &Projection, scope: &Scope<'_>) -> minijinja::Value {
+    let Projection::Fields(names) = projection else { return minijinja::Value::from(()) };
+    let value = |name: &str, parts: &Projection| -> Option<minijinja::Value> {
         Some(match name {
-            "input" => part(scope.input, need),
-            "steps" => steps(need, scope, |_| true),
+            "input" => project(scope.input, parts),
+            "steps" => steps(parts, scope, |_| true),
             "upstream" => {
                 let direct = |id: &str| scope.direct.iter().any(|step| **step == *id);
-                match need {
-                    Need::Fields(_) => steps(need, scope, direct),
+                match parts {
+                    Projection::Fields(_) => steps(parts, scope, direct),
                     _ => minijinja::Value::from_pairs(
                         scope
                             .direct
@@ -276,24 +280,24 @@ fn context(needs: &Need, scope: &Scope<'_>) -> minijinja::Value {
                     ),
                 }
             }
-            "item" => part(scope.item?, need),
+            "item" => project(scope.item?, parts),
             "index" => minijinja::Value::from(scope.index),
             "round" => minijinja::Value::from(scope.round),
             // Null before the first round.
-            "result" => scope.result.map_or(minijinja::Value::from(()), |result| part(result, need)),
+            "result" => scope.result.map_or(minijinja::Value::from(()), |result| project(result, parts)),
             _ => return None,
         })
     };
     minijinja::Value::from_pairs(
-        names.iter().filter_map(|(name, need)| Some((name.as_str(), value(name, need)?))),
+        names.iter().filter_map(|(name, parts)| Some((name.as_str(), value(name, parts)?))),
     )
 }
 
-fn steps(need: &Need, scope: &Scope<'_>, known: impl Fn(&str) -> bool) -> minijinja::Value {
-    let Need::Fields(steps) = need else { return minijinja::Value::from(()) };
+fn steps(parts: &Projection, scope: &Scope<'_>, known: impl Fn(&str) -> bool) -> minijinja::Value {
+    let Projection::Fields(steps) = parts else { return minijinja::Value::from(()) };
     let known = steps.iter().filter(|(id, _)| known(id));
     minijinja::Value::from_pairs(
-        known.filter_map(|(id, need)| Some((id.as_str(), part(scope.upstream.get(id)?, need)))),
+        known.filter_map(|(id, parts)| Some((id.as_str(), project(scope.upstream.get(id)?, parts)))),
     )
 }
 

@@ -8,45 +8,47 @@ use minijinja::Value as TemplateValue;
 use minijinja::value::{Enumerator, Object};
 use serde_json::Value;
 
-/// The parts of a value that are needed.
+/// The parts of a value that a template uses.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Need {
-    /// None.
+pub(super) enum Projection {
+    /// No part.
     #[default]
     Nothing,
-    /// Some fields.
-    Fields(BTreeMap<String, Need>),
+    /// Some fields, each with its own parts.
+    Fields(BTreeMap<String, Projection>),
     /// The whole value.
     Whole,
 }
 
-impl Need {
-    /// Returns what the variables with these paths need, by name.
-    pub(super) fn from_paths<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Need {
-        let mut need = Need::Fields(BTreeMap::new());
-        paths.into_iter().for_each(|path| need.add(path));
-        need
+impl Projection {
+    /// Returns the parts of the variables with these paths, by name.
+    pub(super) fn from_paths<'a>(paths: impl IntoIterator<Item = &'a [String]>) -> Projection {
+        let mut projection = Projection::Fields(BTreeMap::new());
+        paths.into_iter().for_each(|path| projection.add(path));
+        projection
     }
 
     fn add(&mut self, path: &[String]) {
         let Some((name, rest)) = path.split_first() else {
-            *self = Need::Whole;
+            *self = Projection::Whole;
             return;
         };
-        if matches!(self, Need::Nothing) {
-            *self = Need::Fields(BTreeMap::new());
+        if matches!(self, Projection::Nothing) {
+            *self = Projection::Fields(BTreeMap::new());
         }
-        if let Need::Fields(fields) = self {
+        if let Projection::Fields(fields) = self {
             fields.entry(name.clone()).or_default().add(rest);
         }
     }
 }
 
-/// Converts the needed part of a value.
-pub(super) fn part(value: &Value, need: &Need) -> TemplateValue {
-    match (value, need) {
-        (Value::Object(entries), Need::Fields(fields)) => TemplateValue::from_pairs(
-            fields.iter().filter_map(|(name, need)| Some((name.as_str(), part(entries.get(name)?, need)))),
+/// Converts the projected parts of a value.
+pub(super) fn project(value: &Value, projection: &Projection) -> TemplateValue {
+    match (value, projection) {
+        (Value::Object(entries), Projection::Fields(fields)) => TemplateValue::from_pairs(
+            fields
+                .iter()
+                .filter_map(|(name, parts)| Some((name.as_str(), project(entries.get(name)?, parts)))),
         ),
         _ => whole(value),
     }

@@ -5,7 +5,7 @@ use nerve_vt::terminal::Snapshot;
 use tokio::time::Instant;
 
 use super::recording::snapshot;
-use super::{HostedBackend, LinkState, Role};
+use super::{CatchUp, HostedBackend, LinkState, ProgramState, Role};
 use crate::backend::BackendEvent;
 use crate::protocol::{HostEvent, HostRequest};
 
@@ -48,8 +48,8 @@ impl HostedBackend {
     }
 
     pub(super) fn check_caught_up(&mut self) {
-        if self.catching_up && self.caught_up_at.is_some_and(|at| self.off >= at) {
-            self.catching_up = false;
+        if matches!(self.catch_up, CatchUp::Until(end) if self.off >= end) {
+            self.catch_up = CatchUp::Done;
             self.events.push_back(BackendEvent::CaughtUp);
         }
     }
@@ -60,7 +60,7 @@ impl HostedBackend {
             HostEvent::Resized(size) => Some(BackendEvent::Resized(size)),
             HostEvent::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
             HostEvent::Fault(message) => {
-                self.faults_reported += 1;
+                self.reported.faults += 1;
                 Some(BackendEvent::Fault(message))
             }
             HostEvent::Behind { recorded } => {
@@ -68,14 +68,17 @@ impl HostedBackend {
                 None
             }
             HostEvent::Exited(exit) => {
-                self.exited = true;
+                self.program = ProgramState::Exited;
                 if self.role == Role::Driver {
                     HostRequest::AckExit.enqueue(&mut self.requests);
                 }
                 Some(BackendEvent::Exited(exit))
             }
             HostEvent::Closed => {
-                self.closed = true;
+                // A host reports the exit first.
+                if self.program == ProgramState::Exited {
+                    self.program = ProgramState::Ended;
+                }
                 Some(BackendEvent::Closed)
             }
             HostEvent::Typed { origin } => {
@@ -92,8 +95,9 @@ impl HostedBackend {
 
     /// Reports a snapshot unless it has been reported already.
     pub(super) fn snapshot(&mut self, snapshot: Snapshot) -> Option<BackendEvent> {
-        let new = snapshot.at > self.last_snapshot;
-        self.last_snapshot = self.last_snapshot.max(snapshot.at);
+        let last = &mut self.reported.last_snapshot;
+        let new = snapshot.at > *last;
+        *last = snapshot.at.max(*last);
         new.then_some(BackendEvent::Snapshot(snapshot))
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::BackendEvent;
 use super::super::pty::{Control, ESCALATION};
 use super::recording::{RecordedItem, read_recording};
-use super::{HostedBackend, Role};
+use super::{CatchUp, HostedBackend, ProgramState, Role};
 use crate::connection::Connection;
 use crate::protocol::HostRequest;
 use crate::registry::{self, Entry};
@@ -41,17 +41,20 @@ impl HostedBackend {
         self.terminal =
             terminal.and_then(|terminal| Control::from_descriptor(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
-        self.events.extend(hello.faults.iter().skip(self.faults_reported).cloned().map(BackendEvent::Fault));
-        self.faults_reported = hello.faults.len();
-        self.unreachable_reported = false;
-        self.caught_up_at = Some(hello.off);
+        self.events.extend(hello.faults.iter().skip(self.reported.faults).cloned().map(BackendEvent::Fault));
+        self.reported.faults = hello.faults.len();
+        self.reported.unreachable = false;
+        let is_catching_up = self.catch_up != CatchUp::Done;
+        if is_catching_up {
+            self.catch_up = CatchUp::Until(hello.off);
+        }
         // The window and input take effect while the recording is still being read.
         if let Role::Viewer(window) = self.role {
             HostRequest::View(window).enqueue(&mut self.requests);
         }
         // The recording has size changes and snapshots; the backlog of an older host has only output.
         let backlog_suffices = self.role != Role::Driver && hello.version >= VERSION_WITH_MARKS;
-        let past = self.catching_up && self.off == 0 && hello.off > 0 && !backlog_suffices;
+        let past = is_catching_up && self.off == 0 && hello.off > 0 && !backlog_suffices;
         if (past || hello.oldest > self.off)
             && hello.recording.is_some()
             && self.skip_target(hello.off).is_none()
@@ -83,7 +86,7 @@ impl HostedBackend {
             return;
         }
         if self.entry.is_alive() {
-            if !std::mem::replace(&mut self.unreachable_reported, true) {
+            if !std::mem::replace(&mut self.reported.unreachable, true) {
                 let (id, pid) = (&self.entry.id, self.entry.pid);
                 self.events.push_back(BackendEvent::Fault(format!(
                     "its host (pid {pid}) does not respond: {error}; 'nerve host stop {id}' ends it"
@@ -111,30 +114,32 @@ impl HostedBackend {
     /// Reports the end of a host that is gone.
     pub(super) fn on_host_gone(&mut self) {
         self.link = LinkState::Closed;
-        if std::mem::take(&mut self.catching_up) {
+        if std::mem::replace(&mut self.catch_up, CatchUp::Done) != CatchUp::Done {
             self.events.push_back(BackendEvent::CaughtUp);
         }
         // Closing our descriptor closes the program's terminal.
         self.terminal = None;
-        if let (Some(exit), false) = (self.entry.exit, self.exited) {
-            self.events.extend([BackendEvent::Exited(exit), BackendEvent::Closed]);
-        } else if !self.exited {
-            let pid = self.entry.pid;
-            let message =
-                format!("its host (pid {pid}) is gone, and its program with it: {}", self.disconnect_reason);
-            self.events.push_back(BackendEvent::Lost(message));
-            if self.role == Role::Driver {
-                tokio::spawn(end_program(self.entry.clone()));
+        match (self.program, self.entry.exit) {
+            (ProgramState::Running, Some(exit)) => {
+                self.events.extend([BackendEvent::Exited(exit), BackendEvent::Closed]);
             }
-        } else if !self.closed {
-            self.events.push_back(BackendEvent::Closed);
+            (ProgramState::Running, None) => {
+                let (pid, reason) = (self.entry.pid, &self.disconnect_reason);
+                let message = format!("its host (pid {pid}) is gone, and its program with it: {reason}");
+                self.events.push_back(BackendEvent::Lost(message));
+                if self.role == Role::Driver {
+                    tokio::spawn(end_program(self.entry.clone()));
+                }
+            }
+            (ProgramState::Exited, _) => self.events.push_back(BackendEvent::Closed),
+            (ProgramState::Ended, _) => {}
         }
         self.remove_entry();
     }
 
     /// Reconnects after the connection broke.
     pub(super) fn on_disconnect(&mut self, why: &str) {
-        if self.exited && self.closed {
+        if self.program == ProgramState::Ended {
             self.link = LinkState::Closed;
             self.remove_entry();
             return;

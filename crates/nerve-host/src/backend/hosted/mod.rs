@@ -45,30 +45,54 @@ pub struct HostedBackend {
     terminal: Option<Control>,
     /// Encoded requests that are not sent yet.
     requests: VecDeque<u8>,
-    /// Output bytes reported so far.
-    off: u64,
-    /// Output up to this byte was written before we connected; `None` before the greeting.
-    caught_up_at: Option<u64>,
-    catching_up: bool,
-    output: Vec<u8>,
-    events: VecDeque<BackendEvent>,
-    exited: bool,
-    closed: bool,
     /// Reason for a missing connection.
     disconnect_reason: String,
-    /// A fault that a living host does not answer was reported.
-    unreachable_reported: bool,
+    /// Output bytes reported so far.
+    off: u64,
+    output: Vec<u8>,
+    catch_up: CatchUp,
     /// The recording does not contain what is missing.
     replay_exhausted: bool,
-    /// Number of the host's faults reported so far.
-    faults_reported: usize,
-    /// Time of the latest snapshot reported; earlier ones are duplicates.
-    last_snapshot: TsNs,
+    events: VecDeque<BackendEvent>,
+    reported: Reported,
+    program: ProgramState,
     role: Role,
     /// Skip old output if there is too much of it.
     latest_only: bool,
     /// Time and source of the latest input of another client.
     last_input: Option<(Instant, Origin)>,
+}
+
+/// What was reported already, so that it is not repeated after a reconnect.
+#[derive(Debug, Default)]
+struct Reported {
+    /// Whether a fault says that the living host does not respond.
+    unreachable: bool,
+    /// Number of the host's faults.
+    faults: usize,
+    /// Time of the latest snapshot; earlier ones are duplicates.
+    last_snapshot: TsNs,
+}
+
+/// The program's life as far as it was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgramState {
+    Running,
+    /// The program has exited; output may follow.
+    Exited,
+    /// The program has exited and its output has ended.
+    Ended,
+}
+
+/// The report of output from before we connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CatchUp {
+    /// Complete, or not requested.
+    Done,
+    /// Begins with the host's greeting.
+    Pending,
+    /// Ends at this output byte.
+    Until(u64),
 }
 
 /// Our relation to the host.
@@ -83,24 +107,24 @@ enum Role {
 impl HostedBackend {
     /// Connects to a host that was just started.
     pub fn drive(entry: Entry, registry: PathBuf) -> HostedBackend {
-        HostedBackend::new(entry, registry, false, Role::Driver)
+        HostedBackend::new(entry, registry, CatchUp::Done, Role::Driver)
     }
 
     /// Drives a host over an open connection. Later ones go through the control socket.
     pub(crate) fn drive_over(entry: Entry, registry: PathBuf, stream: UnixStream) -> HostedBackend {
         let connecting = AbortOnDropHandle::new(tokio::spawn(Connection::handshake(stream)));
-        HostedBackend::over(LinkState::Connecting(connecting), entry, registry, false, Role::Driver)
+        HostedBackend::over(LinkState::Connecting(connecting), entry, registry, CatchUp::Done, Role::Driver)
     }
 
     /// Takes over a host, or what a host that is gone has left. Reports everything up to now first, then
     /// [`BackendEvent::CaughtUp`].
     pub fn adopt(entry: Entry, registry: PathBuf) -> HostedBackend {
-        HostedBackend::new(entry, registry, true, Role::Driver)
+        HostedBackend::new(entry, registry, CatchUp::Pending, Role::Driver)
     }
 
     /// Connects as a viewer. Reports everything up to now first, then [`BackendEvent::CaughtUp`].
     pub fn view(entry: Entry, registry: PathBuf, window: Window) -> HostedBackend {
-        HostedBackend::new(entry, registry, true, Role::Viewer(window))
+        HostedBackend::new(entry, registry, CatchUp::Pending, Role::Viewer(window))
     }
 
     /// Changes the window of a viewer.
@@ -119,16 +143,16 @@ impl HostedBackend {
         HostRequest::Stop.enqueue(&mut self.requests);
     }
 
-    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> HostedBackend {
+    fn new(entry: Entry, registry: PathBuf, catch_up: CatchUp, role: Role) -> HostedBackend {
         let link = LinkState::connecting(&entry, Duration::ZERO);
-        HostedBackend::over(link, entry, registry, catching_up, role)
+        HostedBackend::over(link, entry, registry, catch_up, role)
     }
 
     fn over(
         link: LinkState,
         entry: Entry,
         registry: PathBuf,
-        catching_up: bool,
+        catch_up: CatchUp,
         role: Role,
     ) -> HostedBackend {
         HostedBackend {
@@ -137,18 +161,14 @@ impl HostedBackend {
             registry,
             terminal: None,
             requests: VecDeque::new(),
-            off: 0,
-            caught_up_at: None,
-            catching_up,
-            output: Vec::new(),
-            events: VecDeque::new(),
-            exited: false,
-            closed: false,
             disconnect_reason: String::new(),
-            unreachable_reported: false,
+            off: 0,
+            output: Vec::new(),
+            catch_up,
             replay_exhausted: false,
-            faults_reported: 0,
-            last_snapshot: TsNs(0),
+            events: VecDeque::new(),
+            reported: Reported::default(),
+            program: ProgramState::Running,
             role,
             latest_only: false,
             last_input: None,

@@ -1,7 +1,6 @@
 //! Creates branches that are requested in the viewer, one at a time, in the background.
 
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 
 use anyhow::Result;
 use nerve_engine::branches::{
@@ -14,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::attach_target::AttachTarget;
+use super::background_job::BackgroundJob;
 use crate::cmd::server::{self, LocalServer};
 use crate::exit::{self, Failure, USAGE};
 use crate::{out, trace};
@@ -61,15 +61,8 @@ pub(crate) struct BranchJob {
     file: Option<PathBuf>,
     /// Origin of an unrecorded session, saved while it was running.
     saved_origin: Option<Origin>,
-    running: Option<RunningJob>,
+    running: Option<(BackgroundJob<BranchEvent>, JoinHandle<()>)>,
     created: Vec<CreatedBranch>,
-}
-
-struct RunningJob {
-    events: mpsc::UnboundedReceiver<BranchEvent>,
-    task: JoinHandle<()>,
-    /// Resolves when this process was signalled after the job started.
-    stop: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl BranchJob {
@@ -109,15 +102,16 @@ impl BranchJob {
             // The receiver is gone if the viewer was killed.
             let _ = progress.send(event);
         });
-        // A signal that ends the viewer also ends the job.
-        self.running = Some(RunningJob { events, task, stop: Box::pin(nerve_server::stop_signal()) });
+        let on_panic = || BranchEvent::Failed("the branch failed unexpectedly".into());
+        let notice = "the branch is still being created; Ctrl+C cancels it";
+        self.running = Some((BackgroundJob::new(events, on_panic, notice), task));
         Ok(())
     }
 
     /// Returns the next event of the running job; pending without one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> BranchEvent {
-        let Some(RunningJob { events, .. }) = &mut self.running else { return std::future::pending().await };
-        let event = next(events).await;
+        let Some((job, _)) = &mut self.running else { return std::future::pending().await };
+        let event = job.next().await;
         self.record(event)
     }
 
@@ -144,25 +138,16 @@ impl BranchJob {
 
     /// Waits for the running job after the viewer has closed, and prints the results. A signal cancels the job.
     pub(crate) async fn finish(mut self) {
-        let mut is_reported = false;
-        while let Some(RunningJob { events, task, stop }) = &mut self.running {
-            tokio::select! {
-                biased;
-                () = stop => {
-                    task.abort();
-                    self.running = None;
-                    out::warning(
-                        "creating the branch was cancelled; if its node had started, 'nerve server node list' shows it",
-                    );
-                    break;
-                }
-                event = next(events) => if let BranchEvent::Failed(why) = self.record(event) {
-                    out::warning(format_args!("cannot create the branch: {why}"));
-                },
-                () = async {}, if !is_reported => {
-                    is_reported = true;
-                    out::note("the branch is still being created; Ctrl+C cancels it");
-                }
+        while let Some((job, task)) = &mut self.running {
+            let Some(event) = job.next_unless_stopped().await else {
+                task.abort();
+                out::warning(
+                    "creating the branch was cancelled; if its node had started, 'nerve server node list' shows it",
+                );
+                break;
+            };
+            if let BranchEvent::Failed(why) = self.record(event) {
+                out::warning(format_args!("cannot create the branch: {why}"));
             }
         }
         for CreatedBranch { target, conversation, .. } in &self.created {
@@ -174,10 +159,6 @@ impl BranchJob {
             ));
         }
     }
-}
-
-async fn next(events: &mut mpsc::UnboundedReceiver<BranchEvent>) -> BranchEvent {
-    events.recv().await.unwrap_or(BranchEvent::Failed("the branch failed unexpectedly".into()))
 }
 
 /// Creates a branch. `saved_origin` is used if the session is gone.

@@ -4,6 +4,7 @@
 
 mod attach_target;
 mod background;
+mod background_job;
 mod branch_job;
 mod execution_lookup;
 mod host_lookup;

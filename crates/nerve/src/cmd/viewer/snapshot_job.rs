@@ -1,6 +1,5 @@
 //! Takes snapshots that are requested in the viewer, one at a time, in the background.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,8 +10,9 @@ use nerve_host::registry::Entry;
 use nerve_node::error::EngineError;
 use nerve_record::files::{FileSnapshot, FileStore};
 use nerve_server::paths::ServerPaths;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
+use super::background_job::BackgroundJob;
 use super::branch_job::one_line;
 use crate::exit::Failure;
 use crate::out;
@@ -26,15 +26,9 @@ pub(crate) type SnapshotResult = Result<String, String>;
 /// The running snapshot, if any.
 #[derive(Default)]
 pub(crate) struct SnapshotJob {
-    running: Option<RunningJob>,
-}
-
-struct RunningJob {
-    result: oneshot::Receiver<SnapshotResult>,
-    /// Set to cancel the job.
+    running: Option<BackgroundJob<SnapshotResult>>,
+    /// Set to cancel the running snapshot.
     cancelled: Arc<AtomicBool>,
-    /// Resolves when this process was signalled after the job started.
-    stop: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl SnapshotJob {
@@ -47,51 +41,38 @@ impl SnapshotJob {
             return Err("a snapshot is being taken: wait for it".into());
         }
         let host = host.id.clone();
-        let (sender, result) = oneshot::channel();
-        let cancelled = Arc::<AtomicBool>::default();
-        let cancel_flag = Arc::clone(&cancelled);
+        let (sender, results) = mpsc::unbounded_channel();
+        let cancelled = Arc::clone(&self.cancelled);
         // Runs on its own thread: the runtime would wait for its blocking threads at shutdown.
-        let work = move || drop(sender.send(take(&host, &cancel_flag)));
+        let work = move || drop(sender.send(take(&host, &cancelled)));
         let begun = thread::Builder::new().name("snapshot".into()).spawn(work);
         begun.map_err(|error| format!("cannot take a snapshot: cannot start a thread: {error}"))?;
-        // A signal that ends the viewer also ends the job.
-        self.running = Some(RunningJob { result, cancelled, stop: Box::pin(nerve_server::stop_signal()) });
+        let on_panic = || Err("the snapshot failed unexpectedly".into());
+        let notice = "the snapshot is still being taken; Ctrl+C cancels it";
+        self.running = Some(BackgroundJob::new(results, on_panic, notice));
         Ok(())
     }
 
     /// Returns the result of the running job; pending without one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> SnapshotResult {
-        let Some(RunningJob { result, .. }) = &mut self.running else { return std::future::pending().await };
-        let result = outcome(result).await;
+        let Some(job) = &mut self.running else { return std::future::pending().await };
+        let result = job.next().await;
         self.running = None;
         result
     }
 
     /// Waits for the running job after the viewer has closed, and prints the result. A signal cancels the job.
     pub(crate) async fn finish(self) {
-        let Some(RunningJob { mut result, cancelled, mut stop }) = self.running else { return };
-        let mut is_reported = false;
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut stop => break,
-                result = outcome(&mut result) => return report(result),
-                () = async {}, if !is_reported => {
-                    is_reported = true;
-                    out::note("the snapshot is still being taken; Ctrl+C cancels it");
-                }
-            }
+        let Some(mut job) = self.running else { return };
+        if let Some(result) = job.next_unless_stopped().await {
+            return report(result);
         }
-        cancelled.store(true, Ordering::Relaxed);
-        match tokio::time::timeout(CLEANUP_TIMEOUT, outcome(&mut result)).await {
+        self.cancelled.store(true, Ordering::Relaxed);
+        match tokio::time::timeout(CLEANUP_TIMEOUT, job.next()).await {
             Ok(result) => report(result),
             Err(_) => out::warning("the snapshot was cancelled"),
         }
     }
-}
-
-async fn outcome(result: &mut oneshot::Receiver<SnapshotResult>) -> SnapshotResult {
-    result.await.unwrap_or_else(|_| Err("the snapshot failed unexpectedly".into()))
 }
 
 fn report(result: SnapshotResult) {

@@ -1,15 +1,18 @@
-//! Deprecated methods of sessions, kept for callers of nerve's first version. Each warns once.
+//! Names of nerve's first version, kept for its callers and its graph files: deprecated methods, which warn once, and old
+//! names of fields.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nerve_agent::parse::ParserKind;
 use nerve_node::error::EngineError;
+use nerve_node::factory::NodeFactory;
 use serde_json::Value;
 
-use super::{Session, stop_all};
 use crate::context::RunContext;
 use crate::executable::Executable;
+use crate::session::manager::SessionManager;
+use crate::session::{Session, stop_all};
 
 impl Session {
     /// Deprecated: [`Session::register`].
@@ -79,9 +82,31 @@ impl Session {
     }
 }
 
+impl SessionManager {
+    /// Deprecated name of the node factory.
+    #[deprecated(note = "use SessionManager::node_factory")]
+    pub fn channels(&self) -> &NodeFactory {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        self.node_factory()
+    }
+}
+
 /// Logs the message the first time it is called.
 pub fn warn_once(warned: &AtomicBool, message: &'static str) {
     if !warned.swap(true, Ordering::Relaxed) {
         tracing::warn!("{message}");
+    }
+}
+
+/// Returns the accepted names of a field of a graph file that has aliases, the current one first.
+pub(crate) fn spellings(field: &str) -> &'static [&'static str] {
+    match field {
+        "graph" => &["graph", "graph_id", "id", "dag_id"],
+        "steps" => &["steps", "tasks"],
+        "id" => &["id", "step_id", "task_id"],
+        "node" => &["node", "node_id", "channel_id"],
+        "input" => &["input", "text"],
+        _ => &[],
     }
 }
