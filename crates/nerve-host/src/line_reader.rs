@@ -60,6 +60,7 @@ impl LineReader {
         self.position
     }
 
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
