@@ -286,11 +286,18 @@ impl ForkSource {
     ) -> Result<String, EngineError> {
         // The pid of an ended process may belong to another process by now.
         let pid = self.metadata("pid").filter(|_| state != StateName::Stopped);
+        let current = pid.and_then(|pid| pid.parse().ok()).map(|pid| session_files.current_id(forms, pid));
+        // Without the file, the node may know only an earlier conversation.
+        let current = current.transpose().map_err(|error| {
+            let message = format!("cannot fork node '{}': its status file is incomplete: {error}", self.at.node);
+            EngineError::new(ErrorKind::Busy, message).hint("the agent is writing it: try again")
+        })?;
         let in_command = || match forms.conversation(argv) {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             _ => None,
         };
-        pid.and_then(|pid| session_files.current_id(forms, pid.parse().ok()?))
+        current
+            .flatten()
             .or_else(|| self.metadata("agent_session"))
             .or_else(|| self.definition.claude_session_id.clone())
             .or_else(in_command)

@@ -307,6 +307,9 @@ async fn session_id_reported_by_the_agent_takes_precedence() {
     let pid = first.metadata["pid"].clone();
     let status = harness.folder.path().join(format!(".claude/sessions/{pid}.json"));
     fs::create_dir_all(status.parent().unwrap()).unwrap();
+    // An agent that hangs while it writes may have a new conversation: the old one is not forked.
+    fs::write(&status, "{\"sessionId\": ").unwrap();
+    assert_rejected(&harness, "c", "d", ErrorKind::Busy, "status file").await;
     fs::write(status, json!({ "sessionId": A }).to_string()).unwrap();
     let forked = fork(&harness, "c", "d").await.unwrap();
     assert!(forked.metadata["command"].contains(&format!("--resume {A} ")), "{forked:?}");

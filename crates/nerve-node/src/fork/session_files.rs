@@ -51,26 +51,31 @@ impl SessionFiles {
 
     /// Returns the id of a running process's current conversation, if it can be determined. Blocks for at most half a second per
     /// process that is writing its status file.
-    pub fn current_id(&self, forms: &SessionArgs, pid: i32) -> Option<String> {
-        let id = match forms.id_source? {
-            IdSource::Claude => {
+    ///
+    /// # Errors
+    /// The process does not finish its status file.
+    pub fn current_id(&self, forms: &SessionArgs, pid: i32) -> io::Result<Option<String>> {
+        let id = match forms.id_source {
+            Some(IdSource::Claude) => {
                 // A shell may have started the agent: use the nearest process with a status file.
-                process_tree(pid).into_iter().find_map(|pid| self.status_id(pid))?
+                process_tree(pid).into_iter().find_map(|pid| self.status_id(pid).transpose()).transpose()?
             }
-            IdSource::Codex => open_rollout(pid)?,
+            Some(IdSource::Codex) => open_rollout(pid),
+            None => None,
         };
-        forms.is_id(&id).then_some(id)
+        Ok(id.filter(|id| forms.is_id(id)))
     }
 
     /// Returns the id in a process's status file. The agent may be writing it, so an incomplete file is read again until a
     /// deadline.
-    fn status_id(&self, pid: i32) -> Option<String> {
+    fn status_id(&self, pid: i32) -> io::Result<Option<String>> {
         let path = self.claude.join("sessions").join(format!("{pid}.json"));
         let deadline = Instant::now() + STATUS_TIMEOUT;
         loop {
-            match serde_json::from_str::<Value>(&read(&path).ok()?) {
-                Ok(status) => return Some(status.get("sessionId")?.as_str()?.to_string()),
-                Err(_) if Instant::now() >= deadline => return None,
+            let Ok(text) = read(&path) else { return Ok(None) };
+            match serde_json::from_str::<Value>(&text) {
+                Ok(status) => return Ok(status.get("sessionId").and_then(Value::as_str).map(str::to_string)),
+                Err(error) if Instant::now() >= deadline => return Err(error.into()),
                 // Polling is cheaper than a file watch: the agent writes for less than a millisecond.
                 Err(_) => thread::sleep(POLL_INTERVAL),
             }
@@ -295,13 +300,13 @@ mod tests {
     fn id_is_read_from_valid_status_files_only() {
         let (home, session_files) = home();
         let forms = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
-        assert_eq!(session_files.current_id(&forms, 7), None);
-        for bad in ["", "[]", r#"{"sessionId": 5}"#, r#"{"sessionId": "../../x"}"#] {
+        assert_eq!(session_files.current_id(&forms, 7).unwrap(), None);
+        for bad in ["[]", r#"{"sessionId": 5}"#, r#"{"sessionId": "../../x"}"#] {
             write(&home, ".claude/sessions/7.json", bad);
-            assert_eq!(session_files.current_id(&forms, 7), None, "{bad}");
+            assert_eq!(session_files.current_id(&forms, 7).unwrap(), None, "{bad}");
         }
         write(&home, ".claude/sessions/7.json", &format!(r#"{{"pid": 7, "sessionId": "{A}"}}"#));
-        assert_eq!(session_files.current_id(&forms, 7).as_deref(), Some(A));
+        assert_eq!(session_files.current_id(&forms, 7).unwrap().as_deref(), Some(A));
     }
 
     #[test]
@@ -319,7 +324,7 @@ mod tests {
         pipe.write_all(&status.as_bytes()[..20]).unwrap();
         fs::rename(complete, path).unwrap();
         drop(pipe);
-        assert_eq!(reader.join().unwrap().as_deref(), Some(A));
+        assert_eq!(reader.join().unwrap().unwrap().as_deref(), Some(A));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl<B: Backend> Actor<B> {
         let (forms, requests) = (forms.clone(), self.requests.clone());
         tokio::spawn(async move {
             let found = tokio::task::spawn_blocking(move || session_files.current_id(&forms, pid)).await;
-            if let (Ok(Some(id)), Some(requests)) = (found, requests.upgrade()) {
+            if let (Ok(Ok(Some(id))), Some(requests)) = (found, requests.upgrade()) {
                 // A send error means that the node is gone and the id is no longer needed.
                 let _ = requests.send(Request::Conversation { id }).await;
             }
