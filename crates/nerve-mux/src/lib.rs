@@ -9,3 +9,6 @@ mod pane_text;
 pub mod tmux;
 mod tty;
 pub mod wezterm;
+mod window;
+
+pub use window::Window;

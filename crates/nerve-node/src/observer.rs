@@ -111,7 +111,7 @@ impl Observer {
     pub fn start(self, host: &Host) -> RunningObserver {
         let events = self.spec.events.clone();
         let backend = HostedBackend::drive(host.entry.clone(), self.registry);
-        let location = TerminalLocation::from_host(&host.entry);
+        let location = TerminalLocation::of_host(&host.entry, None);
         RunningObserver { node: TerminalNode::with_backend(self.spec, backend, self.hooks, location), events }
     }
 }
