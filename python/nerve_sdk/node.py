@@ -136,6 +136,23 @@ class RemoteNode:
         """Resizes the terminal."""
         await self._request("RESIZE_NODE", cols=cols, rows=rows)
 
+    async def show(
+        self,
+        multiplexer: str = "tmux",
+        *,
+        split: Optional[str] = None,
+        tmux_session: Optional[str] = None,
+        socket: Optional[str] = None,
+    ) -> str:
+        """Opens a pane that shows the terminal, or focuses the one that does; returns the pane's id.
+
+        `split`: a pane to split; the new one appears to its right.
+        """
+        reply = await self._request(
+            "SHOW_NODE", multiplexer=multiplexer, split=split, tmux_session=tmux_session, socket=socket
+        )
+        return reply["pane_id"]
+
     async def wait(self, until: Union[str, Iterable[str]] = "ready", timeout: Optional[float] = None) -> str:
         """Waits until the node is in one of the states `until`; returns the state.
 

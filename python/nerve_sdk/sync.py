@@ -183,6 +183,25 @@ class RemoteNode:
         """Resizes the terminal."""
         self._portal.run(lambda: self._inner.resize(cols, rows))
 
+    def show(
+        self,
+        multiplexer: str = 'tmux',
+        *,
+        split: Optional[str] = None,
+        tmux_session: Optional[str] = None,
+        socket: Optional[str] = None,
+    ) -> str:
+        """Opens a pane that shows the terminal, or focuses the one that does; returns the pane's id.
+
+        `split`: a pane to split; the new one appears to its right.
+        """
+        return self._portal.run(lambda: self._inner.show(
+            multiplexer,
+            split=split,
+            tmux_session=tmux_session,
+            socket=socket,
+        ))
+
     def wait(self, until: Union[str, Iterable[str]] = 'ready', timeout: Optional[float] = None) -> str:
         """Waits until the node is in one of the states `until`; returns the state.
 

@@ -72,6 +72,21 @@ impl BackendKind {
     }
 }
 
+/// Terminal multiplexers that show nodes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
+pub enum Multiplexer {
+    /// tmux.
+    #[default]
+    Tmux,
+    /// WezTerm.
+    Wezterm,
+}
+
+text_value!(closed Multiplexer: "multiplexer");
+
 /// Protocols of model APIs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Turn, TurnAccepted};
 use nerve_api::request::{
     AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode,
-    ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, States, StopNode,
-    WaitNode, WriteData,
+    ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, ShowNode, StartNode, States,
+    StopNode, WaitNode, WriteData,
 };
 use nerve_api::value::NodeState;
 
@@ -137,6 +137,17 @@ impl RemoteNode {
         let (node_id, session_id) = self.ids();
         let params = ResizeNode { node_id, session_id, cols, rows };
         self.client.request(&params).await.map(drop)
+    }
+
+    /// Opens a pane that shows the terminal, or focuses the one that does. Returns the pane's id. Node and session of `options` are
+    /// ignored.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn show(&self, options: &ShowNode) -> Result<String, ClientError> {
+        let (node_id, session_id) = self.ids();
+        let params = ShowNode { node_id, session_id, ..options.clone() };
+        Ok(self.client.request(&params).await?.pane_id)
     }
 
     /// Waits until the node is in one of the states `until`, and returns that state.

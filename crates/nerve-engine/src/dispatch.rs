@@ -15,8 +15,8 @@ use nerve_api::request::{
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
     ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots, Ping,
-    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode,
-    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
+    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, ShowNode,
+    StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
@@ -49,6 +49,7 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on_with::<SendInterrupt>(Traits::brief(), Engine::send_interrupt)
         .on_with::<WriteData>(Traits::brief(), Engine::write_data)
         .on_with::<ResizeNode>(Traits::brief(), Engine::resize_node)
+        .on::<ShowNode>(Engine::show_node)
         .on_with::<GetBuffer>(Traits::large(), Engine::get_buffer)
         .on::<ClearBuffer>(Engine::clear_buffer)
         .on_with::<GetHistory>(Traits::large(), Engine::get_history)

@@ -11,3 +11,6 @@ mod pane_text;
 pub mod tmux;
 mod tty;
 pub mod wezterm;
+mod window;
+
+pub use window::Window;

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_record::meta::{Host as MetaHost, Meta};
@@ -101,6 +101,9 @@ pub struct PaneEntry {
     /// Process id of the program, if known.
     #[serde(default)]
     pub pid: Option<i32>,
+    /// Its start time in clock ticks since boot, if known: multiplexers reuse the ids of panes, and the system those of processes.
+    #[serde(default)]
+    pub started: Option<u64>,
     /// Working directory of the program.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
@@ -259,7 +262,12 @@ impl Panes {
     fn lock(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
         private_folder(&self.claims)?;
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = format!("{terminal:?}-{socket}-{pane}").chars().map(word).collect();
+        // A socket may have several paths.
+        let server = match fs::metadata(socket) {
+            Ok(file) => format!("{}-{}", file.dev(), file.ino()),
+            Err(_) => socket.to_string(),
+        };
+        let name: String = format!("{terminal:?}-{server}-{pane}").chars().map(word).collect();
         // Long paths differ at their ends.
         let name: String = name.chars().skip(name.chars().count().saturating_sub(200)).collect();
         let path = self.claims.join(name);
@@ -284,6 +292,25 @@ impl Panes {
     }
 }
 
+impl PaneEntry {
+    /// Returns the fixed part of the pane's location for the node's info, as names and values.
+    pub fn place(&self) -> Vec<(&'static str, String)> {
+        let mut place = Vec::new();
+        if !self.ours {
+            // The program began without us, and a person may use it.
+            place.push(("approximate", true.to_string()));
+        }
+        if self.terminal == TerminalKind::Wezterm {
+            // The backend reports the rest with each poll.
+            return place;
+        }
+        place.extend([("pane_id", self.pane.clone()), ("owned", self.ours.to_string())]);
+        place.extend(self.session.clone().map(|session| ("tmux_session", session)));
+        place.extend(self.socket.clone().map(|socket| ("tmux_socket", socket)));
+        place
+    }
+}
+
 impl PaneContext<'_> {
     /// Returns an entry with new ids, before the pane is known.
     pub(crate) fn new_entry(&self, terminal: TerminalKind) -> PaneEntry {
@@ -297,6 +324,7 @@ impl PaneContext<'_> {
             session: None,
             pane: String::new(),
             pid: None,
+            started: None,
             cwd: self.program.cwd.clone(),
             ours: self.place.pane.is_none(),
             label: self.label.clone(),
@@ -359,6 +387,29 @@ pub struct NewPane {
     pub size: nerve_types::Size,
     /// tmux session (created if missing) or WezTerm workspace.
     pub session: Option<String>,
+    /// Pane to split: the new one appears to its right, in the same window.
+    pub split: Option<String>,
     /// Name of the window.
     pub name: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pane_is_claimed_once_through_all_paths_of_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let panes = Panes { claims: folder.path().join("claims"), ..Panes::default() };
+        let paths = ["socket", "link"].map(|name| folder.path().join(name).display().to_string());
+        fs::write(&paths[0], "").unwrap();
+        std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
+        let lock = |path: &str, pane: &str| panes.lock(TerminalKind::Tmux, path, pane, "one");
+        let claim = lock(&paths[0], "%1").unwrap();
+        let error = lock(&paths[1], "%1").unwrap_err();
+        assert!(error.to_string().contains("driven by one"), "{error}");
+        lock(&paths[1], "%2").unwrap();
+        drop(claim);
+        lock(&paths[1], "%1").unwrap();
+    }
 }

@@ -171,6 +171,8 @@ impl NodeFactory {
         };
         add_profile_env(&profile, &mut env);
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
+        let is_pane = kind != TerminalKind::Pty;
+        let window = (is_pane && spec.pane_id.is_none() && shared.hosting.is_some()).then_some(kind);
         let program = Program { argv, cwd: spec.cwd, env, env_remove };
         let terminal = TerminalSpec {
             node: node.clone(),
@@ -182,7 +184,7 @@ impl NodeFactory {
             response_timeout: spec.response_timeout.duration(),
             journal,
             adopted: None,
-            answers: kind == TerminalKind::Pty,
+            answers: kind == TerminalKind::Pty || window.is_some(),
             events: shared.events.clone(),
             kind: spec.backend.as_str(),
             log_start: spec.backend.is_claude(),
@@ -192,13 +194,22 @@ impl NodeFactory {
         let label = label(&shared.server, &at, spec.history, env_names, &terminal);
         let place = PanePlace { pane, session: spec.tmux_session, socket: spec.socket };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
-        let launch =
-            Launch { panes: &shared.panes, place: &place, label: &label, relay, record: spec.record, now };
+        let launch = Launch {
+            panes: &shared.panes,
+            place: &place,
+            label: &label,
+            relay,
+            record: spec.record,
+            window,
+            now,
+        };
         let terminal = match (kind, &shared.hosting) {
+            (_, Some(hosting)) if !is_pane || window.is_some() => {
+                launch.start_in_host(hosting, terminal).await
+            }
             (TerminalKind::Tmux, _) => launch.start_in_tmux(terminal).await,
             (TerminalKind::Wezterm, _) => launch.start_in_wezterm(terminal).await,
-            (TerminalKind::Pty, Some(hosting)) => launch.start_in_host(hosting, terminal).await,
-            (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
+            (TerminalKind::Pty, _) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
             proxy.end().await;

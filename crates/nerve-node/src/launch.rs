@@ -7,7 +7,7 @@ use nerve_host::backend::{HostedBackend, SpawnError};
 use nerve_host::manager::{HOOKS, HostContext, HostManager, Label};
 use nerve_host::registry::Entry;
 use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
-use nerve_mux::{tmux, wezterm};
+use nerve_mux::{Window, tmux, wezterm};
 use nerve_types::TsNs;
 
 use super::hooks::HookSocket;
@@ -22,6 +22,8 @@ pub(crate) struct Launch<'a> {
     /// The program that agents' hooks run.
     pub(crate) relay: Option<&'a Path>,
     pub(crate) record: bool,
+    /// The multiplexer that shows a program in a host.
+    pub(crate) window: Option<TerminalKind>,
     pub(crate) now: TsNs,
 }
 
@@ -49,7 +51,18 @@ impl<'a> Launch<'a> {
             hooks = spec.attach_hooks(self.relay, argv, Some(folder));
         });
         let (backend, entry) = started.await?;
-        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::from_host(&entry)))
+        let window = Window::of_host(self.panes, &manager.program, &entry, &spec.node.node);
+        let node =
+            TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(window)));
+        if let Some(terminal) = self.window
+            && let Err(error) = node.show(terminal, self.place.clone()).await
+            // The viewer of a program that ends at once may end before it is known.
+            && entry.has_child()
+        {
+            node.stop("its window cannot be opened").await;
+            return Err(SpawnError::Multiplexer(error.message));
+        }
+        Ok(node)
     }
 
     /// Starts a node in a pane of tmux.
@@ -64,7 +77,7 @@ impl<'a> Launch<'a> {
         let (backend, entry, size) = started.await?;
         spec.size = size;
         spec.program.cwd = entry.cwd.clone();
-        Ok(TerminalNode::with_backend(spec, backend, hooks, tmux_location(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_pane(self.panes, &entry)))
     }
 
     /// Starts a node in a pane of WezTerm.
@@ -78,7 +91,7 @@ impl<'a> Launch<'a> {
         });
         let (backend, entry, size) = started.await?;
         spec.size = size;
-        Ok(TerminalNode::with_backend(spec, backend, hooks, wezterm_location(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_pane(self.panes, &entry)))
     }
 
     fn context(self, spec: &'a TerminalSpec) -> PaneContext<'a> {
@@ -99,10 +112,12 @@ impl<'a> Launch<'a> {
 }
 
 /// Takes over the host of a server that is gone.
-pub fn adopt_host(manager: &HostManager, spec: TerminalSpec, entry: Entry) -> TerminalNode {
+pub fn adopt_host(manager: &HostManager, panes: &Panes, spec: TerminalSpec, entry: Entry) -> TerminalNode {
     let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
     let backend = HostedBackend::adopt(entry.clone(), manager.registry.clone());
-    TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::from_host(&entry))
+    let window = Window::of_host(panes, &manager.program, &entry, &spec.node.node);
+    let spec = TerminalSpec { answers: true, ..spec };
+    TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(window)))
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
@@ -111,10 +126,10 @@ pub fn adopt_pane(panes: &Panes, spec: TerminalSpec, entry: PaneEntry) -> Termin
     match entry.terminal {
         TerminalKind::Wezterm => {
             let (backend, entry) = wezterm::adopt(panes, entry, is_full_screen(&spec));
-            TerminalNode::with_backend(spec, backend, hooks, wezterm_location(&entry))
+            TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_pane(panes, &entry))
         }
         TerminalKind::Tmux | TerminalKind::Pty => {
-            let location = tmux_location(&entry);
+            let location = TerminalLocation::of_pane(panes, &entry);
             TerminalNode::with_backend(spec, tmux::adopt(panes, entry), hooks, location)
         }
     }
@@ -123,15 +138,4 @@ pub fn adopt_pane(panes: &Panes, spec: TerminalSpec, entry: PaneEntry) -> Termin
 /// Returns true for programs that draw their own screen.
 fn is_full_screen(spec: &TerminalSpec) -> bool {
     spec.profile.composer.is_some()
-}
-
-fn tmux_location(entry: &PaneEntry) -> TerminalLocation {
-    let mut place = vec![("pane_id", entry.pane.clone()), ("owned", entry.ours.to_string())];
-    place.extend(entry.session.clone().map(|session| ("tmux_session", session)));
-    place.extend(entry.socket.clone().map(|socket| ("tmux_socket", socket)));
-    TerminalLocation { recording: entry.recording.clone(), unrecorded: None, place }
-}
-
-fn wezterm_location(entry: &PaneEntry) -> TerminalLocation {
-    TerminalLocation { recording: entry.recording.clone(), ..TerminalLocation::default() }
 }

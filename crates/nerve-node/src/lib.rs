@@ -56,7 +56,7 @@ use self::prompt::Prompt;
 /// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 
-use crate::command::{DialogAnswer, NodeRef, NodeSpec, Response, StateName};
+use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
 use crate::context::TurnContext;
 use crate::error::{EngineError, ErrorKind};
 
@@ -145,6 +145,14 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Unsupported, NodeStopped.
     fn resize(&self, _size: Size) -> NodeFuture<'_, ()> {
+        Box::pin(ready(Err(self.unsupported())))
+    }
+
+    /// Opens a pane that shows the terminal, next to the pane of `place` if there is one, or focuses it. Returns the pane's id.
+    ///
+    /// # Errors
+    /// Unsupported, NotFound, Process.
+    fn show(&self, _multiplexer: TerminalKind, _place: PanePlace) -> NodeFuture<'_, String> {
         Box::pin(ready(Err(self.unsupported())))
     }
 

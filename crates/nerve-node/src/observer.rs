@@ -110,7 +110,7 @@ impl Observer {
     /// Begins to observe a host that was started with the prepared spec. Fails if it cannot be connected.
     pub async fn start(self, host: &Host) -> io::Result<RunningObserver> {
         let (events, backend) = (self.spec.events.clone(), host.drive().await?);
-        let location = TerminalLocation::from_host(&host.entry);
+        let location = TerminalLocation::of_host(&host.entry, None);
         let node = TerminalNode::with_backend(self.spec, backend, self.hooks, location);
         Ok(RunningObserver { node, events })
     }

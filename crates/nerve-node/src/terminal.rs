@@ -15,11 +15,12 @@ use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
 use nerve_api::reply::{NodeExplanation, NodeMetadata};
-use nerve_host::backend::PaneInfo;
-use nerve_host::backend::{Backend, Program, PtyBackend, SpawnError};
+use nerve_host::backend::{Backend, PaneError, PaneInfo, Program, PtyBackend, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::registry::Entry;
 use nerve_host::tap::Tap;
+use nerve_mux::Window;
+use nerve_mux::pane::{PaneEntry, Panes};
 use nerve_types::Size;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -32,7 +33,8 @@ use super::{BoxFuture, Node, NodeFuture, ToolKind};
 use crate::budget::Checkpoint;
 use crate::cancellation::{cancelled, wait_timeout_error};
 use crate::command::{
-    BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, Response, StateName,
+    BackendKind, CommandLine, DialogAnswer, NodeInfo, NodeRef, NodeSpec, PanePlace, Response, StateName,
+    TerminalKind,
 };
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
@@ -49,6 +51,9 @@ const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
 /// Time after which a turn that exceeded a budget and ignores interrupts is abandoned.
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Time in which a resized window changes the size of the program's terminal.
+const RESIZE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Location of a node's terminal outside this process.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalLocation {
@@ -56,15 +61,28 @@ pub(crate) struct TerminalLocation {
     pub(crate) recording: Option<PathBuf>,
     /// The path that replaces the recording's if there is none ([`Entry::unrecorded`]).
     pub(crate) unrecorded: Option<PathBuf>,
-    /// The location as shown in the node's info: names and values.
+    /// The fixed part of the location as shown in the node's info: names and values.
     pub(crate) place: Vec<(&'static str, String)>,
+    /// The pane that shows the terminal.
+    pub(crate) window: Option<Window>,
 }
 
 impl TerminalLocation {
     /// Returns the location of a node in a host.
-    pub(crate) fn from_host(entry: &Entry) -> TerminalLocation {
-        let Entry { recording, unrecorded, .. } = entry.clone();
-        TerminalLocation { recording, unrecorded, place: vec![("host", entry.id.clone())] }
+    pub(crate) fn of_host(entry: &Entry, window: Option<Window>) -> TerminalLocation {
+        let Entry { recording, unrecorded, id, .. } = entry.clone();
+        TerminalLocation { recording, unrecorded, place: vec![("host", id)], window }
+    }
+
+    /// Returns the location of a node whose program runs in a pane.
+    pub(crate) fn of_pane(panes: &Panes, entry: &PaneEntry) -> TerminalLocation {
+        let window = Some(Window::of_pane(panes, entry));
+        TerminalLocation {
+            recording: entry.recording.clone(),
+            unrecorded: None,
+            place: entry.place(),
+            window,
+        }
     }
 
     fn execution_log(&self) -> Option<ExecutionLog> {
@@ -181,7 +199,20 @@ impl Node for TerminalNode {
     }
 
     fn resize(&self, size: Size) -> NodeFuture<'_, ()> {
-        Box::pin(async move { self.request(|reply| Request::Resize { size, reply }).await? })
+        Box::pin(async move {
+            if let Some(window) = self.inner.location.window.as_ref().filter(|window| window.is_open()) {
+                window.resize(size).await.map_err(|error| self.pane_error(&error))?;
+                let mut status = self.inner.status.clone();
+                let is_resized = status.wait_for(|status| status.size == size);
+                // If another viewer has a smaller window, the request below fails.
+                let _ = tokio::time::timeout(RESIZE_TIMEOUT, is_resized).await;
+            }
+            self.request(|reply| Request::Resize { size, reply }).await?
+        })
+    }
+
+    fn show(&self, multiplexer: TerminalKind, place: PanePlace) -> NodeFuture<'_, String> {
+        Box::pin(TerminalNode::show(self, multiplexer, place))
     }
 
     fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
@@ -249,8 +280,9 @@ impl Node for TerminalNode {
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
         add("faults", status.faults.summary());
         add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
-        for (name, value) in inner.location.place.iter().chain(&status.place) {
-            add(name, Some(value.clone()));
+        let window = inner.location.window.iter().flat_map(Window::place);
+        for (name, value) in inner.location.place.iter().chain(&status.place).cloned().chain(window) {
+            add(name, Some(value));
         }
         for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
             add(name, Some(value));
@@ -291,6 +323,9 @@ impl Node for TerminalNode {
             let reason = reason.to_string();
             // An error means that the node is gone already.
             let _ = self.request(|reply| Request::Stop { reason, reply }).await;
+            if let Some(window) = &self.inner.location.window {
+                window.close().await;
+            }
             if let Some(proxy) = &self.inner.proxy {
                 proxy.end().await;
             }
@@ -300,7 +335,7 @@ impl Node for TerminalNode {
     /// Clears the scrollback. The agent keeps its own memory.
     fn reset(&self) -> NodeFuture<'_, bool> {
         Box::pin(async {
-            self.clear_buffer().await?;
+            self.request(|reply| Request::Clear { reply }).await?;
             Ok(false)
         })
     }
@@ -490,36 +525,21 @@ impl TerminalNode {
         if response.is_complete { Ok(response) } else { Err(cancelled()) }
     }
 
-    /// Returns all text, including the scrollback.
-    ///
-    /// # Errors
-    /// NodeStopped.
-    pub async fn read(&self) -> Result<String, EngineError> {
-        self.request(|reply| Request::Read { lines: None, reply }).await
-    }
-
-    /// Returns the last `lines` lines of text.
-    ///
-    /// # Errors
-    /// See [`TerminalNode::read`].
-    pub async fn read_tail(&self, lines: usize) -> Result<String, EngineError> {
-        self.request(|reply| Request::Read { lines: Some(lines), reply }).await
-    }
-
-    /// Clears the scrollback.
-    ///
-    /// # Errors
-    /// NodeStopped.
-    pub async fn clear_buffer(&self) -> Result<(), EngineError> {
-        self.request(|reply| Request::Clear { reply }).await
-    }
-
     /// Focuses the node's pane in its multiplexer.
     ///
     /// # Errors
     /// InvalidRequest: the node is not in a pane, or its pane cannot be focused. Process: the multiplexer failed.
     pub async fn focus(&self) -> Result<(), EngineError> {
-        self.request(|reply| Request::Focus { reply }).await?
+        self.window()?.focus().await.map_err(|error| self.pane_error(&error))
+    }
+
+    /// Opens a pane that shows the terminal, or focuses the one that does. Returns the pane's id.
+    ///
+    /// # Errors
+    /// See [`TerminalNode::focus`].
+    pub async fn show(&self, multiplexer: TerminalKind, place: PanePlace) -> Result<String, EngineError> {
+        let size = self.inner.status.borrow().size;
+        self.window()?.open(multiplexer, &place, size).await.map_err(|error| self.pane_error(&error))
     }
 
     /// Returns the multiplexer's current description of the node's pane.
@@ -527,7 +547,7 @@ impl TerminalNode {
     /// # Errors
     /// See [`TerminalNode::focus`].
     pub async fn pane_info(&self) -> Result<PaneInfo, EngineError> {
-        self.request(|reply| Request::PaneInfo { reply }).await?
+        self.window()?.info().await.map_err(|error| self.pane_error(&error))
     }
 
     /// Describes the node for telemetry.
@@ -554,6 +574,22 @@ impl TerminalNode {
         let (reply, answer) = oneshot::channel();
         self.inner.requests.send(request(reply)).await.map_err(|_| self.stopped_error())?;
         answer.await.map_err(|_| self.stopped_error())
+    }
+
+    fn window(&self) -> Result<&Window, EngineError> {
+        self.inner.location.window.as_ref().ok_or_else(|| {
+            let message = format!("node '{}' runs in this process and cannot be shown in a pane", self.id());
+            EngineError::new(ErrorKind::InvalidRequest, message).hint("nodes of a server can")
+        })
+    }
+
+    fn pane_error(&self, error: &PaneError) -> EngineError {
+        let kind = match error {
+            PaneError::NoPane(_) => ErrorKind::NotFound,
+            _ => ErrorKind::Process,
+        };
+        EngineError::new(kind, format!("node '{}': {error}", self.id()))
+            .hint("open a window: `nerve server node show NODE --in tmux`")
     }
 
     fn stopped_error(&self) -> EngineError {

@@ -169,6 +169,16 @@ pub struct Written {
     pub written: u64,
 }
 
+/// Reply to SHOW_NODE.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeShown {
+    /// Id of the node.
+    pub node_id: String,
+    /// The pane: `%3` in tmux, a number in WezTerm.
+    pub pane_id: String,
+}
+
 /// Reply to GET_BUFFER.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -28,9 +28,9 @@ use crate::Schema;
 use crate::reply::{
     AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, CommandTyped, Done, ExecuteReply,
     GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory,
-    NodeList, NodeText, NodesChanged, Pong, ReachedState, RecordingList, RecordingsPruned, Reply, ResultInfo,
-    ResultList, RunInfo, RunList, RunReply, RunsCancelled, SessionInfo, SessionList, SnapshotList,
-    SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Written,
+    NodeList, NodeShown, NodeText, NodesChanged, Pong, ReachedState, RecordingList, RecordingsPruned, Reply,
+    ResultInfo, ResultList, RunInfo, RunList, RunReply, RunsCancelled, SessionInfo, SessionList,
+    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -41,7 +41,7 @@ pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, Ru
 pub use history::GetHistory;
 pub use node::{
     AnswerNode, ClearBuffer, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode, ListNodes, ResizeNode,
-    RunCommand, SendInterrupt, StartNode, StopNode, WaitNode, WriteData,
+    RunCommand, SendInterrupt, ShowNode, StartNode, StopNode, WaitNode, WriteData,
 };
 pub use node_spec::{CreateNode, InheritedNode, NodeRef, NodeSpec};
 pub use proxy::{ProxyBudget, ProxyPrices, ProxySettings};
@@ -176,6 +176,8 @@ requests! {
     WriteData = "WRITE_DATA" -> Written, Changes;
     /// Resizes a terminal.
     ResizeNode = "RESIZE_NODE" -> Done, Changes;
+    /// Opens a pane that shows a terminal.
+    ShowNode = "SHOW_NODE" -> NodeShown, Changes;
     /// Returns the text of a terminal.
     GetBuffer = "GET_BUFFER" -> NodeText, Reads;
     /// Clears the text of a terminal.

@@ -6,7 +6,7 @@ use super::conversation::ConversationOptions;
 use super::id_requests;
 use super::result::WebhookTarget;
 use super::value::{NodeChoice, Seconds, States};
-use crate::value::ParserKind;
+use crate::value::{Multiplexer, ParserKind};
 
 id_requests! {
     node_id: "Id of the node.";
@@ -167,6 +167,29 @@ pub struct ResizeNode {
     pub cols: u16,
     /// Rows of the terminal.
     pub rows: u16,
+}
+
+/// SHOW_NODE: opens a pane that shows a terminal, or focuses the one that does. The pane shows a program in a host and can be closed
+/// and opened again without effect on the program.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ShowNode {
+    /// Id of the node.
+    pub node_id: String,
+    /// Session of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The multiplexer.
+    pub multiplexer: Multiplexer,
+    /// Pane to split; the new pane appears to its right. Default: a new window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// tmux session for the pane, created if missing, or WezTerm workspace. Default: `nerve` in tmux.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmux_session: Option<String>,
+    /// Server of the multiplexer: path of a socket, or a name as for `tmux -L`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
 }
 
 /// GET_BUFFER: returns the text of a terminal.

@@ -239,7 +239,7 @@ impl Channel for TerminalNode {
     }
 
     fn run<'a>(&'a self, command: &'a str) -> NodeFuture<'a, ()> {
-        Box::pin(Node::run_command(self, command.to_string()))
+        Node::run_command(self, command.to_string())
     }
 
     fn write<'a>(&'a self, data: &'a [u8]) -> NodeFuture<'a, ()> {
@@ -247,15 +247,15 @@ impl Channel for TerminalNode {
     }
 
     fn read(&self) -> NodeFuture<'_, String> {
-        Box::pin(TerminalNode::read(self))
+        Node::read(self, None)
     }
 
     fn read_tail(&self, lines: usize) -> NodeFuture<'_, String> {
-        Box::pin(TerminalNode::read_tail(self, lines))
+        Node::read(self, Some(lines))
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(Node::interrupt(self))
+        Node::interrupt(self)
     }
 
     fn close(&self) -> NodeFuture<'_, ()> {

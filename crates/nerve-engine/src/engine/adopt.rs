@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nerve_host::backend::{Memory, Program};
 use nerve_host::manager::Label;
 use nerve_node::Node;
-use nerve_node::command::{BackendKind, EventKind, NodeRef, TerminalKind, terminal_kind};
+use nerve_node::command::{BackendKind, EventKind, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::launch::{adopt_host, adopt_pane};
 use nerve_node::names::with_session;
@@ -37,7 +37,7 @@ impl Engine {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
                 self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
-                    adopt_host(hosting, spec, entry)
+                    adopt_host(hosting, panes, spec, entry)
                 });
             }
         }
@@ -104,7 +104,8 @@ impl Engine {
             agent_session: memory.agent_session.clone(),
             proxy,
             adopted: Some(memory),
-            answers: terminal_kind(kind) == Some(TerminalKind::Pty),
+            // The node of a host sets it.
+            answers: false,
             events: self.inner.events.clone(),
             kind: kind.as_str(),
             log_start: false,

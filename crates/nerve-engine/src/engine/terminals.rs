@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::reply::{
-    AnswerReply, CommandTyped, Done, Interrupted, NodeExplanation, NodeText, ReachedState, Turn, Written,
+    AnswerReply, CommandTyped, Done, Interrupted, NodeExplanation, NodeShown, NodeText, ReachedState, Turn,
+    Written,
 };
 use nerve_api::request::{
     AnswerNode, ClearBuffer, ExplainNode, GetBuffer, ResizeNode, RunCommand, Seconds, SendInterrupt,
-    WaitNode, WriteData,
+    ShowNode, WaitNode, WriteData,
 };
-use nerve_api::value::NodeState;
+use nerve_api::value::{Multiplexer, NodeState};
 use nerve_graph::executable::Executable;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation::wait_timeout_error;
-use nerve_node::command::{DialogAnswer, NodeRef};
+use nerve_node::command::{DialogAnswer, NodeRef, PanePlace, TerminalKind};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::telemetry::{begin_run_command, end_with};
 use tokio::time::{Instant, sleep_until};
@@ -96,6 +97,21 @@ impl Engine {
         let size = specs::size(request.cols, request.rows)?;
         self.node(&node_ref(request.node_id, request.session_id))?.resize(size).await?;
         Ok(Done {})
+    }
+
+    /// Opens a pane that shows a terminal, or focuses the one that does.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no terminal, or one in this process), Process: the multiplexer failed.
+    pub async fn show_node(&self, request: ShowNode, _: RequestContext) -> Result<NodeShown, EngineError> {
+        let multiplexer = match request.multiplexer {
+            Multiplexer::Tmux => TerminalKind::Tmux,
+            Multiplexer::Wezterm => TerminalKind::Wezterm,
+        };
+        let place = PanePlace { pane: request.split, session: request.tmux_session, socket: request.socket };
+        let at = node_ref(request.node_id, request.session_id);
+        let pane_id = self.node(&at)?.show(multiplexer, place).await?;
+        Ok(NodeShown { node_id: at.node, pane_id })
     }
 
     /// Returns the text of a node: all of it, or the last lines, scrollback included.

@@ -126,10 +126,10 @@ async fn cancel_interrupts_only_once() {
     let graph = commands(&[("slow", slow)]);
     let run = tokio::spawn(async move { graph.run(&context).await });
     // The program owns the terminal now: before that, a shell could lose the interrupt, which is then repeated.
-    eventually("started", async || shell.read().await.unwrap().contains("at-3")).await;
+    eventually("started", async || shell.read(None).await.unwrap().contains("at-3")).await;
     token.cancel();
     tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
-    assert!(shell.read().await.unwrap().contains("at-12"), "the program must end by itself");
+    assert!(shell.read(None).await.unwrap().contains("at-12"), "the program must end by itself");
     assert_eq!(shell.execute(prompt("cat hits.txt")).await.unwrap().text, "hit");
     shell.stop("done").await;
 }
@@ -152,7 +152,7 @@ async fn cancelled_queued_step_leaves_running_turn_alone() {
     assert_eq!(run.status, TraceStatus::Cancelled);
     shell.write(b"it\n".to_vec()).await.unwrap();
     assert!(first.await.unwrap().unwrap().text.contains("got it"));
-    assert!(!shell.read().await.unwrap().contains("too late"));
+    assert!(!shell.read(None).await.unwrap().contains("too late"));
     shell.stop("done").await;
 }
 

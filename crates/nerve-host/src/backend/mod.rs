@@ -69,6 +69,11 @@ pub trait Backend: Send + 'static {
         None
     }
 
+    /// Returns true if the output is reconstructed from screens: repeated output and no output look the same.
+    fn is_approximate(&self) -> bool {
+        false
+    }
+
     /// Sets whether changes are polled frequently, because a turn may end.
     fn set_watchful(&mut self, _watchful: bool) {}
 
@@ -76,16 +81,6 @@ pub trait Backend: Send + 'static {
     /// change.
     fn place(&self) -> &[(&'static str, String)] {
         &[]
-    }
-
-    /// Gives the pane the focus of its window. `None` if the terminal is not a pane.
-    fn focus(&self) -> Option<BoxFuture<Result<(), PaneError>>> {
-        None
-    }
-
-    /// Queries the multiplexer about the pane. `None` if the terminal is not a pane.
-    fn pane_info(&self) -> Option<BoxFuture<Result<PaneInfo, PaneError>>> {
-        None
     }
 
     /// Reports the screen of [`BackendEvent::FinalScreen`] as output. Called if the model shows something else.

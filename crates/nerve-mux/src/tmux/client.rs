@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use nerve_host::backend::{PaneError, PaneInfo};
 use nerve_host::backend::{Program, close_descriptors};
+use nerve_types::Size;
 use tokio::process::Command;
 
+use super::attach::PaneDetails;
 use super::formats::{self, PANES};
 use super::{ensure_built, quoting, version};
 use crate::exec::CommandLine;
@@ -89,8 +91,8 @@ impl Tmux {
         found.filter(|pane| !pane.pane.is_empty()).ok_or_else(|| PaneError::NoPane(target.to_string()))
     }
 
-    /// Creates a pane in its own window, in an existing or new session [default: `nerve`], and returns its id. The window
-    /// closes with its program.
+    /// Creates a pane and returns its id: next to another one, or in its own window in an existing or new session [default: `nerve`].
+    /// The pane closes with its program.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -103,6 +105,11 @@ impl Tmux {
             let (argv, cwd, env) = (new.argv.clone(), new.cwd.clone(), new.env.clone());
             let program = Program { argv, cwd, env, env_remove: Vec::new() };
             program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
+        }
+        if let Some(pane) = &new.split {
+            check_target(pane)?;
+            let text = self.call(&quoting::create_command(new, session, true), &[]).await?;
+            return Ok(String::from_utf8_lossy(&text).trim().to_string());
         }
         let mut error = None;
         // Another process may create or end the session between check and command.
@@ -118,6 +125,53 @@ impl Tmux {
             }
         }
         Err(error.unwrap_or(PaneError::NoServer(NAME)))
+    }
+
+    /// Creates a pane like [`Tmux::spawn`]. If no person is attached to its session, its window gets the requested size. Also returns
+    /// the path of the server's socket.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub(crate) async fn spawn_sized(&self, new: &NewPane) -> Result<(String, Option<String>), PaneError> {
+        let pane = self.spawn(new).await?;
+        let ended_at_once = |error| match error {
+            PaneError::NoPane(_) | PaneError::NoServer(_) => {
+                PaneError::Refused("the program in the new pane ended at once".to_string())
+            }
+            error => error,
+        };
+        let details = PaneDetails::of(self, &pane).await.map_err(ended_at_once)?;
+        let clients = ["list-clients", "-t", &details.session, "-F", "#{client_control_mode}"];
+        let clients = self.call(&clients, &[]).await.map_err(ended_at_once)?;
+        let is_attached = String::from_utf8_lossy(&clients).lines().any(|is_control| is_control != "1");
+        if details.size != new.size && !is_attached && new.split.is_none() {
+            self.resize(&pane, new.size).await.map_err(ended_at_once)?;
+        }
+        Ok((pane, details.socket))
+    }
+
+    /// Shows the pane to the clients of its session and gives it the focus.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn focus(&self, pane: &str) -> Result<(), PaneError> {
+        check_target(pane)?;
+        for command in ["select-window", "select-pane"] {
+            self.call(&[command, "-t", pane], &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Resizes a pane: its window, unless the window has several panes.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn resize(&self, pane: &str, size: Size) -> Result<(), PaneError> {
+        check_target(pane)?;
+        let (cols, rows) = (size.cols.to_string(), size.rows.to_string());
+        let count = self.call(&["display-message", "-p", "-t", pane, "#{window_panes}"], &[]).await?;
+        let command = if count.trim_ascii() == b"1" { "resize-window" } else { "resize-pane" };
+        self.call(&[command, "-t", pane, "-x", &cols, "-y", &rows], &[]).await.map(drop)
     }
 
     /// Returns true if a session of exactly this name exists.

@@ -37,6 +37,7 @@ use nerve_host::backend::{PaneError, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::pump::Pump;
 use nerve_host::recorder::Recorder;
+use nerve_host::registry::start_ticks;
 use nerve_host::tap::Tap;
 
 /// Time that an ending server gets to release its panes and recordings.
@@ -71,6 +72,7 @@ pub async fn start(
     entry.session = Some(details.session.clone());
     entry.pane = details.pane.clone();
     entry.pid = details.pid;
+    entry.started = details.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
     // An existing pane keeps its own working directory.
     entry.cwd = entry.cwd.or_else(|| details.cwd.clone());
     let (recorder, faults) = context.register(&mut entry, size, false);

@@ -17,11 +17,13 @@ pub(super) fn command(args: &[&str]) -> CommandArgs {
     args.iter().map(|arg| arg.as_bytes().to_vec()).collect()
 }
 
-/// Returns the command that creates a pane and prints its id: a window if the session `exists`, otherwise a session.
+/// Returns the command that creates a pane and prints its id: next to another pane, or a window if the session `exists`, otherwise a
+/// session.
 pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<String> {
-    let mut args: Vec<String> = match exists {
-        true => vec!["new-window".into(), "-t".into(), format!("={session}:")],
-        false => {
+    let mut args: Vec<String> = match (&new.split, exists) {
+        (Some(pane), _) => ["split-window", "-h", "-t", pane].map(str::to_string).to_vec(),
+        (None, true) => vec!["new-window".into(), "-t".into(), format!("={session}:")],
+        (None, false) => {
             let (cols, rows) = (new.size.cols.to_string(), new.size.rows.to_string());
             let args = ["new-session", "-s", session, "-x", &cols, "-y", &rows];
             args.map(str::to_string).to_vec()
@@ -29,9 +31,8 @@ pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<
     };
     // Detached, so that attached clients keep their window.
     args.extend(["-d", "-P", "-F", "#{pane_id}"].map(str::to_string));
-    for (option, value) in
-        [("-n", new.name.clone()), ("-c", new.cwd.as_ref().map(|cwd| cwd.display().to_string()))]
-    {
+    let name = new.name.clone().filter(|_| new.split.is_none());
+    for (option, value) in [("-n", name), ("-c", new.cwd.as_ref().map(|cwd| cwd.display().to_string()))] {
         args.extend(value.into_iter().flat_map(|value| [option.to_string(), escape_format(&value)]));
     }
     if !new.argv.is_empty() {
@@ -167,6 +168,8 @@ mod tests {
         assert!(
             create_command(&new, "s", false).join(" ").starts_with("new-session -s s -x 120 -y 40 -d -P")
         );
+        let split = create_command(&NewPane { split: Some("%3".into()), ..new.clone() }, "s", true).join(" ");
+        assert!(split.starts_with("split-window -h -t %3 -d -P -F #{pane_id} -c /a##b"), "{split}");
         let shell = NewPane { argv: Vec::new(), ..new };
         assert!(create_command(&shell, "s", true).ends_with(&["/a##b".to_string()]), "the user's shell");
         assert_eq!(

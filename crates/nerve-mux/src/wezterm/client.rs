@@ -121,7 +121,7 @@ impl Wezterm {
         found.ok_or_else(|| PaneError::NoPane(pane.to_string()))
     }
 
-    /// Creates a pane in its own window and returns its id. Checks the program, its directory and its start, which the command
+    /// Creates a pane in its own window, or next to another one, and returns its id. Checks the program, its directory and its start, which the command
     /// line does not.
     ///
     /// # Errors
@@ -151,12 +151,19 @@ impl Wezterm {
                 command.arg("--config").arg(format!("{name}={cells}"));
             }
         }
-        command.args(["cli", "--no-auto-start", "spawn", "--new-window"]);
+        command.args(["cli", "--no-auto-start"]);
+        match &pane.split {
+            Some(pane) => {
+                parse_pane_id(pane)?;
+                command.args(["split-pane", "--pane-id", pane, "--right"]);
+            }
+            None => drop(command.args(["spawn", "--new-window"])),
+        }
         let cwd = program.cwd.clone().map(std::path::absolute).transpose();
         if let Some(cwd) = cwd.map_err(system("resolve the working directory"))? {
             command.arg("--cwd").arg(cwd);
         }
-        if let Some(workspace) = &pane.session {
+        if let Some(workspace) = pane.session.as_ref().filter(|_| pane.split.is_none()) {
             command.arg("--workspace").arg(workspace);
         }
         if !program.argv.is_empty() {

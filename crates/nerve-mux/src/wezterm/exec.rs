@@ -23,22 +23,23 @@ pub(super) async fn run(command: Command, input: &[u8], timeout: Duration) -> Re
     if output.status.success() { Ok(output.stdout) } else { Err(parse_error(&output.stderr)) }
 }
 
-/// Parses an error: `HH:MM:SS.mmm  ERROR  wezterm > no such pane 999; terminating`.
+/// Parses an error: `HH:MM:SS.mmm  ERROR  wezterm > MESSAGE; terminating`. The message may be wrapped in a debug format.
 fn parse_error(stderr: &[u8]) -> PaneError {
     let stderr = String::from_utf8_lossy(stderr);
     let line = stderr.lines().rfind(|line| line.contains("ERROR")).or_else(|| stderr.lines().last());
     let line = line.unwrap_or("failed without a message").trim();
     let message = line.split_once(" > ").map_or(line, |(_, message)| message);
     let message = message.trim_end_matches("; terminating").trim();
-    if message.contains("failed to connect to") {
+    // The second message is that of a server which dies during the call.
+    if ["failed to connect to", "decoding response pdu"].iter().any(|words| message.contains(words)) {
         return PaneError::NoServer(NAME);
     }
-    let pane = |found: &str| found.chars().take_while(char::is_ascii_digit).collect::<String>();
-    if let Some((_, id)) = message.split_once("no such pane ") {
-        return PaneError::NoPane(pane(id));
-    }
-    if let Some(id) = message.strip_prefix("pane ").filter(|message| message.ends_with("not found")) {
-        return PaneError::NoPane(pane(id));
+    for (before, after) in [("no such pane ", ""), ("pane ", " not found"), ("pane_id ", " invalid")] {
+        let rest = message.split_once(before).map_or("", |(_, rest)| rest);
+        let id: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        if !id.is_empty() && rest[id.len()..].starts_with(after) {
+            return PaneError::NoPane(id);
+        }
     }
     PaneError::Refused(format!("wezterm: {message}"))
 }
@@ -61,6 +62,11 @@ mod tests {
             message("12:00:00.000  ERROR  wezterm > pane 7 not found; terminating\n"),
             "no such pane: 7"
         );
+        let wrapped = r#"12:00:00.000  ERROR  wezterm > unexpected response Ok(ErrorResponse(ErrorResponse { reason: "Error: no such pane 9" })); terminating"#;
+        assert_eq!(message(wrapped), "no such pane: 9");
+        assert_eq!(message("12:00:00.000  ERROR  wezterm > pane_id 8 invalid"), "no such pane: 8");
+        let died = "12:00:00.000  ERROR  wezterm > Error while decoding response pdu: reading leb128: EOF; terminating";
+        assert_eq!(message(died), "no wezterm server is running");
         let connect =
             "12:00:00.000  ERROR  wezterm > failed to connect to Socket(\"/x\"): gone; terminating\n";
         assert_eq!(message(connect), "no wezterm server is running");

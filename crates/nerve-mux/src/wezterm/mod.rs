@@ -75,6 +75,7 @@ pub async fn start(
     entry.socket = server.wezterm.socket().map(str::to_string);
     entry.pane = listed.id();
     entry.pid = process.map(|process| process.pid);
+    entry.started = process.map(|process| process.started);
     let (recorder, faults) = context.register(&mut entry, size, true);
     let events = faults.into_iter().map(BackendEvent::Fault).collect();
     let panes = context.panes.clone();
@@ -91,8 +92,10 @@ pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (Wezterm
     let claim = ensure_built().map_err(SpawnError::from);
     let claim = claim.and_then(|()| claim_pane(panes, &server, &entry.pane, &entry.label));
     // Another program in the pane means that ours is gone.
-    let process =
-        entry.pid.and_then(|pid| Some(Process { pid, started: ProcessStatus::of_living(pid)?.started }));
+    let process = entry.pid.and_then(|pid| {
+        let started = ProcessStatus::of_living(pid)?.started;
+        Some(Process { pid, started: entry.started.unwrap_or(started) })
+    });
     let mut pump = Pump::default();
     match (&claim, entry.recording.clone()) {
         (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
@@ -139,6 +142,7 @@ impl PaneBuilder {
             let writer = InputWriter {
                 server: server.clone(),
                 pane: entry.pane.clone(),
+                process,
                 shared: shared.clone(),
                 batches: inbox,
                 waiting: waiting.clone(),

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use nerve_host::backend::pty::WRITE_LIMIT;
 use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Memory};
-use nerve_host::backend::{PaneError, PaneInfo};
 use nerve_host::clock::Clock;
 use nerve_host::pump::Pump;
 use nerve_types::Foreground;
@@ -77,6 +76,7 @@ impl WeztermPane {
                 self.events.push_back(BackendEvent::CaughtUp)
             }
             PaneEvent::FirstPoll => {}
+            PaneEvent::Gap => self.events.push_back(BackendEvent::Skipped(self.pump.offset())),
             PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
             PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
             PaneEvent::Gone(how) => self.on_end(BackendEvent::Gone(how), ExitStatus::Unknown),
@@ -217,13 +217,19 @@ impl Backend for WeztermPane {
         }))
     }
 
+    fn is_approximate(&self) -> bool {
+        true
+    }
+
     fn end(&mut self, signal: Signal) {
         if self.over {
             self.signal_after_end(signal);
         } else if !self.entry.ours {
             // It is not our pane.
             self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
-        } else if self.shared.closing.swap(true, Ordering::Relaxed) {
+        } else if self.shared.closing.swap(true, Ordering::Relaxed)
+            || self.process.is_some_and(|process| !process.is_alive())
+        {
             // Closing the pane was not enough.
             self.signal(signal);
         } else {
@@ -245,16 +251,6 @@ impl Backend for WeztermPane {
 
     fn place(&self) -> &[(&'static str, String)] {
         &self.place
-    }
-
-    fn focus(&self) -> Option<BoxFuture<Result<(), PaneError>>> {
-        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
-        Some(Box::pin(async move { server.wezterm.activate(&pane).await }))
-    }
-
-    fn pane_info(&self) -> Option<BoxFuture<Result<PaneInfo, PaneError>>> {
-        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
-        Some(Box::pin(async move { server.wezterm.pane_info(&pane).await }))
     }
 }
 

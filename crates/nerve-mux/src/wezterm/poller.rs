@@ -54,6 +54,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Failed connections after which the server counts as gone.
 const MAX_CONNECT_FAILURES: u32 = 4;
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(150);
+/// Time after which the pane of a dead program counts as kept (`exit_behavior="Hold"`).
+const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that a program may outlive its closed pane.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -68,6 +70,8 @@ pub(super) enum PaneEvent {
     Place(Vec<(&'static str, String)>),
     /// The initial content has been reported.
     FirstPoll,
+    /// Output before this may be missing.
+    Gap,
     /// A non-fatal failure.
     Fault(String),
     /// The program ended; its pane still exists.
@@ -139,6 +143,8 @@ pub(super) struct Poller {
     connect_failures: u32,
     /// The current failure has been reported.
     fault_reported: bool,
+    /// Time since which the program is dead and its pane still exists.
+    dead_since: Option<Instant>,
 }
 
 /// Error of a poll.
@@ -182,6 +188,7 @@ impl Poller {
             fruitless: 0,
             connect_failures: 0,
             fault_reported: false,
+            dead_since: None,
         }
     }
 
@@ -191,7 +198,11 @@ impl Poller {
         loop {
             match self.poll().await {
                 Ok(()) => {
+                    let was_silent = self.connect_failures > 0 || self.fault_reported;
                     (self.connect_failures, self.fault_reported) = (0, false);
+                    if was_silent && !self.send(PaneEvent::Gap).await {
+                        return;
+                    }
                     if std::mem::take(&mut first) && !self.send(PaneEvent::FirstPoll).await {
                         return;
                     }
@@ -332,6 +343,7 @@ impl Poller {
             return Err(PollError::Gone(self.gone_message()));
         }
         let dead = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
+        let dead = dead.or_else(|| self.is_held().then_some(ExitStatus::Unknown));
         self.on_capture(listed, text).await?;
         if let Some(exit) = dead {
             return Err(PollError::Exited(exit));
@@ -340,13 +352,25 @@ impl Poller {
         Ok(())
     }
 
+    /// Returns true if the pane outlives its program, and WezTerm does not report that.
+    fn is_held(&mut self) -> bool {
+        if self.process.is_none_or(Process::is_alive) {
+            self.dead_since = None;
+            return false;
+        }
+        let now = Instant::now();
+        now >= *self.dead_since.get_or_insert(now) + HOLD_TIMEOUT
+    }
+
     async fn on_capture(&mut self, listed: ListedPane, text: String) -> Result<(), PollError> {
         let size = Size::new(listed.size.cols, listed.size.rows);
         let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[0]), false);
+        let mut has_gap = self.listed.as_ref().is_some_and(|known| known.size != listed.size);
         for scrollback in &SCROLLBACK_ROWS[1..] {
             if bytes == Err(NeedsMore) {
                 let text = self.read_text(size.rows, *scrollback).await?;
                 let last = Some(scrollback) == SCROLLBACK_ROWS.last();
+                has_gap |= last;
                 bytes = self.repainter.update(capture(&listed, &text, *scrollback), last);
             }
         }
@@ -363,7 +387,10 @@ impl Poller {
         }
         (self.streak, self.fruitless) = (self.streak.saturating_add(1), 0);
         self.last_change = Instant::now();
-        if self.send(PaneEvent::Output(bytes)).await { Ok(()) } else { Err(PollError::ReceiverClosed) }
+        if !self.send(PaneEvent::Output(bytes)).await || has_gap && !self.send(PaneEvent::Gap).await {
+            return Err(PollError::ReceiverClosed);
+        }
+        Ok(())
     }
 
     /// Stores the listing and reports a changed location.
@@ -383,7 +410,12 @@ impl Poller {
     async fn list_pane(&self, since: Instant) -> Result<ListedPane, PollError> {
         let panes = self.server.list(since).await.map_err(poll_error)?;
         let found = panes.iter().find(|listed| listed.id() == self.pane).cloned();
-        found.ok_or_else(|| PollError::Gone(self.gone_message()))
+        // After a restart of WezTerm, another program may have a pane of this id.
+        let is_ours = |listed: &ListedPane| match self.process {
+            Some(process) if !process.is_alive() => Process::of(listed).is_none(),
+            _ => true,
+        };
+        found.filter(is_ours).ok_or_else(|| PollError::Gone(self.gone_message()))
     }
 
     async fn read_text(&self, rows: u16, scrollback: u32) -> Result<String, PollError> {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::input::InputCall;
 use super::pane_cache::WeztermServer;
-use super::poller::{PaneEvent, SharedState};
+use super::poller::{PaneEvent, Process, SharedState};
 
 /// The calls for one write.
 pub(super) type Batch = VecDeque<InputCall>;
@@ -18,6 +18,7 @@ pub(super) type Batch = VecDeque<InputCall>;
 pub(super) struct InputWriter {
     pub(super) server: Arc<WeztermServer>,
     pub(super) pane: String,
+    pub(super) process: Option<Process>,
     pub(super) shared: Arc<SharedState>,
     pub(super) batches: mpsc::UnboundedReceiver<Batch>,
     /// Bytes queued here.
@@ -50,6 +51,10 @@ impl InputWriter {
     }
 
     async fn send(&self, call: &InputCall) -> Result<(), PaneError> {
+        // Another program may have a pane of this id by now.
+        if self.process.is_some_and(|process| !process.is_alive()) {
+            return Err(PaneError::NoPane(self.pane.clone()));
+        }
         match call {
             InputCall::Paste(text) => self.server.wezterm.paste(&self.pane, text).await,
             InputCall::Keys(keys) => self.server.wezterm.keys(&self.pane, keys).await,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
-use nerve_api::value::{BackendKind, HistoryOp, NodeState, ParserKind};
+use nerve_api::value::{BackendKind, HistoryOp, Multiplexer, NodeState, ParserKind};
 
 use super::chat_args::ChatOptions;
 use super::proxy_args::ProxyOptions;
@@ -55,6 +55,8 @@ EXAMPLES
     Interrupt(NodeArg),
     /// Resize a terminal
     Resize(ResizeArgs),
+    /// Show a terminal in a pane of tmux or WezTerm
+    Show(ShowArgs),
     /// Wait until a node is in one of the given states
     Wait(WaitArgs),
     /// Explain a node's state: the evidence and the screen
@@ -288,6 +290,33 @@ pub struct ResizeArgs {
     /// Rows, 1-1000
     #[arg(long, value_parser = clap::value_parser!(u16).range(ROWS))]
     pub rows: u16,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Opens a pane that runs 'nerve attach' on the node, or focuses the pane that does, and prints its id. The node does not depend on the
+pane: close it and open it again at any time.
+
+EXAMPLES
+  nerve server node show me --in tmux
+  nerve server node show me --in tmux --tmux-session work
+  nerve server node show me --in tmux --split %3
+  nerve server node show me --in wezterm")]
+pub struct ShowArgs {
+    /// Node
+    pub node: String,
+    /// Multiplexer
+    #[arg(id = "in", long = "in", value_parser = one_of::<Multiplexer>(described_values::<Multiplexer>()))]
+    pub multiplexer: Multiplexer,
+    /// Split this pane and use its right side [default: a new window]
+    #[arg(long, value_name = "PANE")]
+    pub split: Option<String>,
+    /// tmux session, created if missing, or WezTerm workspace [default: nerve in tmux]
+    #[arg(long, value_name = "NAME")]
+    pub tmux_session: Option<String>,
+    /// tmux or WezTerm server: socket path, or for tmux a name as for 'tmux -L'
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -15,10 +15,10 @@ mod write;
 
 use anyhow::Result;
 use nerve_api::Request;
-use nerve_api::reply::{NodeText, Turn};
+use nerve_api::reply::{NodeShown, NodeText, Turn};
 use nerve_api::request::{
     AnswerNode, GetBuffer, NodeChoice, ResizeNode, RunCommand, Seconds as ApiSeconds, SendInterrupt,
-    StartNode, StopNode,
+    ShowNode, StartNode, StopNode,
 };
 use nerve_client::NerveClient;
 use serde_json::Value;
@@ -86,6 +86,21 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
             let (node_id, session_id) = (args.node, target.session.clone());
             let params = ResizeNode { node_id, session_id, cols: args.cols, rows: args.rows };
             target.request_silently(&params).await
+        }
+        NodeCommand::Show(args) => {
+            let params = ShowNode {
+                node_id: args.node,
+                session_id: target.session.clone(),
+                multiplexer: args.multiplexer,
+                split: args.split,
+                tmux_session: args.tmux_session,
+                socket: args.socket,
+            };
+            let data = target.request(&params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::line(serde_json::from_value::<NodeShown>(data)?.pane_id)
         }
         NodeCommand::Wait(args) => inspect::wait(target, args).await,
         NodeCommand::Why(args) => inspect::why(target, args.node).await,

@@ -6,8 +6,8 @@ use nerve_api::request::{
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
     ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
-    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode,
-    StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
+    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, ShowNode,
+    StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -195,6 +195,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     post::<SendInterrupt>("/nodes/{node_id}/interrupt", "Interrupts the current work of a node")
         .with_query(IN_SESSION),
     post::<ResizeNode>("/nodes/{node_id}/resize", "Resizes a terminal").with_query(IN_SESSION).body(),
+    post::<ShowNode>("/nodes/{node_id}/show", "Opens a pane that shows a terminal")
+        .with_query(IN_SESSION)
+        .body(),
     post::<AnswerNode>("/nodes/{node_id}/answer", "Answers the dialog of a blocked node")
         .with_query(IN_SESSION)
         .optional_body(),

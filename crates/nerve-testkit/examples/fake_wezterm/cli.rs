@@ -66,7 +66,9 @@ fn call(mut request: Request, auto_start: bool, new_window: bool, stdin: bool) -
     match ask(&stream, &request) {
         Ok(Ok(out)) => print(&out),
         Ok(Err(error)) => fail(&error),
-        Err(_) => fail("Error while reading response: the server closed the connection"),
+        Err(_) => {
+            fail("Error while decoding response pdu: decoding a PDU: reading PDU length: reading leb128: EOF")
+        }
     }
 }
 

@@ -172,7 +172,9 @@ impl Mux {
     }
 
     fn pane(&self, id: u64) -> Result<&PositionedPane, String> {
-        self.panes.get(&id).ok_or_else(|| format!("no such pane {id}"))
+        self.panes.get(&id).ok_or_else(|| {
+            format!(r#"unexpected response Ok(ErrorResponse(ErrorResponse {{ reason: "Error: no such pane {id}" }}))"#)
+        })
     }
 
     fn make(&mut self, mut spec: PaneSpec) -> Result<Pane, String> {

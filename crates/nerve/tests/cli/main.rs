@@ -43,3 +43,4 @@ mod tmux_viewer;
 mod tool_list;
 mod tools;
 mod view;
+mod windows;

@@ -8,7 +8,7 @@ use crate::harness::{DEADLINE, Home};
 /// A tmux server of a test's own, in a home of its own; it ends with the test.
 pub(crate) struct Tmux {
     // Before the home, which it must not outlive.
-    _server: TmuxServer,
+    pub(crate) server: TmuxServer,
     pub(crate) home: Home,
     /// Its socket.
     pub(crate) socket: String,
@@ -20,7 +20,7 @@ impl Tmux {
         let home = Home::new();
         let server = TmuxServer::new(test, &home.hermetic, "tmux.sock")?;
         let socket = server.socket().display().to_string();
-        Some(Tmux { _server: server, home, socket })
+        Some(Tmux { server, home, socket })
     }
 
     /// Runs `nerve tmux` over it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nerve_agent::parse::ParserKind;
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{NodeRecord, SessionMetadata, SessionStore};
+use nerve_node::Node;
 use nerve_node::command::{CommandLine, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_types::TsNs;
@@ -37,7 +38,7 @@ async fn registered_node_is_found() {
     assert_eq!((found.id(), found.info().state), ("sh", StateName::Ready));
     let context = fixture.context().with_input("echo same node");
     assert_eq!(found.execute(&context).await.unwrap()["text"], "same node");
-    assert!(node.read().await.unwrap().contains("same node"));
+    assert!(node.read(None).await.unwrap().contains("same node"));
     assert!(fixture.session.get("other").is_none());
     fixture.session.stop().await;
     assert_eq!(fixture.session.get_node_info("sh").unwrap().state, StateName::Stopped);

@@ -80,8 +80,10 @@ async fn write_reaches_the_program() {
     let node = fixture.terminal("cat", &["cat"]).await;
     assert_eq!(node.write(b"w\xc3\xb6rter\n".to_vec()).await.unwrap(), 8);
     // Once as echo of the terminal, once as output of cat.
-    eventually("cat repeats the line", async || node.read().await.unwrap().matches("wörter").count() == 2)
-        .await;
+    eventually("cat repeats the line", async || {
+        node.read(None).await.unwrap().matches("wörter").count() == 2
+    })
+    .await;
     node.stop("done").await;
 }
 
@@ -90,7 +92,7 @@ async fn read_includes_scrollback() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
     Node::execute(&node, &fixture.turn_context().with_input("seq 1 200")).await.unwrap();
-    let text = node.read().await.unwrap();
+    let text = node.read(None).await.unwrap();
     let numbers: Vec<&str> = text.lines().filter(|line| line.parse::<u32>().is_ok()).collect();
     assert_eq!(numbers.len(), 200, "scrollback included: {text}");
     node.stop("done").await;
@@ -101,10 +103,10 @@ async fn read_tail_returns_the_last_rows() {
     let fixture = Fixture::new();
     let node = fixture.bash("sh").await;
     Node::execute(&node, &fixture.turn_context().with_input("seq 1 200")).await.unwrap();
-    let tail = node.read_tail(3).await.unwrap();
+    let tail = node.read(Some(3)).await.unwrap();
     assert_eq!(tail.lines().count(), 3, "{tail}");
     assert!(tail.contains("200") && !tail.contains("197"), "{tail}");
-    let all = node.read().await.unwrap();
+    let all = node.read(None).await.unwrap();
     assert!(all.trim_end().ends_with(tail.trim_end()), "{tail:?}");
     node.stop("done").await;
 }

@@ -1,7 +1,7 @@
 //! Failures of panes and servers of the fake WezTerm.
 
 use nerve_engine::EngineConfig;
-use nerve_mux::pane::Panes;
+use nerve_mux::pane::{NewPane, Panes};
 use nerve_node::command::{EventKind, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
@@ -116,4 +116,34 @@ async fn program_that_survives_its_pane_is_killed() {
     eventually("the program is gone", async || !is_alive(pid)).await;
     harness.bash("deaf").await;
     harness.nodes.stop("deaf").await;
+}
+
+#[tokio::test]
+async fn pane_of_same_id_after_restart_is_left_alone() {
+    let mut harness = WeztermHarness::new();
+    let new = NewPane { argv: vec!["bash".into(), "--norc".into()], ..NewPane::default() };
+    let pane = harness.mux.wezterm().spawn(&new).await.unwrap();
+    let mut spec = harness.spec("sh", &[]);
+    spec.pane_id = Some(pane.clone());
+    let info = harness.create(spec).await.unwrap();
+    assert_eq!(info.metadata["approximate"], "true");
+    harness.nodes.wait("sh", StateName::Ready).await.unwrap();
+    harness.mux.restart();
+    let other = NewPane { argv: vec!["cat".into()], ..NewPane::default() };
+    assert_eq!(harness.mux.wezterm().spawn(&other).await.unwrap(), pane);
+    harness.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    harness.nodes.stop("sh").await;
+    let left = harness.mux.wezterm().list().await.unwrap();
+    assert_eq!(left.iter().map(|left| left.pane.clone()).collect::<Vec<_>>(), [pane]);
+}
+
+#[tokio::test]
+async fn empty_answer_of_polled_pane_is_incomplete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let response = harness.nodes.ask("sh", "true").await;
+    let failure = response.failure().expect("an empty answer succeeded");
+    assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    assert!(harness.nodes.ask("sh", "echo text").await.is_success());
+    harness.nodes.stop("sh").await;
 }

@@ -24,13 +24,13 @@ pub(crate) fn program() -> PathBuf {
 pub(crate) struct Mux {
     // Before the home, which has its socket.
     server: FakeWezterm,
-    _home: Hermetic,
+    home: Hermetic,
 }
 
 impl Mux {
     pub(crate) fn start() -> Mux {
         let home = Hermetic::new().unwrap();
-        Mux { server: FakeWezterm::start(&home), _home: home }
+        Mux { server: FakeWezterm::start(&home), home }
     }
 
     pub(crate) fn socket(&self) -> String {
@@ -62,6 +62,13 @@ impl Mux {
 
     pub(crate) fn has_ended(&mut self) -> bool {
         self.server.server().try_wait().unwrap().is_some()
+    }
+
+    /// Kills the server and starts another one at the same socket.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        std::fs::remove_file(self.server.socket()).unwrap();
+        self.server = FakeWezterm::start(&self.home);
     }
 
     pub(crate) fn kill(&mut self) {

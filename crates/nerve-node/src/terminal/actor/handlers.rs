@@ -2,7 +2,7 @@
 
 use nerve_agent::driver::AgentState;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
-use nerve_host::backend::{Backend, BoxFuture, PaneError};
+use nerve_host::backend::Backend;
 use nerve_types::{Origin, Size, TsNs};
 use nerve_vt::keys::{paste, unescape};
 use tokio::sync::oneshot;
@@ -37,8 +37,6 @@ impl<B: Backend> Actor<B> {
             Request::Resize { size, reply } => self.resize(now, size, reply),
             Request::Answer { answer, reply } => self.answer(now, &answer, reply),
             Request::Explain { reply } => drop(reply.send(self.explain())),
-            Request::Focus { reply } => self.query_pane(self.link.backend.focus(), reply),
-            Request::PaneInfo { reply } => self.query_pane(self.link.backend.pane_info(), reply),
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
             Request::Release { reply } => drop(reply.send(self.release())),
             Request::Conversation { id } => self.set_conversation(id),
@@ -183,25 +181,6 @@ impl<B: Backend> Actor<B> {
             Ok(()) => self.waiters.add_resize(size, reply),
             Err(error) => drop(reply.send(Err(error))),
         }
-    }
-
-    /// Sends a request to the pane's multiplexer from a separate task, because multiplexers are slow.
-    fn query_pane<T: Send + 'static>(
-        &self,
-        query: Option<BoxFuture<Result<T, PaneError>>>,
-        reply: oneshot::Sender<Result<T, EngineError>>,
-    ) {
-        let node = self.spec.node.node.clone();
-        let Some(query) = query.filter(|_| !self.lifecycle.is_ended()) else {
-            let message = format!("node '{node}' is not in a pane");
-            let error = EngineError::new(ErrorKind::InvalidRequest, message);
-            let _ = reply.send(Err(error.hint("only the backends tmux and wezterm use panes")));
-            return;
-        };
-        tokio::spawn(async move {
-            let failed = |error| EngineError::new(ErrorKind::Process, format!("node '{node}': {error}"));
-            let _ = reply.send(query.await.map_err(failed));
-        });
     }
 
     fn answer(&mut self, now: TsNs, answer: &DialogAnswer, reply: DialogReply) {

@@ -1,7 +1,6 @@
 //! The messages that a node's actor receives from its handles and from its own tasks.
 
 use nerve_api::reply::NodeExplanation;
-use nerve_host::backend::PaneInfo;
 use nerve_types::{Size, TsNs};
 use tokio::sync::oneshot;
 
@@ -47,12 +46,6 @@ pub(crate) enum Request {
     },
     Explain {
         reply: oneshot::Sender<NodeExplanation>,
-    },
-    Focus {
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    PaneInfo {
-        reply: oneshot::Sender<Result<PaneInfo, EngineError>>,
     },
     Stop {
         reason: String,

@@ -127,6 +127,10 @@ impl<B: Backend> Actor<B> {
         if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
             response.incomplete = Some("a part of the program's output was lost".to_string());
         }
+        if self.link.backend.is_approximate() && response.text.trim().is_empty() {
+            response.incomplete =
+                Some("the pane shows nothing new, which is no proof of no output".to_string());
+        }
         if is_cleared {
             response.incomplete = Some("the buffer was cleared during the turn".to_string());
         }

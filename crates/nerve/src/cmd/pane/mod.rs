@@ -102,6 +102,7 @@ async fn spawn(multiplexer: &Multiplexer, args: SpawnArgs, json: bool) -> Result
         size: Size::new(args.cols, args.rows),
         session: args.session,
         name: args.name,
+        ..NewPane::default()
     };
     let pane = multiplexer.spawn(&new).await?;
     if json { out::json(&json!({ "pane": pane })) } else { out::line(pane) }
