@@ -65,6 +65,7 @@ fn answer_needs_step_if_several_gates_wait() {
     graph(&home, &["answer", "r1", "yes"]).assert_stderr(2, &["2 gates wait: one, other", "--step"]);
     graph(&home, &["answer", "r1", "yes", "--step", "other"]).assert_stderr(0, &[]);
     graph(&home, &["answer", "r1", "no"]).assert_stderr(0, &[]);
+    wait_for_status(&home, "r1", "completed");
     let results = graph(&home, &["resume", "r1", "--file", "two.yaml", "--json"]).json()["results"].take();
     assert_eq!((&results["one"]["choice"], &results["other"]["choice"]), (&"no".into(), &"yes".into()));
 }
