@@ -10,6 +10,7 @@ use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
 use nerve_mux::{Window, tmux, wezterm};
 use nerve_types::TsNs;
 
+use super::Node;
 use super::hooks::HookSocket;
 use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 

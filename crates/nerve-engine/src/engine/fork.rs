@@ -289,7 +289,8 @@ impl ForkSource {
         let current = pid.and_then(|pid| pid.parse().ok()).map(|pid| session_files.current_id(forms, pid));
         // Without the file, the node may know only an earlier conversation.
         let current = current.transpose().map_err(|error| {
-            let message = format!("cannot fork node '{}': its status file is incomplete: {error}", self.at.node);
+            let message =
+                format!("cannot fork node '{}': its status file is incomplete: {error}", self.at.node);
             EngineError::new(ErrorKind::Busy, message).hint("the agent is writing it: try again")
         })?;
         let in_command = || match forms.conversation(argv) {
