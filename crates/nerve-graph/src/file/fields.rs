@@ -116,7 +116,10 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
 macro_rules! decode_fields {
     ($fields:ident, $report:ident, $default:expr, $type:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {{
         let default = $default;
-        $type { $($field: decode_fields!(@field $fields, $report, default, $field $(, $value)?),)* ..default }
+        #[allow(clippy::needless_update, reason = "some uses name every field")]
+        let decoded =
+            $type { $($field: decode_fields!(@field $fields, $report, default, $field $(, $value)?),)* ..default };
+        decoded
     }};
     (@field $fields:ident, $report:ident, $default:ident, $field:ident) => {
         $fields.optional_or(stringify!($field), $default.$field, $report)
