@@ -203,16 +203,19 @@ impl Node for TerminalNode {
             if let Some(window) = self.inner.location.window.as_ref().filter(|window| window.is_open()) {
                 window.resize(size).await.map_err(|error| self.pane_error(&error))?;
                 let mut status = self.inner.status.clone();
-                let is_resized = status.wait_for(|status| status.size == size);
+                let resized = status.wait_for(|status| status.size == size);
                 // If another viewer has a smaller window, the request below fails.
-                let _ = tokio::time::timeout(RESIZE_TIMEOUT, is_resized).await;
+                let _ = tokio::time::timeout(RESIZE_TIMEOUT, resized).await;
             }
             self.request(|reply| Request::Resize { size, reply }).await?
         })
     }
 
     fn show(&self, multiplexer: TerminalKind, place: PanePlace) -> NodeFuture<'_, String> {
-        Box::pin(TerminalNode::show(self, multiplexer, place))
+        Box::pin(async move {
+            let size = self.inner.status.borrow().size;
+            self.window()?.open(multiplexer, &place, size).await.map_err(|error| self.pane_error(&error))
+        })
     }
 
     fn answer(&self, answer: DialogAnswer) -> NodeFuture<'_, Option<Response>> {
@@ -531,15 +534,6 @@ impl TerminalNode {
     /// InvalidRequest: the node is not in a pane, or its pane cannot be focused. Process: the multiplexer failed.
     pub async fn focus(&self) -> Result<(), EngineError> {
         self.window()?.focus().await.map_err(|error| self.pane_error(&error))
-    }
-
-    /// Opens a pane that shows the terminal, or focuses the one that does. Returns the pane's id.
-    ///
-    /// # Errors
-    /// See [`TerminalNode::focus`].
-    pub async fn show(&self, multiplexer: TerminalKind, place: PanePlace) -> Result<String, EngineError> {
-        let size = self.inner.status.borrow().size;
-        self.window()?.open(multiplexer, &place, size).await.map_err(|error| self.pane_error(&error))
     }
 
     /// Returns the multiplexer's current description of the node's pane.
