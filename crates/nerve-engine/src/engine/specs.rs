@@ -12,7 +12,7 @@ pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
     NodeRef { session, node }
 }
 
-/// Checks what clients can get wrong in the specification of a node, as far as that is known without starting it.
+/// Validates the specification of a node as far as possible without starting it.
 pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
     if spec.chat.is_some() && spec.backend != BackendKind::Chat {
         return Err(invalid(format!("params.chat is for backend chat, not {}", spec.backend.as_str())));
