@@ -11,7 +11,7 @@ use nerve_types::TsNs;
 use serde_json::Value;
 
 use super::rows::compact;
-use super::transcript::{TranscriptTurn, is_late_enough};
+use super::transcript::{TranscriptTurn, is_late_enough, json_lines};
 use super::{Section, SectionKind};
 
 /// Finds the last prompt that equals `prompt`, and collects the answer to it.
@@ -24,13 +24,10 @@ pub fn parse_chat<'a>(
     since: Option<TsNs>,
 ) -> TranscriptTurn {
     let mut reader = Reader { wanted: compact(prompt), since, ..Reader::default() };
-    let mut has_malformed = false;
-    for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
-        // A truncated last line is still being written.
-        reader.turn.unknown += usize::from(std::mem::take(&mut has_malformed));
-        match serde_json::from_str::<Value>(line) {
-            Ok(line) => reader.line(&line),
-            Err(_) => has_malformed = true,
+    for line in json_lines::<Value>(lines) {
+        match line {
+            Some(line) => reader.line(&line),
+            None => reader.turn.unknown += 1,
         }
     }
     reader.finish()

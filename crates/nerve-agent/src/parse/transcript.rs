@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use nerve_types::TsNs;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::rows::compact;
@@ -53,12 +54,10 @@ pub fn parse_turn<'a>(
     since: Option<TsNs>,
 ) -> TranscriptTurn {
     let mut reader = Reader { wanted: compact(&strip_wrappers(prompt)), since, ..Reader::default() };
-    let mut has_malformed = false;
-    for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
-        reader.unknown += usize::from(std::mem::take(&mut has_malformed));
-        match serde_json::from_str::<Line>(line) {
-            Ok(line) => reader.line(line),
-            Err(_) => has_malformed = true,
+    for line in json_lines::<Line>(lines) {
+        match line {
+            Some(line) => reader.line(line),
+            None => reader.unknown += 1,
         }
     }
     reader.finish()
@@ -304,6 +303,18 @@ impl Turn {
         }
         orphans
     }
+}
+
+/// Decodes the lines of a session file, without empty ones. `None` stands for a malformed line. A malformed last line ends the
+/// iteration, because it is still being written.
+pub(super) fn json_lines<'a, T: DeserializeOwned>(
+    lines: impl Iterator<Item = &'a str>,
+) -> impl Iterator<Item = Option<T>> {
+    let mut lines = lines.map(str::trim).filter(|line| !line.is_empty()).peekable();
+    std::iter::from_fn(move || {
+        let decoded = serde_json::from_str(lines.next()?).ok();
+        (decoded.is_some() || lines.peek().is_some()).then_some(decoded)
+    })
 }
 
 /// Returns false for a timestamp before `since`, compared in milliseconds.
