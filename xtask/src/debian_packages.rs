@@ -38,6 +38,9 @@ const PACKAGES: &[Package] = &[
     Package { name: "jq", what_for: "the README's examples", present: || programs::find("jq").is_some() },
     Package { name: "curl", what_for: "HTTP/2 from outside", present: || programs::find("curl").is_some() },
     Package { name: "wrk", what_for: "measuring HTTP", present: || programs::find("wrk").is_some() },
+    Package { name: "zsh", what_for: "driving a shell", present: || programs::find("zsh").is_some() },
+    Package { name: "fish", what_for: "driving a shell", present: || programs::find("fish").is_some() },
+    Package { name: "sqlite3", what_for: "driving a REPL", present: || programs::find("sqlite3").is_some() },
     Package { name: "python3", what_for: "driving a REPL", present: || programs::find("python3").is_some() },
     Package { name: "python3-venv", what_for: "packages of PyPI", present: || has_module("venv, ensurepip") },
     Package {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nerve_api::value::Delivery;
 
-use nerve_api::request::CreateSession;
+use nerve_api::request::{CreateSession, RunCommand};
 use nerve_node::command::{EventKind, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_testkit::harness::{assert_error, node_ref, wait_request};
-use nerve_testkit::{eventually, within_deadline};
+use nerve_testkit::{eventually, skip, within_deadline};
 
 use crate::harness::{Harness, ops};
 
@@ -109,39 +109,72 @@ async fn shell_without_marks_and_python_take_turns() {
     harness.stop("py").await;
 }
 
-#[tokio::test]
-async fn prompt_waits_for_lines_typed_before_it() {
-    let harness = Harness::new();
-    type Print = fn(String) -> String;
-    let programs: [(&str, &[&str], Print); 5] = [
-        ("bash", &BASH, |text| format!("echo {text}")),
-        ("sh", &["sh"], |text| format!("echo {text}")),
-        ("python3", &["python3", "-q"], |text| format!("print('{text}')")),
-        ("node", &["node"], |text| format!("console.log('{text}')")),
-        ("sqlite3", &["sqlite3"], |text| format!("select '{text}';")),
-    ];
-    for (program, argv, print) in programs {
-        // Shells and Python are everywhere; Node.js and SQLite are not.
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&path).any(|dir| dir.join(program).exists()) {
-            continue;
-        }
-        harness.start(program, argv).await;
-        harness.wait(program, StateName::Ready).await.unwrap();
-        for round in 0..20 {
-            let run = nerve_api::request::RunCommand {
-                node_id: program.into(),
-                command: print(format!("run {round}")),
-                ..Default::default()
-            };
-            harness.engine.run_command(run, Default::default()).await.unwrap();
-            let written = format!("{}\r", print(format!("written {round}")));
-            harness.engine.write_bytes(&node_ref(program), written.into_bytes()).await.unwrap();
-            let answer = harness.ask(program, &print(format!("executed {round}"))).await;
-            assert!(answer.text.starts_with(&format!("executed {round}")), "{program}: {answer:?}");
-        }
-        harness.stop(program).await;
+/// Sends `run` and `write` requests in every mix of up to three, then executes a prompt: more than 200 rounds in all.
+async fn prompt_waits_for_lines_typed_before_it(argv: &[&str], print: fn(&str) -> String) {
+    const ROUNDS: usize = 32;
+    let program = argv[0];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|dir| dir.join(program).exists()) {
+        return skip(
+            &format!("prompt_waits_for_lines_typed_before_it ({program})"),
+            "the program is missing",
+        );
     }
+    let harness = Harness::new();
+    harness.start(program, argv).await;
+    harness.wait(program, StateName::Ready).await.unwrap();
+    for round in 0..ROUNDS {
+        for input in 0..round % 4 {
+            let line = print(&format!("input {input} of {round}"));
+            if (round >> input) & 4 == 0 {
+                let run = RunCommand { node_id: program.into(), command: line, ..Default::default() };
+                harness.engine.run_command(run, Default::default()).await.unwrap();
+            } else {
+                let line = format!("{line}\r").into_bytes();
+                harness.engine.write_bytes(&node_ref(program), line).await.unwrap();
+            }
+        }
+        let answer = harness.ask(program, &print(&format!("executed {round}"))).await;
+        // Node.js prints the value of each expression below its output.
+        let text = answer.text.strip_suffix("\nundefined").unwrap_or(&answer.text);
+        assert_eq!(text, format!("executed {round}"), "{program}: {answer:?}");
+    }
+    harness.stop(program).await;
+}
+
+#[tokio::test]
+async fn bash_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&BASH, |text| format!("echo {text}")).await;
+}
+
+#[tokio::test]
+async fn sh_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&["sh"], |text| format!("echo {text}")).await;
+}
+
+#[tokio::test]
+async fn zsh_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&["zsh", "-f"], |text| format!("echo {text}")).await;
+}
+
+#[tokio::test]
+async fn fish_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&["fish", "--no-config"], |text| format!("echo {text}")).await;
+}
+
+#[tokio::test]
+async fn python_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&["python3", "-q"], |text| format!("print('{text}')")).await;
+}
+
+#[tokio::test]
+async fn node_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&["node"], |text| format!("console.log('{text}')")).await;
+}
+
+#[tokio::test]
+async fn sqlite_prompt_waits_for_earlier_lines() {
+    prompt_waits_for_lines_typed_before_it(&["sqlite3"], |text| format!("select '{text}';")).await;
 }
 
 #[tokio::test]
