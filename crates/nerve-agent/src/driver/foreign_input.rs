@@ -1,9 +1,9 @@
 //! Detects input that someone else entered into a line-based program: the program was ready and works again.
 //!
 //! The evidence is weak because a background job can also write below a prompt. Detection therefore requires a line
-//! that was typed and then left behind, and it ends when the program falls silent. Background output may never fall
-//! silent and the next prompt may look different, so it also ends after a long sleep, or some time after a possible
-//! prompt.
+//! that was typed and then left behind, or a shell that keeps running below its prompt. It ends when the program falls
+//! silent. Background output may never fall silent and the next prompt may look different, so it also ends after a long
+//! sleep, or some time after a possible prompt.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{AgentState, Driver, Source, View};
 /// Longest prompt to look for before typed text, in characters.
 const MAX_PROMPT_CHARS: usize = 80;
 /// A program asleep for this many quiet periods waits for a line, even if background jobs write. A program that waits
-/// for its reader also sleeps, but is seen awake in between.
+/// for its reader also sleeps, but is seen awake in between. A shell awake for as long is running a line.
 const SLEEP_QUIETS: u32 = 5;
 /// Limit in quiet periods after a possible prompt, for programs whose sleep and prompts are both unknown. Equal to the
 /// patience for a learned prompt.
@@ -29,6 +29,8 @@ pub(super) struct ForeignInput {
     since: TsNs,
     source: Source,
     text: &'static str,
+    /// The line was on the screen before it was entered. Otherwise it scrolled away with the first output.
+    is_seen: bool,
     /// Time at which a possible prompt was first drawn, if the program's prompts are unknown.
     possible_prompt_at: Option<TsNs>,
 }
@@ -37,10 +39,7 @@ impl Driver {
     /// Detects a newly entered line, and drops an earlier one that no longer explains the state.
     pub(super) fn track_foreign_input(&mut self, now: TsNs, view: &View<'_>) {
         self.prompt_line.foreign_input = match self.state {
-            AgentState::Ready => self.detect_foreign_input(view).map(|(source, text)| {
-                let since = self.prompt_line.foreign_input.map_or(now, |known| known.since);
-                ForeignInput { since, source, text, possible_prompt_at: None }
-            }),
+            AgentState::Ready => self.detect_foreign_input(now, view),
             // A foreground process is stronger evidence, and so is its end.
             _ if view.foreground == Foreground::Other => None,
             _ => self.prompt_line.foreign_input.filter(|_| self.is_busy_by_foreign_input()).map(
@@ -57,10 +56,12 @@ impl Driver {
     /// Returns busy, or ready once the prompt is back or the program is silent. Undecided for a moment after a line was
     /// entered.
     pub(super) fn judge_foreign_input(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
-        let ForeignInput { since, source, text, possible_prompt_at } = self.prompt_line.foreign_input?;
+        let ForeignInput { since, source, text, is_seen, possible_prompt_at } =
+            self.prompt_line.foreign_input?;
         let timing = &self.profile.timing;
-        if !self.is_busy_by_foreign_input() && now < since + timing.settle() {
-            return Some(Verdict::Unknown { recheck: Some(since + timing.settle()) });
+        let certain = since + if is_seen { timing.settle() } else { timing.quiet() * SLEEP_QUIETS };
+        if !self.is_busy_by_foreign_input() && now < certain {
+            return Some(Verdict::Unknown { recheck: Some(certain) });
         }
         let is_back = self.is_busy_by_foreign_input() && self.is_cursor_at_prompt(view);
         if is_back && view.foreground != Foreground::Awake {
@@ -110,21 +111,31 @@ impl Driver {
                 .is_some_and(|foreign_input| self.evidence.text == foreign_input.text)
     }
 
-    fn detect_foreign_input(&self, view: &View<'_>) -> Option<(Source, &'static str)> {
+    fn detect_foreign_input(&self, now: TsNs, view: &View<'_>) -> Option<ForeignInput> {
         // The cursor position means nothing in a full-screen program.
         let is_line_based = self.profile.composer.is_none() && !view.screen.modes.alternate;
         // A history search replaces the prompt in the prompt's own line.
         let is_below = self.prompt_line.end.as_ref().is_some_and(|prompt| view.cursor_line > prompt.line);
-        let entered = self.prompt_line.foreign_input.is_some() || self.prompt_line.draft.is_some();
-        if !is_line_based || !is_below || !entered || self.is_cursor_at_prompt(view) {
+        if !is_line_based || !is_below || self.is_cursor_at_prompt(view) {
             return None;
         }
-        match view.foreground {
-            Foreground::Awake => Some((Source::Foreground, "running, and the prompt is gone")),
-            Foreground::Unknown => Some((Source::Screen, "a line was entered, and the prompt is gone")),
+        let known = self.prompt_line.foreign_input;
+        let is_seen = self.prompt_line.draft.is_some() || known.is_some_and(|known| known.is_seen);
+        let (source, text) = match view.foreground {
+            Foreground::Awake => (Source::Foreground, "running, and the prompt is gone"),
+            Foreground::Unknown if is_seen => (Source::Screen, "a line was entered, and the prompt is gone"),
+            // A pause of a shell whose line was not seen.
+            Foreground::Idle if !is_seen && !self.has_slept(now) => return known,
             // Asleep, or busy with another program, which was handled before.
-            Foreground::Idle | Foreground::Other => None,
-        }
+            Foreground::Unknown | Foreground::Idle | Foreground::Other => return None,
+        };
+        let since = known.map_or(now, |known| known.since);
+        Some(ForeignInput { since, source, text, is_seen, possible_prompt_at: None })
+    }
+
+    /// Returns true if the program has been asleep for a quiet period.
+    fn has_slept(&self, now: TsNs) -> bool {
+        self.activity.idle_since.is_none_or(|since| now >= since + self.profile.timing.quiet())
     }
 
     /// Returns true if the cursor is behind a prompt or behind text typed at one.

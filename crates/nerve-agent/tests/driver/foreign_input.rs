@@ -59,6 +59,24 @@ fn shell_loop_is_busy_until_prompt_returns() {
 }
 
 #[test]
+fn running_shell_is_busy_though_its_line_was_never_seen() {
+    let mut harness = ready_harness("shell", Foreground::Idle, "$ ");
+    // The line and its first output arrive together.
+    harness.feed("while :; do echo x; done\r\nx\r\nx\r\n");
+    for _ in 0..30 {
+        harness.foreground = Foreground::Awake;
+        write_lines(&mut harness, 4);
+        // It waits for its reader in between.
+        harness.foreground = Foreground::Idle;
+        write_lines(&mut harness, 1);
+    }
+    assert_busy(&harness, Source::Foreground);
+    harness.feed("$ ");
+    harness.advance(50);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
 fn silent_loop_counts_as_ready() {
     let mut harness = ready_harness("shell", Foreground::Idle, "$ ");
     harness.feed("while :; do :; done");
