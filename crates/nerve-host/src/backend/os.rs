@@ -78,6 +78,16 @@ fn set_cloexec() -> io::Result<()> {
     }
 }
 
+/// Returns freed memory to the system: the allocator of glibc keeps it for the process. Takes a millisecond for every ten
+/// megabytes, so call it where blocking is allowed.
+pub fn release_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes a number and locks the heaps that it changes.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Registers a non-blocking descriptor with the runtime.
 pub fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is valid and open until it is dropped, always returns the same descriptor, and is owned by the

@@ -113,8 +113,13 @@ impl TerminalState {
     /// Sets the scrollback limits: `rows` at least 1, `bytes` at least 128 KiB.
     #[must_use]
     pub fn with_limits(mut self, rows: u64, bytes: usize) -> TerminalState {
-        self.model.store.set_limits(rows, bytes);
+        self.set_limits(rows, bytes);
         self
+    }
+
+    /// Changes the scrollback limits, as [`Self::with_limits`], and drops the oldest rows beyond them.
+    pub fn set_limits(&mut self, rows: u64, bytes: usize) {
+        self.model.store.set_limits(rows, bytes);
     }
 
     /// Processes output of the child process that arrived at `now`.

@@ -1,7 +1,5 @@
 //! `nerve attach` in a pseudo-terminal.
 
-use std::time::Duration;
-
 use nerve_testkit::harness::resize;
 use nerve_testkit::wait_until;
 use nerve_types::Size;

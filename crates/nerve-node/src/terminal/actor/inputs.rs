@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::backend_link::BackendLink;
 use super::request::Request;
+use super::scrollback_share::ScrollbackShare;
 use crate::hooks::{HookSocket, Message};
 
 /// An input of an actor.
@@ -18,6 +19,8 @@ pub(super) enum Input {
     Abandonment,
     /// A message of the agent's hooks.
     Hook(Message),
+    /// The share in the scrollback memory has changed.
+    Scrollback,
     /// The deadline was reached.
     Timer,
 }
@@ -26,6 +29,7 @@ pub(super) enum Input {
 pub(super) struct Inputs {
     pub(super) inbox: Option<mpsc::Receiver<Request>>,
     pub(super) hooks: Option<HookSocket>,
+    pub(super) scrollback: ScrollbackShare,
 }
 
 impl Inputs {
@@ -51,6 +55,7 @@ impl Inputs {
                     Ok(message) => return Input::Hook(message),
                     Err(_) => self.hooks = None,
                 },
+                () = self.scrollback.changed() => return Input::Scrollback,
                 () = &mut timer, if deadline.is_some() => return Input::Timer,
             }
         }

@@ -13,6 +13,7 @@ mod lifecycle;
 mod observation;
 mod queue;
 pub(crate) mod request;
+mod scrollback_share;
 mod shutdown;
 pub(crate) mod status;
 mod turns;
@@ -35,6 +36,7 @@ use self::lifecycle::Lifecycle;
 use self::observation::ObservationTimer;
 use self::queue::Turns;
 use self::request::Request;
+use self::scrollback_share::ScrollbackShare;
 use self::status::Status;
 use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
@@ -54,7 +56,7 @@ pub(super) async fn run<B: Backend>(
     status: watch::Sender<Status>,
 ) {
     let mut actor = Actor::new(spec, execution_log, clock, backend, requests, status);
-    let mut inputs = Inputs { inbox: Some(inbox), hooks };
+    let mut inputs = Inputs { inbox: Some(inbox), hooks, scrollback: ScrollbackShare::new() };
     actor.record_start();
     while !actor.lifecycle.is_closed() {
         let deadline = actor.deadline().map(|at| clock.instant(at));
@@ -63,6 +65,7 @@ pub(super) async fn run<B: Backend>(
             Input::Request(request) => actor.on_request(request),
             Input::Abandonment => actor.on_abandonment(),
             Input::Hook(message) => actor.on_hook(message),
+            Input::Scrollback => inputs.scrollback.apply(&mut actor.terminal),
             Input::Timer => actor.on_timer(),
         }
         actor.settle();

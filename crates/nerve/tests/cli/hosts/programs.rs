@@ -107,6 +107,24 @@ fn one_line_of(megabytes: u64) -> (u64, u64) {
 }
 
 #[test]
+fn memory_of_flooding_nodes_is_returned() {
+    let home = Home::with_server();
+    let server = home.pid("default");
+    let memory = || memory_kib(server, "VmRSS");
+    let before = memory();
+    let nodes = ["a", "b"];
+    for node in nodes {
+        // Each repetition fills several rows of the scrollback.
+        home.script(node, "exec yes $(printf 'x\\033[600b')\n", &[]);
+    }
+    assert!(wait_until(DEADLINE, || memory() > before + (64 << 10)), "{} KiB", memory());
+    for node in nodes {
+        home.ok(&["server", "node", "stop", node]);
+    }
+    assert!(wait_until(DEADLINE, || memory() < before + (24 << 10)), "{before} KiB, now {} KiB", memory());
+}
+
+#[test]
 fn hundred_megabyte_line_costs_little_memory() {
     let (host, server) = one_line_of(100);
     assert!(host < 64 * 1024, "the host had {host} KiB");
