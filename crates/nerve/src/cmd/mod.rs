@@ -86,15 +86,15 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Branch(args) => run_single_threaded(interruptible(branch::command(*args)))?,
         Command::Replay(args) => return recording::replay(&args),
         Command::View(args) => return recording::view(&args),
-        Command::BranchPoints(args) => recording::branch_points(&args)?,
-        Command::Export(args) => recording::export(&args)?,
+        Command::BranchPoints(args) => return recording::branch_points(&args),
+        Command::Export(args) => return recording::export(&args),
         Command::Import(args) => recording::import(&args)?,
         Command::Inspect(args) => return recording::inspect(&args),
         Command::Recordings(args) => recording::recordings(&args)?,
-        Command::Extract(args) => run_single_threaded(interruptible(extract::run(&args)))?,
+        Command::Extract(args) => return run_single_threaded(interruptible(extract::run(&args))),
         Command::Parse(args) => {
             out::warning("'nerve parse' is now 'nerve extract'");
-            run_single_threaded(interruptible(extract::run(&args)))?;
+            return run_single_threaded(interruptible(extract::run(&args)));
         }
         Command::Tmux(args) => {
             let tmux = pane::Multiplexer::tmux(args.socket.as_deref());

@@ -201,10 +201,10 @@ fn intact_part_of_damaged_recording_is_used() {
     let lost = ["warning", "are lost", "output bytes 0..17 are missing"];
     let done = home.nerve(&["replay", &path, "--fast"]);
     assert_eq!(done.stdout.trim(), "three");
-    done.assert_stderr(0, &lost);
-    home.nerve(&["replay", &path, "--speed", "100"]).assert_stderr(0, &lost);
-    home.nerve(&["branch-points", &path]).assert_stderr(0, &lost);
-    home.nerve(&["export", &path, "-f", "asciicast2"]).assert_stderr(0, &lost);
+    done.assert_stderr(1, &lost);
+    home.nerve(&["replay", &path, "--speed", "100"]).assert_stderr(1, &lost);
+    home.nerve(&["branch-points", &path]).assert_stderr(1, &lost);
+    home.nerve(&["export", &path, "-f", "asciicast2"]).assert_stderr(1, &lost);
     let done = home.nerve(&["inspect", &path]);
     assert!(
         done.code == 1 && done.stdout.contains("LOST") && done.stdout.contains("1 damaged range"),
@@ -243,7 +243,7 @@ fn contradictions_are_reported_by_every_command() {
         &["export", path, "-f", "asciicast2"],
         &["extract", path],
     ] {
-        home.nerve(args).assert_stderr(0, &words);
+        home.nerve(args).assert_stderr(1, &words);
     }
     let inspected = home.nerve(&["inspect", path, "--json"]);
     assert_eq!((inspected.code, &inspected.json()["summary"]["duration_ns"]), (1, &20_000_000.into()));

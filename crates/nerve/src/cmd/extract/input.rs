@@ -17,7 +17,7 @@ use nerve_server::paths::ServerPaths;
 use crate::cli::extract::ExtractArgs;
 use crate::cmd::pane::Multiplexer;
 use crate::cmd::recording::{self, Losses};
-use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::exit::{DONE, FAILED, Failure, NOT_FOUND, USAGE};
 
 /// Maximum size of a text, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -33,6 +33,8 @@ pub(super) struct Input {
     pub(super) rows: Vec<String>,
     /// Parser known from the recording's metadata.
     pub(super) parser: Option<ParserKind>,
+    /// Exit code if the answers are printed: 1 for a damaged recording.
+    pub(super) code: u8,
 }
 
 /// Reads the selected source.
@@ -53,7 +55,7 @@ async fn from_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
     let text = multiplexer.text(pane, args.full, None).await?;
     let source = format!("pane {pane} of {}", multiplexer.name());
     // The multiplexer has already joined wrapped rows if it can.
-    Ok(Input { source, rows: rows_of(text.as_bytes(), None, args.rows), parser: None })
+    Ok(Input { source, rows: rows_of(text.as_bytes(), None, args.rows), parser: None, code: DONE })
 }
 
 fn from_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> {
@@ -127,9 +129,14 @@ fn from_recording(path: &Path) -> Result<Input> {
         block.damage().iter().for_each(|lost| losses.add(lost));
     }
     losses.contradict(reader.contradictions());
-    losses.report();
+    let code = losses.report();
     let source = format!("recording {}", path.display());
-    Ok(Input { source, rows: visible_rows(&replay.terminal, last_alt_screen), parser: parser_of(&meta) })
+    Ok(Input {
+        source,
+        rows: visible_rows(&replay.terminal, last_alt_screen),
+        parser: parser_of(&meta),
+        code,
+    })
 }
 
 fn apply(replay: &mut TerminalReplay, last_alt_screen: &mut Vec<String>, record: &Record<'_>) {
@@ -158,7 +165,7 @@ fn from_bytes(bytes: &[u8], source: String, args: &ExtractArgs) -> Result<Input>
         let failure = Failure::new(FAILED, format!("{source} is not a text: {why}"));
         return Err(failure.hint("give a log, a saved screen or a recording").into());
     }
-    Ok(Input { rows: rows_of(bytes, args.cols, args.rows), source, parser: None })
+    Ok(Input { rows: rows_of(bytes, args.cols, args.rows), source, parser: None, code: DONE })
 }
 
 fn limited(reader: impl Read, what: &str) -> Result<Vec<u8>> {

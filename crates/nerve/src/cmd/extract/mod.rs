@@ -9,7 +9,7 @@ use nerve_agent::parse::conversation::{guess, turns};
 
 use crate::cli::extract::ExtractArgs;
 use crate::cmd::pane;
-use crate::exit::{Failure, NOT_FOUND};
+use crate::exit::{DONE, Failure, NOT_FOUND};
 use crate::out;
 use input::Input;
 
@@ -20,23 +20,29 @@ struct ParserChoice {
     is_guessed: bool,
 }
 
-/// Runs the command.
-pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
+/// Runs the command and returns the exit code.
+pub(super) async fn run(args: &ExtractArgs) -> Result<u8> {
     if args.list_panes {
-        return pane::list_all(args.socket.as_deref(), args.json).await;
+        pane::list_all(args.socket.as_deref(), args.json).await?;
+        return Ok(DONE);
     }
     let input = input::read(args).await?;
+    print(args, &input)?;
+    Ok(input.code)
+}
+
+fn print(args: &ExtractArgs, input: &Input) -> Result<()> {
     if args.raw && !args.last {
         return out::text(&input.rows.join("\n"));
     }
-    let choice = choose(args.parser, &input)?;
+    let choice = choose(args.parser, input)?;
     let mut turns = turns(choice.kind, &input.rows);
     if args.last {
         turns.drain(..turns.len().saturating_sub(1));
     }
-    let Some(last) = turns.last() else { return Err(no_turn(&input, choice).into()) };
+    let Some(last) = turns.last() else { return Err(no_turn(input, choice).into()) };
     if args.json {
-        return out::json(&output::as_json(&input, choice, &turns));
+        return out::json(&output::as_json(input, choice, &turns));
     }
     match args.last {
         true if args.raw => out::text(&input.rows[last.rows.clone()].join("\n")),

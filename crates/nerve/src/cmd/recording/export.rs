@@ -15,30 +15,32 @@ use super::{Losses, export_failure, find, format, load_meta, size, write_failure
 use crate::cli::recording::{BranchPointsArgs, ExportArgs};
 
 /// Prints the final lines, interleaved with the snapshots.
-pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<()> {
+pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
     let format = if args.json { ReportFormat::Json } else { ReportFormat::Txt };
     print(&recording, Format::Report(format))
 }
 
-/// Prints a recording in another format.
-pub(super) fn print(recording: &Path, format: Format) -> Result<()> {
+/// Prints a recording in another format. Returns the exit code.
+pub(super) fn print(recording: &Path, format: Format) -> Result<u8> {
     let mut out = BufWriter::new(io::stdout().lock());
-    write(recording, format, false, &mut out)?;
-    out.flush().map_err(write_failure)
+    let code = write(recording, format, false, &mut out)?;
+    out.flush().map_err(write_failure)?;
+    Ok(code)
 }
 
 /// Converts a recording to another format.
-pub(crate) fn export(args: &ExportArgs) -> Result<()> {
+pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
     let mut out = Output::open(&args.output)?;
-    write(&recording, args.format.format(), args.input, &mut out.writer)?;
-    out.finish()
+    let code = write(&recording, args.format.format(), args.input, &mut out.writer)?;
+    out.finish()?;
+    Ok(code)
 }
 
-fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<()> {
+fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<u8> {
     let mut reader = Reader::open(recording).map_err(|error| export_failure(error.into()))?;
     let meta = load_meta(recording);
     let mut losses = Losses::new(recording);
@@ -59,8 +61,9 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
         }
     };
     losses.contradict(reader.contradictions());
-    losses.report();
-    written.map_err(export_failure)
+    let code = losses.report();
+    written.map_err(export_failure)?;
+    Ok(code)
 }
 
 /// Standard output, a device or pipe, or a file that gets its final name once it is complete.

@@ -12,25 +12,26 @@ use super::inspect::{summary, summary_json};
 use super::{Losses, format, load_meta, read_failure};
 use crate::out;
 
-/// Prints the metadata of the recording and the totals of its records.
-pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
+/// Prints the metadata of the recording and the totals of its records. Returns the exit code.
+pub(super) fn print(recording: &Path, as_json: bool) -> Result<u8> {
     let info = RecordingInfo::read(recording).map_err(read_failure)?;
     let meta = load_meta(recording);
     let mut losses = Losses::new(recording);
     let mut reader = Reader::open(recording).map_err(read_failure)?;
     let summary = summary(&mut reader, |lost| losses.add(lost)).map_err(read_failure)?;
     losses.contradict(reader.contradictions());
-    losses.report();
+    let code = losses.report();
     let size = summary.size.or(info.size);
     let exit = summary.exit.or(meta.exit);
     let started = info.started;
     if as_json {
-        return out::json(&json!({
+        out::json(&json!({
             "id": info.id, "path": recording, "bytes": info.bytes, "live": info.live,
             "started": started.map(format::rfc3339), "started_ts_ns": started.map(|at| at.0),
             "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
             "exit": exit.map(RecordedExit::from), "stats": summary_json(&summary), "meta": meta,
-        }));
+        }))?;
+        return Ok(code);
     }
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
     let counted = |count: u64, bytes: u64| format!("{} in {count} records", format::size(bytes));
@@ -69,7 +70,8 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ),
         (
             "damage",
-            if summary.is_intact() { "none".to_string() } else { format!("{} paths", summary.damaged) },
+            if summary.is_intact() { "none".to_string() } else { format!("{} ranges", summary.damaged) },
         ),
-    ])
+    ])?;
+    Ok(code)
 }

@@ -27,7 +27,7 @@ use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
 use crate::cli::recording::RecordingArg;
-use crate::exit::DONE;
+use crate::exit::{DONE, FAILED};
 use crate::out::{self, BrokenPipe};
 
 pub(crate) use export::{branch_points, export};
@@ -125,8 +125,9 @@ impl Losses {
         self.contradictions.extend(found.cloned());
     }
 
-    /// Prints warnings.
-    pub(crate) fn report(&self) {
+    /// Prints warnings. Returns the exit code: a command that read less than was recorded fails, whatever it has printed.
+    #[must_use]
+    pub(crate) fn report(&self) -> u8 {
         for lost in &self.lost {
             out::warning(lost);
         }
@@ -140,6 +141,7 @@ impl Losses {
         if more > 0 {
             out::warning(format_args!("the recording contradicts itself in {more} more places"));
         }
+        if self.lost.is_empty() && self.contradictions.is_empty() { DONE } else { FAILED }
     }
 }
 

@@ -22,13 +22,12 @@ use super::{
 };
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::screen_support;
-use crate::exit::DONE;
 use crate::{out, settings};
 
 /// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if let Some(format) = args.format {
-        return export::print(&find(&args.source)?, format.format()).map(|()| DONE);
+        return export::print(&find(&args.source)?, format.format());
     }
     if args.viewer {
         return view(&ViewArgs { source: args.source.clone(), gutter: None, no_colors: args.no_colors });
@@ -36,12 +35,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
     if args.print_meta {
-        return metadata::print(&recording, args.json).map(|()| DONE);
+        return metadata::print(&recording, args.json);
     }
     let has_colors = settings::has_colors(args.no_colors);
     let to_terminal = io::stdout().is_terminal() && !screen_support::is_dumb_terminal();
     if args.fast {
-        return fast(&recording, has_colors && to_terminal).map(|()| DONE);
+        return fast(&recording, has_colors && to_terminal);
     }
     let meta = load_meta(&recording);
     let mut losses = Losses::new(&recording);
@@ -60,8 +59,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     };
     player.playback().lost().iter().for_each(|lost| losses.add(lost));
     losses.contradict(player.playback().contradictions());
-    losses.report();
-    code
+    Ok(losses.report().max(code?))
 }
 
 /// Plays to the end or until the user quits. Prints the last screen at the end.
@@ -85,7 +83,7 @@ fn position(from: StartPosition, start: TsNs) -> Position {
     }
 }
 
-fn fast(recording: &Path, has_colors: bool) -> Result<()> {
+fn fast(recording: &Path, has_colors: bool) -> Result<u8> {
     let mut reader = Reader::open(recording).map_err(read_failure)?;
     let mut losses = Losses::new(recording);
     let mut replay = TerminalReplay::new(size(&load_meta(recording)));
@@ -93,7 +91,7 @@ fn fast(recording: &Path, has_colors: bool) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     losses.contradict(reader.contradictions());
     let printed = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());
-    losses.report();
+    let code = losses.report();
     printed.map_err(write_failure)?;
     if replay.terminal.modes().alternate {
         drop(out);
@@ -103,7 +101,7 @@ fn fast(recording: &Path, has_colors: bool) -> Result<()> {
             .and_then(|()| out.flush())
             .map_err(write_failure)?;
     }
-    Ok(())
+    Ok(code)
 }
 
 /// Prints all lines up to the last non-empty one.

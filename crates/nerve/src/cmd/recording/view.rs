@@ -66,8 +66,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     })?;
     view.lost().iter().for_each(|lost| losses.add(lost));
     losses.contradict(view.contradictions());
-    losses.report();
-    Ok(code)
+    Ok(losses.report().max(code))
 }
 
 /// End of a recording's viewer.
