@@ -22,6 +22,7 @@ use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendS
 use nerve_types::TsNs;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Map;
 use tokio::process::{Child, Command};
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -386,13 +387,14 @@ impl BashNode {
         time: (TsNs, TsNs),
     ) -> Result<Response, EngineError> {
         let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
-        let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.to_string())]);
-        attributes.insert("exit_code".into(), ran.code.map_or("-1".into(), |code| code.to_string()));
-        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string());
-        attributes.insert("stdout".into(), stdout.to_string());
-        attributes.insert("stderr".into(), stderr.to_string());
+        let mut attributes = Map::new();
+        attributes.insert("command".into(), (*prompt.text).into());
+        attributes.insert("exit_code".into(), ran.code.unwrap_or(-1).into());
+        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string().into());
+        attributes.insert("stdout".into(), (*stdout).into());
+        attributes.insert("stderr".into(), (*stderr).into());
         if let Some(truncated) = ran.truncated() {
-            attributes.insert("truncated".into(), truncated);
+            attributes.insert("truncated".into(), truncated.into());
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
         self.inner.state.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
@@ -424,6 +426,7 @@ impl BashNode {
             bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,
             attributes,
+            warnings: Vec::new(),
         })
     }
 

@@ -182,11 +182,8 @@ impl Engine {
                 problems.push(problem);
             }
         }
-        if !problems.is_empty() {
-            // The node may have added warnings.
-            problems.extend(response.attributes.remove(Response::WARNINGS));
-            response.attributes.insert(Response::WARNINGS.to_string(), problems.join("\n"));
-        }
+        // The node may have added warnings.
+        response.warnings.splice(0..0, problems);
     }
 
     /// Returns the store of conversations.

@@ -88,9 +88,7 @@ impl ChatNode {
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
                 let spec = &inner.setup.spec;
                 let mut response = response(self.id(), spec, (number, time), &mut result, usage);
-                if let Some(problem) = problem {
-                    response.attributes.insert(Response::WARNINGS.to_string(), problem);
-                }
+                response.warnings.extend(problem);
                 Ok(response)
             }
             Err(error) => Err(error),
