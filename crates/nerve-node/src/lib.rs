@@ -58,7 +58,7 @@ pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeStat
 
 use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
 use crate::context::TurnContext;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// The future of a fallible node operation.
 pub type NodeFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
@@ -254,7 +254,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     fn unsupported(&self) -> EngineError {
         let message = format!("node '{}' has no terminal", self.id());
         let hint = format!("a {} node can be executed, interrupted, stopped", self.kind());
-        EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
+        EngineError::invalid_request(message).hint(hint)
     }
 }
 
@@ -272,5 +272,5 @@ pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
 /// Returns the error of a prompt for something that takes none.
 pub fn takes_no_prompts(id: &str, kind: &str) -> EngineError {
     let message = format!("node '{id}' is a {kind} and takes no prompts");
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
+    EngineError::invalid_request(message).hint("a graph is run: `graph run`")
 }

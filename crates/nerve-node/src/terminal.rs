@@ -136,7 +136,7 @@ impl ChunkStream {
     /// See [`TerminalNode::execute`].
     pub async fn response(mut self) -> Result<Response, EngineError> {
         let result = (&mut self.turn).await;
-        result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        result.unwrap_or_else(|error| Err(EngineError::internal(error.to_string())))
     }
 }
 
@@ -573,7 +573,7 @@ impl TerminalNode {
     fn window(&self) -> Result<&Window, EngineError> {
         self.inner.location.window.as_ref().ok_or_else(|| {
             let message = format!("node '{}' runs in this process and cannot be shown in a pane", self.id());
-            EngineError::new(ErrorKind::InvalidRequest, message).hint("nodes of a server can")
+            EngineError::invalid_request(message).hint("nodes of a server can")
         })
     }
 

@@ -166,8 +166,7 @@ impl Node for ChatNode {
     }
 
     fn unsupported(&self) -> EngineError {
-        let message = format!("node '{}' has no terminal", self.id());
-        EngineError::new(ErrorKind::InvalidRequest, message)
+        EngineError::invalid_request(format!("node '{}' has no terminal", self.id()))
             .hint("a chat node can be executed, read, cleared, interrupted, stopped")
     }
 }

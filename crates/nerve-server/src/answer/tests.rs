@@ -100,7 +100,7 @@ fn trace_and_results_are_left_out_of_long_messages() {
     assert_eq!((&reply["data"]["status"], &reply["data"]["results"]), (&json!("completed"), &json!({})));
 
     let failed = ended("failed", json!({ "a": large }));
-    let reply = failed_with(failed, EngineError::new(ErrorKind::Timeout, "step 'b' timed out"));
+    let reply = failed_with(failed, EngineError::timeout("step 'b' timed out"));
     assert_eq!(
         (&reply["error"], &reply["data"]["error_type"]),
         (&json!("step 'b' timed out"), &json!("timeout"))

@@ -152,8 +152,7 @@ impl<B: Backend> Actor<B> {
                     Some(reason) => reason.clone(),
                     None => format!("its program ended with {exit}"),
                 };
-                let message = format!("node '{node}': the turn was cut short: {how}");
-                let mut error = EngineError::new(ErrorKind::Process, message);
+                let mut error = EngineError::process(format!("node '{node}': the turn was cut short: {how}"));
                 error.delivery = Some(end.delivery);
                 let error = self.with_screen(error);
                 self.fail_turn(response, error);
