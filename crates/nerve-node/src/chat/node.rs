@@ -314,7 +314,7 @@ impl ChatNode {
 }
 
 /// Returns the last `lines` lines.
-pub(super) fn tail(text: &str, lines: Option<usize>) -> String {
+fn tail(text: &str, lines: Option<usize>) -> String {
     let Some(lines) = lines else { return text.to_string() };
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
