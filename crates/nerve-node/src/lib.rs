@@ -3,6 +3,8 @@
 //!
 //! Data flow of a terminal node: the bytes of a backend → pump → terminal model → driver → `actor` → [`Node::turn`].
 
+#![warn(missing_docs)]
+
 pub mod activity;
 pub mod bash;
 pub mod budget;

@@ -18,8 +18,11 @@ use crate::snapshots::files_error;
 pub enum Files {
     /// The snapshot's files, restored to their own folder.
     Restored {
+        /// Storage of the files.
         files: FilesRef,
+        /// Folder that receives them.
         to: PathBuf,
+        /// Kind of that folder.
         folder: Folder,
         /// Git branch of the files.
         branch: String,

@@ -69,7 +69,7 @@ impl SnapshotTarget {
     }
 
     /// Returns the session of a host.
-    pub fn from_host(entry: &Entry) -> SnapshotTarget {
+    pub(crate) fn from_host(entry: &Entry) -> SnapshotTarget {
         SnapshotTarget {
             recorder: Recorder::parse(&entry.snapshot_socket()),
             session: entry.session_id.clone(),
