@@ -186,7 +186,7 @@ impl NodeFactory {
             adopted: None,
             answers: kind == TerminalKind::Pty || window.is_some(),
             events: shared.events.clone(),
-            kind: spec.backend.as_str(),
+            kind: spec.backend,
             log_start: spec.backend.is_claude(),
             agent_session,
             proxy: proxy.clone(),
