@@ -58,11 +58,6 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         LineReader { input, limit, unread: Vec::new(), at: 0, line: Vec::new(), skipped: None }
     }
 
-    /// Limits further lines to `limit` bytes.
-    pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
-    }
-
     /// Returns the input. Bytes that were read but not returned are lost.
     pub fn into_inner(self) -> R {
         self.input

@@ -1,5 +1,7 @@
 //! The engine: one method per request, and events. Servers, the CLI and tests all use it.
 
+#![warn(missing_docs)]
+
 pub mod branches;
 pub mod compat;
 pub mod conversation;

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nerve_api::reply::{PrunedRecording, RecordingInfo, RecordingsPruned};
 use nerve_api::request::PruneRecordings;
 use nerve_api::value::PruneReason;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::library::{self, Reason, Retention, remove, select_expired};
 use nerve_record::store::Store;
 use nerve_types::TsNs;
@@ -53,8 +53,7 @@ pub fn prune_recordings(
 ) -> Result<RecordingsPruned, EngineError> {
     let PruneRecordings { older_than, max_size, branches, force, dry_run } = *request;
     if older_than.is_none() && max_size.is_none() && !branches {
-        let message = "older_than, max_size or branches is required";
-        return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        return Err(EngineError::invalid_request("older_than, max_size or branches is required"));
     }
     let all = library::list(&Store::new(&dirs.recordings));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -63,9 +62,8 @@ pub fn prune_recordings(
     for (info, reason) in select_expired(&all, Retention { not_before, bytes: max_size }) {
         let path = info.path.display();
         let is_removed = dry_run
-            || remove(&info.path).map_err(|error| {
-                EngineError::new(ErrorKind::Process, format!("cannot remove {path}: {error}"))
-            })?;
+            || remove(&info.path)
+                .map_err(|error| EngineError::process(format!("cannot remove {path}: {error}")))?;
         if !is_removed {
             warn(format!("{} kept: it is being recorded", info.id));
             continue;

@@ -19,7 +19,7 @@ const LIST_HINT: &str = "list the recordings: `LIST_RECORDINGS`";
 /// NotFound: there are no recordings.
 pub fn newest(root: &Path) -> Result<PathBuf, EngineError> {
     Store::new(root).all().into_iter().next().ok_or_else(|| {
-        EngineError::new(ErrorKind::NotFound, format!("no recordings in {}", root.display()))
+        EngineError::not_found(format!("no recordings in {}", root.display()))
             .hint("give a file, or record one: nerve record --out-file -- CMD")
     })
 }
@@ -90,7 +90,7 @@ pub fn check(recording: &Path) -> Result<(), EngineError> {
         Some(lost) if lost.tail => format!("recording {path} is unreadable: {}", lost.reason),
         Some(_) => format!("{path} is not a recording: it contains no block"),
     };
-    Err(EngineError::new(ErrorKind::Process, message).hint(LIST_HINT))
+    Err(EngineError::process(message).hint(LIST_HINT))
 }
 
 /// Converts an error of reading a recording.

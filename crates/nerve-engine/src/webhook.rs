@@ -14,7 +14,7 @@ use ring::hmac;
 
 use nerve_host::clock::Clock;
 use nerve_llm::http_client::{client, error_chain};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::telemetry::TraceContext;
 
 /// Number of retries.
@@ -64,7 +64,7 @@ impl Webhook {
     /// InvalidRequest: the URL is invalid, not `http` or `https`, or contains a user; the secret is empty or too long.
     pub(crate) fn new(url: &str, secret: Option<String>) -> Result<Webhook, EngineError> {
         let invalid = |problem: &str| {
-            EngineError::new(ErrorKind::InvalidRequest, format!("the webhook's {problem}"))
+            EngineError::invalid_request(format!("the webhook's {problem}"))
                 .hint("give a URL such as https://example.com/done")
         };
         if url.len() > MAX_URL {
@@ -188,6 +188,7 @@ fn is_retryable(status: StatusCode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nerve_node::error::ErrorKind;
 
     #[test]
     fn invalid_urls_and_secrets_are_rejected() {

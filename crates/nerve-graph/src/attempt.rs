@@ -40,7 +40,7 @@ pub(crate) async fn attempt(
                     // The result comes too late to count.
                     let _ = execution.await;
                     let message = format!("node '{}' did not end within {limit:?}", target.id());
-                    return Err(EngineError::new(ErrorKind::Timeout, message).hint("give the step a longer timeout_ms"));
+                    return Err(EngineError::timeout(message).hint("give the step a longer timeout_ms"));
                 }
             }
         }

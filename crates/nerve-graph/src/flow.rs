@@ -3,7 +3,7 @@
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_node::budget::Checkpoint;
 use nerve_node::cancellation::cancelled;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
@@ -175,7 +175,6 @@ impl StepRun<'_> {
         }
         let message =
             format!("step '{}': condition still false after {} rounds", self.step.id, until.max_rounds);
-        Err(EngineError::new(ErrorKind::Process, message)
-            .hint("increase max_rounds of `until`, or change the condition"))
+        Err(EngineError::process(message).hint("increase max_rounds of `until`, or change the condition"))
     }
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use nerve_node::command::GateInfo;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 /// Holds the open gates of a run and takes their answers. Cheap to clone; clones share their state.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ impl GateHandler {
             Some(step) => open.iter().position(|open| open.info.step_id == step),
             None if open.len() > 1 => {
                 let message = format!("{} gates are open: {}", open.len(), names());
-                return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("name the step"));
+                return Err(EngineError::invalid_request(message).hint("name the step"));
             }
             None => (!open.is_empty()).then_some(0),
         };
@@ -84,13 +84,13 @@ impl GateHandler {
             } else {
                 format!("open gates: {}", names())
             };
-            return Err(EngineError::new(ErrorKind::NotFound, what).hint(hint));
+            return Err(EngineError::not_found(what).hint(hint));
         };
         let choices = &open[at].info.choices;
         let meant = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
         if meant.is_none() && !choices.is_empty() {
             let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step_id);
-            let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
+            let mut error = EngineError::invalid_request(message);
             error.choices = choices.clone().into();
             return Err(error);
         }

@@ -85,9 +85,7 @@ pub(crate) async fn ask(
         (None, Some(choice)) => (choice, AnswerSource::Default),
         (None, None) => {
             let message = format!("step '{step}': no answer in time");
-            return Err(
-                EngineError::new(ErrorKind::Timeout, message).hint("give the gate a default or more time")
-            );
+            return Err(EngineError::timeout(message).hint("give the gate a default or more time"));
         }
     };
     notify(StepEventKind::Answered { by }, Value::from(choice.as_str()));

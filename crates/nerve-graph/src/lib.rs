@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use nerve_node::NodeHandle;
 use nerve_node::budget::{Budget, ResourceUsage};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::execution::panic_message;
 use nerve_node::trace::TraceStatus;
 use nerve_node::upstream::StepIndex;
@@ -90,8 +90,7 @@ impl InputFn {
     /// Applies the function. A panic fails the run, not its caller.
     fn complete(&self, given: Value) -> Result<Value, EngineError> {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(given))).unwrap_or_else(|panic| {
-            let message = format!("completing the input panicked: {}", panic_message(&*panic));
-            Err(EngineError::new(ErrorKind::Internal, message))
+            Err(EngineError::internal(format!("completing the input panicked: {}", panic_message(&*panic))))
         })
     }
 }
@@ -159,7 +158,7 @@ impl Graph {
     fn add(&mut self, step: Step) -> Result<&mut Graph, EngineError> {
         if self.names.contains_key(&step.id) {
             let message = format!("graph '{}' already has a step '{}'", self.id, step.id);
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("use another step id"));
+            return Err(EngineError::already_exists(message).hint("use another step id"));
         }
         let place = self.steps.len() as u32;
         Arc::make_mut(&mut self.names).insert(Arc::clone(&step.id), place);
@@ -176,7 +175,7 @@ impl Graph {
         for id in ids {
             let Some(place) = self.names.get(id) else {
                 let message = format!("graph '{}' has no step '{id}'", self.id);
-                return Err(EngineError::new(ErrorKind::NotFound, message).hint("add the step first"));
+                return Err(EngineError::not_found(message).hint("add the step first"));
             };
             let step = &mut Arc::make_mut(&mut self.steps)[*place as usize];
             if let Some(before) = before.replace(Arc::clone(&step.id))
@@ -348,8 +347,7 @@ impl Graph {
 
     fn invalid(&self, problems: &[String]) -> EngineError {
         let message = format!("invalid graph '{}': {}", self.id, problems.join("; "));
-        EngineError::new(ErrorKind::InvalidRequest, message)
-            .hint("check a graph file with `nerve server graph validate`")
+        EngineError::invalid_request(message).hint("check a graph file with `nerve server graph validate`")
     }
 }
 

@@ -60,7 +60,7 @@ async fn run_at_depth(graph: &Graph, context: RunContext, depth: usize) -> Graph
         return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| GraphRun {
             results: Map::new(),
             status: TraceStatus::Failed,
-            error: Some(EngineError::new(ErrorKind::Internal, format!("a graph's task ended: {error}"))),
+            error: Some(EngineError::internal(format!("a graph's task ended: {error}"))),
             usage,
         });
     }
@@ -138,7 +138,7 @@ async fn run_rounds(graph: &Graph, context: &RunContext) -> Result<GraphRun, Eng
             }
             Ok(false) => {
                 let message = format!("graph '{}': condition still false after {number} rounds", graph.id);
-                Some(EngineError::new(ErrorKind::Process, message))
+                Some(EngineError::process(message))
             }
             Err(mut error) => {
                 error.message = format!("graph '{}': until: {}", graph.id, error.message);
@@ -190,11 +190,8 @@ impl<'a> Dispatcher<'a> {
         deadline: Option<(Instant, Limit)>,
     ) -> Result<Dispatcher<'a>, EngineError> {
         if let Some(path) = context.shared().stack.as_ref().and_then(|stack| stack.recursion_path()) {
-            return Err(EngineError::new(
-                ErrorKind::InvalidRequest,
-                format!("a graph runs inside itself: {path}"),
-            )
-            .hint("use another graph in that step, or a loop with `until`"));
+            return Err(EngineError::invalid_request(format!("a graph runs inside itself: {path}"))
+                .hint("use another graph in that step, or a loop with `until`"));
         }
         let plan =
             graph.check(&|name| context.find(name).ok()).map_err(|problems| graph.invalid(&problems))?;
@@ -335,8 +332,7 @@ impl<'a> Dispatcher<'a> {
         };
         self.stop(error.unwrap_or_else(|| {
             let limit = self.context.turn.timeout.unwrap_or_default();
-            let message = format!("graph '{}' did not end within {limit:?}", self.graph.id);
-            EngineError::new(ErrorKind::Timeout, message)
+            EngineError::timeout(format!("graph '{}' did not end within {limit:?}", self.graph.id))
         }));
     }
 

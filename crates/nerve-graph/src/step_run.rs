@@ -419,10 +419,8 @@ impl StepRun<'_> {
 
 /// Calls a function of a graph. A panic becomes an error.
 pub(super) fn catch_panic<T>(make: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
-        let message = format!("panicked: {}", panic_message(&*panic));
-        Err(EngineError::new(ErrorKind::Internal, message))
-    })
+    std::panic::catch_unwind(AssertUnwindSafe(make))
+        .unwrap_or_else(|panic| Err(EngineError::internal(format!("panicked: {}", panic_message(&*panic)))))
 }
 
 /// The decision whether a step has to run.

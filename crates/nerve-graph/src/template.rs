@@ -1,7 +1,7 @@
 //! A node that renders a template.
 
 use nerve_node::context::TurnContext;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::{Node, NodeFuture};
 use serde_json::Value;
 
@@ -36,8 +36,7 @@ impl TemplateNode {
     pub fn new(id: impl Into<String>, template: &str) -> Result<TemplateNode, EngineError> {
         let id = id.into();
         let template = Template::compile(template).map_err(|malformed| {
-            let message = format!("template of node '{id}': {}", malformed.message);
-            EngineError::new(ErrorKind::InvalidRequest, message)
+            EngineError::invalid_request(format!("template of node '{id}': {}", malformed.message))
         })?;
         Ok(TemplateNode { id, template })
     }

@@ -12,16 +12,17 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_agent::parse::{Section, SectionKind};
 use nerve_agent::profile::ContextKind;
 use nerve_api::reply::NodeMetadata;
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_host::backend::os::kill_with_parent;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
-use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
+use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Map;
 use tokio::process::{Child, Command};
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -386,17 +387,21 @@ impl BashNode {
         time: (TsNs, TsNs),
     ) -> Result<Response, EngineError> {
         let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
-        let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.to_string())]);
-        attributes.insert("exit_code".into(), ran.code.map_or("-1".into(), |code| code.to_string()));
-        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string());
-        attributes.insert("stdout".into(), stdout.to_string());
-        attributes.insert("stderr".into(), stderr.to_string());
+        let mut attributes = Map::new();
+        attributes.insert("command".into(), (*prompt.text).into());
+        attributes.insert("exit_code".into(), ran.code.unwrap_or(-1).into());
+        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string().into());
+        attributes.insert("stdout".into(), (*stdout).into());
+        attributes.insert("stderr".into(), (*stderr).into());
         if let Some(truncated) = ran.truncated() {
-            attributes.insert("truncated".into(), truncated);
+            attributes.insert("truncated".into(), truncated.into());
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
         self.inner.state.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
-        self.log(prompt, &stdout, sections.clone(), ran.ended == EndReason::Exited, time);
+        let is_complete = ran.ended == EndReason::Exited;
+        let streamed = (prompt.stream && is_complete).then_some(&*stdout);
+        let data = ResponseData { sections: sections.clone(), tokens: None, is_complete, is_ready: true };
+        self.inner.journal.lock().log_answer(&prompt.text, time, data, streamed);
         let failure = match ran.ended {
             EndReason::TimedOut => Some((ErrorKind::Timeout, "the command timed out and was killed")),
             EndReason::Interrupted => Some((ErrorKind::Interrupted, "the command was interrupted")),
@@ -424,36 +429,8 @@ impl BashNode {
             bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,
             attributes,
+            warnings: Vec::new(),
         })
-    }
-
-    /// Writes the turn to the audit log. A completed stream is logged by the end of its output.
-    fn log(
-        &self,
-        prompt: &Prompt,
-        stdout: &str,
-        sections: Vec<Section>,
-        is_complete: bool,
-        (ts_start, ts_end): (TsNs, TsNs),
-    ) {
-        let (input, preceding_buffer_seq) = (&*prompt.text, None);
-        let mut journal = self.inner.journal.lock();
-        if prompt.stream && is_complete {
-            let lines: Vec<&str> = stdout.lines().collect();
-            let final_buffer = &lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
-            let parser = ParserKind::None;
-            journal.log_stream(SendStreamEntry {
-                ts_start,
-                ts_end,
-                input,
-                preceding_buffer_seq,
-                final_buffer,
-                parser,
-            });
-        } else {
-            let response = ResponseData { sections, tokens: None::<Tokens>, is_complete, is_ready: true };
-            journal.log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
-        }
     }
 
     fn spawn_error(&self, error: &std::io::Error) -> EngineError {

@@ -38,13 +38,13 @@ pub fn wait_timeout_error(
     }
     let message =
         format!("node '{node}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
-    EngineError::new(ErrorKind::Timeout, message).hint(evidence)
+    EngineError::timeout(message).hint(evidence)
 }
 
 /// Creates the error of an interrupt that had no effect in time.
 pub(crate) fn interrupt_timeout_error(node: &str) -> EngineError {
     let message = format!("node '{node}' is still busy {INTERRUPT_TIMEOUT:?} after the interrupt");
-    EngineError::new(ErrorKind::Timeout, message).hint(
+    EngineError::timeout(message).hint(
         "interrupt it again, or wait for it with `nerve server node wait`; some programs ignore interrupts",
     )
 }

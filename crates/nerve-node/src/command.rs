@@ -1,7 +1,6 @@
 //! Domain types of the engine: nodes, their definitions, states, turns and sessions. Requests, replies and events are those of
 //! [`nerve_api`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ pub use nerve_api::request::{CommandLine, NodeRef, NodeSpec};
 pub use nerve_api::value::{BackendKind, NodeState as StateName, RunStatus};
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_types::TsNs;
+use serde_json::{Map, Value};
 
 pub use nerve_mux::pane::{PanePlace, TerminalKind};
 
@@ -109,11 +109,8 @@ pub struct Response {
     /// Start and end of the turn.
     pub time: (TsNs, TsNs),
     /// Additional attributes: `exit_code`, `stdout`, `stderr` of a bash node; `content`, `model`, `finish_reason`, `usage` … of a chat
-    /// node; [`Response::WARNINGS`].
-    pub attributes: BTreeMap<String, String>,
-}
-
-impl Response {
-    /// Attribute for problems that do not affect the turn, one sentence per line.
-    pub const WARNINGS: &'static str = "warnings";
+    /// node.
+    pub attributes: Map<String, Value>,
+    /// Problems that do not affect the turn, a sentence each.
+    pub warnings: Vec<String>,
 }

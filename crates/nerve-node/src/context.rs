@@ -11,7 +11,7 @@ use crate::NodeHandle;
 use crate::budget::{Budget, Checkpoint, ResourceUsage};
 use crate::cancellation;
 use crate::command::ClientOrigin;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::pool::Pool;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::upstream::Upstream;
@@ -179,7 +179,7 @@ impl TurnContext {
     pub(crate) fn find_node(&self, name: &str) -> Result<NodeHandle, EngineError> {
         match &self.lookup {
             Some(lookup) => lookup(name),
-            None => Err(EngineError::new(ErrorKind::NotFound, format!("no node '{name}'"))
+            None => Err(EngineError::not_found(format!("no node '{name}'"))
                 .hint("the context has no session to look it up in")),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Identifies a conversation: a chat of a workspace. Both names may be any text; file names are derived from them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,8 +35,7 @@ impl ConversationId {
                 }
                 _ => continue,
             };
-            let message = format!("the conversation's {what} {problem}");
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+            return Err(EngineError::invalid_request(format!("the conversation's {what} {problem}"))
                 .hint("a conversation is named by a workspace and a chat"));
         }
         Ok(())

@@ -58,7 +58,7 @@ impl fmt::Display for EngineError {
 /// Converts the failure of a task: a panic, or an abort at shutdown.
 impl From<tokio::task::JoinError> for EngineError {
     fn from(error: tokio::task::JoinError) -> EngineError {
-        EngineError::new(ErrorKind::Internal, error.to_string())
+        EngineError::internal(error.to_string())
     }
 }
 
@@ -75,6 +75,41 @@ impl EngineError {
             text: None,
             details: None,
         }
+    }
+
+    /// Creates the error of a request that cannot be carried out as it is.
+    pub fn invalid_request(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::InvalidRequest, message)
+    }
+
+    /// Creates the error of something that does not exist.
+    pub fn not_found(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::NotFound, message)
+    }
+
+    /// Creates the error of something that exists already.
+    pub fn already_exists(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::AlreadyExists, message)
+    }
+
+    /// Creates the error of something that is in use.
+    pub fn busy(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::Busy, message)
+    }
+
+    /// Creates the error of a time limit that was reached.
+    pub fn timeout(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::Timeout, message)
+    }
+
+    /// Creates the error of a program, file or system call that failed.
+    pub fn process(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::Process, message)
+    }
+
+    /// Creates the error of a defect of nerve.
+    pub fn internal(message: impl Into<String>) -> EngineError {
+        EngineError::new(ErrorKind::Internal, message)
     }
 
     /// Returns the budget that was exceeded.
@@ -108,7 +143,7 @@ impl EngineError {
 
     /// Sets the part of the answer that arrived before the turn failed.
     #[must_use]
-    pub fn with_text(mut self, text: &str) -> EngineError {
+    pub(crate) fn with_text(mut self, text: &str) -> EngineError {
         self.text = Some(text).filter(|text| !text.is_empty()).map(Box::from);
         self
     }

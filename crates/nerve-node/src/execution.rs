@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::cancellation::cancelled;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Runs `execution`, which belongs to node `id`, until it ends or is cancelled. A cancelled execution gets `grace` to wind down
 /// and is then dropped. A panic becomes an error.
@@ -31,8 +31,7 @@ pub async fn run_until_cancelled(
         },
     };
     caught.unwrap_or_else(|panic| {
-        let message = format!("node '{id}' panicked: {}", panic_message(&*panic));
-        Err(EngineError::new(ErrorKind::Internal, message))
+        Err(EngineError::internal(format!("node '{id}' panicked: {}", panic_message(&*panic))))
     })
 }
 

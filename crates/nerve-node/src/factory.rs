@@ -186,7 +186,7 @@ impl NodeFactory {
             adopted: None,
             answers: kind == TerminalKind::Pty || window.is_some(),
             events: shared.events.clone(),
-            kind: spec.backend.as_str(),
+            kind: spec.backend,
             log_start: spec.backend.is_claude(),
             agent_session,
             proxy: proxy.clone(),
@@ -231,7 +231,7 @@ impl NodeFactory {
         if let Some(pane) = pane {
             let message =
                 format!("the program in pane '{pane}' is already running and cannot be given a proxy");
-            return Err(with_node_name(EngineError::new(ErrorKind::InvalidRequest, message).hint(
+            return Err(with_node_name(EngineError::invalid_request(message).hint(
                 "let the node start the program, or start `nerve proxy` and set its variables before the program starts",
             )));
         }
@@ -298,7 +298,7 @@ impl NodeFactory {
         };
         let chat = spec.chat.ok_or_else(|| {
             with_node_name(
-                EngineError::new(ErrorKind::InvalidRequest, "a chat node needs a model")
+                EngineError::invalid_request("a chat node needs a model")
                     .hint("add `--model NAME`, or chat.model"),
             )
         })?;
@@ -398,14 +398,13 @@ fn reject_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
     let message = format!(
         "node '{node}' was not started: a {backend} node cannot have a proxy, because it runs no agent"
     );
-    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("only Claude Code nodes support a proxy"))
+    Err(EngineError::invalid_request(message).hint("only Claude Code nodes support a proxy"))
 }
 
 /// Checks the pane. An existing pane already runs its program, so it takes no command.
 fn check_pane(kind: TerminalKind, spec: &NodeSpec) -> Result<(), EngineError> {
-    let refused = |message: String, hint: &str| {
-        Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
-    };
+    let refused =
+        |message: String, hint: &str| Err(EngineError::invalid_request(message).hint(hint.to_string()));
     match &spec.pane_id {
         Some(pane) if kind == TerminalKind::Pty => {
             refused(format!("a pty node cannot use pane '{pane}'"), "use backend tmux or wezterm")
@@ -427,8 +426,10 @@ fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, Engin
     check_name(&node.node, "node")?;
     check_cwd(node, spec.cwd.as_deref())?;
     let Some(kind) = terminal_kind(spec.backend) else {
-        let message = format!("a {} node has no terminal", spec.backend.as_str());
-        return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        return Err(EngineError::invalid_request(format!(
+            "a {} node has no terminal",
+            spec.backend.as_str()
+        )));
     };
     check_pane(kind, spec)?;
     Ok(kind)
@@ -478,8 +479,7 @@ fn program_argv(backend: BackendKind, command: CommandLine) -> Result<Vec<String
     if argv.iter().any(|word| word.to_lowercase().contains(CLAUDE)) {
         return Ok(argv);
     }
-    let message = format!("Command must contain 'claude'. Got: {}", argv.join(" "));
-    Err(EngineError::new(ErrorKind::InvalidRequest, message)
+    Err(EngineError::invalid_request(format!("Command must contain 'claude'. Got: {}", argv.join(" ")))
         .hint(format!("backend '{}' is for Claude Code; other backends run any program", backend.as_str())))
 }
 
@@ -489,8 +489,7 @@ fn split_command(command: CommandLine) -> Result<Vec<String>, EngineError> {
         CommandLine::Argv(argv) => argv,
         CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {
             let message = format!("cannot split the command '{text}': {error}");
-            EngineError::new(ErrorKind::InvalidRequest, message)
-                .hint("close the quote, or give the command as a list")
+            EngineError::invalid_request(message).hint("close the quote, or give the command as a list")
         })?,
     };
     if argv.is_empty() {

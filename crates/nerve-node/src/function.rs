@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Node, NodeFuture};
 use crate::context::TurnContext;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 type SyncFn = dyn Fn(&TurnContext) -> Result<Value, EngineError> + Send + Sync;
 type AsyncFn = dyn Fn(TurnContext) -> NodeFuture<'static> + Send + Sync;
@@ -65,8 +65,7 @@ impl FunctionNode {
             let function = Arc::clone(&function);
             async move {
                 tokio::task::spawn_blocking(move || function(&context)).await.unwrap_or_else(|error| {
-                    let message = format!("the function did not finish: {error}");
-                    Err(EngineError::new(ErrorKind::Internal, message))
+                    Err(EngineError::internal(format!("the function did not finish: {error}")))
                 })
             }
         })

@@ -117,14 +117,20 @@ impl Journal {
             .filter(|seq| *seq > 0)
     }
 
-    /// Logs a streamed prompt of a node without a terminal.
-    pub(crate) fn log_stream(&mut self, entry: SendStreamEntry<'_>) {
-        self.writer.log(&Operation::SendStream(entry));
-    }
-
-    /// Logs a prompt of a node without a terminal. There is nothing to capture.
-    pub(crate) fn log_send(&mut self, entry: SendEntry<'_>) {
-        self.writer.log(&Operation::Send(entry));
+    /// Logs a prompt of a node without a terminal, where there is nothing to capture. A completed stream is logged by the end of
+    /// its text.
+    pub(crate) fn log_answer(
+        &mut self,
+        input: &str,
+        time: (TsNs, TsNs),
+        response: ResponseData,
+        streamed: Option<&str>,
+    ) {
+        let sent = FinishedPrompt { input, preceding: None, time, parser: ParserKind::None };
+        let Some(text) = streamed else { return self.log_turn(&sent, response, String::new) };
+        let lines: Vec<&str> = text.lines().collect();
+        let end = lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
+        self.log_streamed_turn(&sent, || end.clone());
     }
 
     /// Logs an ended turn, after the capture that an input during the turn may have left pending.

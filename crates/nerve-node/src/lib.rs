@@ -3,6 +3,8 @@
 //!
 //! Data flow of a terminal node: the bytes of a backend → pump → terminal model → driver → `actor` → [`Node::turn`].
 
+#![warn(missing_docs)]
+
 pub mod activity;
 pub mod bash;
 pub mod budget;
@@ -58,7 +60,7 @@ pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeStat
 
 use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
 use crate::context::TurnContext;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// The future of a fallible node operation.
 pub type NodeFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
@@ -83,7 +85,8 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Returns the node's name: 1–32 of `a-z 0-9 -` where it is registered under it.
     fn id(&self) -> &str;
 
-    /// Returns the kind: `pty`, `bash`, `function` …
+    /// Returns the kind for display: `pty`, `bash`, `function` … A text, because embedders add kinds of their own. No code decides
+    /// by it.
     fn kind(&self) -> &'static str;
 
     /// Returns true if the node keeps state between executions. Such a node runs one execution at a time, must not be run again
@@ -253,7 +256,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     fn unsupported(&self) -> EngineError {
         let message = format!("node '{}' has no terminal", self.id());
         let hint = format!("a {} node can be executed, interrupted, stopped", self.kind());
-        EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
+        EngineError::invalid_request(message).hint(hint)
     }
 }
 
@@ -271,5 +274,5 @@ pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
 /// Returns the error of a prompt for something that takes none.
 pub fn takes_no_prompts(id: &str, kind: &str) -> EngineError {
     let message = format!("node '{id}' is a {kind} and takes no prompts");
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
+    EngineError::invalid_request(message).hint("a graph is run: `graph run`")
 }

@@ -126,7 +126,7 @@ mod tests {
         let mut turn = metrics.begin("pty", clock);
         assert_eq!(metrics.turns()["pty"], Turns { started: 1, ended: BTreeMap::new() });
         tokio::time::advance(Duration::from_secs(2)).await;
-        turn.end(&Err(EngineError::new(ErrorKind::Timeout, "late")));
+        turn.end(&Err(EngineError::timeout("late")));
         tokio::time::advance(Duration::from_secs(7200)).await;
         // A second end has no effect.
         turn.end(&Err(EngineError::new(ErrorKind::Interrupted, "at last")));

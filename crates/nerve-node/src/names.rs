@@ -4,11 +4,11 @@ pub use nerve_api::DEFAULT_SESSION;
 use nerve_types::name::check;
 
 use crate::command::NodeRef;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Checks a name and converts the error.
 pub fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
-    check(what, name).map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))
+    check(what, name).map_err(|error| EngineError::invalid_request(error.to_string()))
 }
 
 /// Returns the reference with its session filled in.

@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 
 use super::hooks::HookSocket;
 use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
-use crate::command::{Event, NodeRef};
+use crate::command::{BackendKind, Event, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
 
@@ -82,7 +82,7 @@ impl Observer {
             adopted: None,
             answers,
             events: Publisher::new(Clock::start()),
-            kind: "pty",
+            kind: BackendKind::Pty,
             log_start: false,
             agent_session: None,
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nerve_agent::profile::{Profile, ProfileError, Profiles};
 
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Maximum size of a profile file in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -50,11 +50,9 @@ impl LoadedProfiles {
         let LoadedProfiles { profiles, errors } = self;
         let known = |profiles: &Profiles| profiles.names().join(", ");
         match name {
-            None => profiles
-                .for_command(argv)
-                .ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generic profile")),
+            None => profiles.for_command(argv).ok_or_else(|| EngineError::internal("no generic profile")),
             Some(name) => profiles.get(name).ok_or_else(|| {
-                let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
+                let error = EngineError::not_found(format!("no profile '{name}'"));
                 error.hint(format!(
                     "profiles: {}{}{}",
                     known(profiles),

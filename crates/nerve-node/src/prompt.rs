@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::command::ClientOrigin;
 use crate::context::TurnContext;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::telemetry::TraceContext;
 
 /// The behaviour of a prompt at a dialog of the agent.
@@ -86,7 +86,7 @@ pub fn check_prompt(text: &str) -> Result<(), EngineError> {
         return Ok(());
     }
     let problem = if text.is_empty() { "is empty" } else { "contains only whitespace or control characters" };
-    Err(EngineError::new(ErrorKind::InvalidRequest, format!("the prompt {problem}"))
+    Err(EngineError::invalid_request(format!("the prompt {problem}"))
         .hint("give it some text; `nerve server node write NODE --key enter` presses a key"))
 }
 
@@ -102,6 +102,7 @@ fn prompt_text(input: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn queue_waits_behind_the_dialog_of_a_turn() {

@@ -1,12 +1,12 @@
 //! Builds the response of a finished turn.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
 use nerve_agent::parse::{ParsedTurn, Section};
 use nerve_api::value::ResponseSource;
 use nerve_vt::terminal::{LineIndex, TerminalState};
+use serde_json::Map;
 
 use crate::command::Response;
 
@@ -100,7 +100,7 @@ pub(crate) fn truncate_to_limits(response: &mut Response) {
         missing.max(keep_end(&mut response.raw, TEXT_LIMIT)).max(truncate_sections(&mut response.sections));
     if left_out > 0 {
         let note = format!("the first {left_out} bytes are left out");
-        response.attributes.insert("truncated".to_string(), note);
+        response.attributes.insert("truncated".to_string(), note.into());
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
     // A long paste is echoed as a placeholder.
     if !start.is_empty() && !compact(below).contains(&start) && !below.contains("[Pasted ") {
         let note = "the beginning may have scrolled off the alternate screen: only what was visible at the end is included";
-        response.attributes.insert("truncated".to_string(), note.to_string());
+        response.attributes.insert("truncated".to_string(), note.into());
         response.incomplete = Some(note.to_string());
     }
 }
@@ -163,12 +163,12 @@ pub(super) fn response_from_screen(
     lines: &[String],
     (is_agent, is_ready): (bool, bool),
 ) -> Response {
-    let mut attributes = BTreeMap::new();
+    let mut attributes = Map::new();
     if let Some(code) = end.exit_code {
-        attributes.insert("exit_code".to_string(), code.to_string());
+        attributes.insert("exit_code".to_string(), code.into());
     }
     if end.outcome == Outcome::Interrupted {
-        attributes.insert("interrupted".to_string(), "true".to_string());
+        attributes.insert("interrupted".to_string(), "true".into());
     }
     let incomplete = match end.outcome {
         Outcome::Unconfirmed => Some("the agent's Stop hook did not report its end".to_string()),
@@ -192,6 +192,7 @@ pub(super) fn response_from_screen(
         bytes: end.span.bytes,
         time: end.time,
         attributes,
+        warnings: Vec::new(),
     };
     truncate_to_limits(&mut response);
     response

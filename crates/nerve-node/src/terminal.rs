@@ -108,7 +108,7 @@ struct Inner {
     profile: Arc<Profile>,
     parser: ParserKind,
     pid: Option<i32>,
-    kind: &'static str,
+    kind: BackendKind,
     location: TerminalLocation,
     execution_log: Option<ExecutionLog>,
     proxy: Option<NodeProxy>,
@@ -136,7 +136,7 @@ impl ChunkStream {
     /// See [`TerminalNode::execute`].
     pub async fn response(mut self) -> Result<Response, EngineError> {
         let result = (&mut self.turn).await;
-        result.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        result.unwrap_or_else(|error| Err(EngineError::internal(error.to_string())))
     }
 }
 
@@ -152,7 +152,7 @@ impl Node for TerminalNode {
     }
 
     fn kind(&self) -> &'static str {
-        self.inner.kind
+        self.inner.kind.as_str()
     }
 
     fn is_persistent(&self) -> bool {
@@ -235,7 +235,7 @@ impl Node for TerminalNode {
         let size = inner.status.borrow().size;
         Some(NodeSpec {
             command: Some(CommandLine::Argv(inner.program.argv.clone())),
-            backend: BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty),
+            backend: inner.kind,
             cwd: inner.program.cwd.clone(),
             env: inner.program.env.clone(),
             cols: Some(size.cols),
@@ -548,7 +548,7 @@ impl TerminalNode {
     fn telemetry_target(&self) -> TurnAttributes {
         let profile = &self.inner.profile;
         TurnAttributes {
-            kind: self.inner.kind,
+            kind: self.inner.kind.as_str(),
             is_agent: profile.provider.is_some() || profile.composer.is_some(),
             provider: profile.provider.clone(),
             profile: Some(profile.name.clone()),
@@ -573,7 +573,7 @@ impl TerminalNode {
     fn window(&self) -> Result<&Window, EngineError> {
         self.inner.location.window.as_ref().ok_or_else(|| {
             let message = format!("node '{}' runs in this process and cannot be shown in a pane", self.id());
-            EngineError::new(ErrorKind::InvalidRequest, message).hint("nodes of a server can")
+            EngineError::invalid_request(message).hint("nodes of a server can")
         })
     }
 

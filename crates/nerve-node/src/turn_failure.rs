@@ -35,8 +35,7 @@ impl Response {
 
     /// Returns true if the turn was interrupted by a request, or by keys typed into its terminal.
     pub fn is_interrupted(&self) -> bool {
-        let is_requested =
-            self.attributes.get("interrupted").is_some_and(|interrupted| interrupted == "true");
+        let is_requested = self.attributes.get("interrupted").is_some_and(|value| value == "true");
         is_requested || self.last_section() == Some(SectionKind::Interrupted)
     }
 
@@ -47,7 +46,7 @@ impl Response {
             let hint = "the text is the part of the answer that arrived before";
             return Some(TurnFailure::new(ErrorKind::Interrupted, "the turn was interrupted").hint(hint));
         }
-        if let Some(code) = self.attributes.get("exit_code").filter(|code| *code != "0") {
+        if let Some(code) = self.attributes.get("exit_code").filter(|code| **code != 0) {
             let message = format!("the command ended with exit code {code}");
             return Some(TurnFailure::new(ErrorKind::Process, message));
         }
@@ -97,12 +96,11 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use nerve_agent::parse::Section;
     use nerve_api::reply::Turn;
     use nerve_api::value::ResponseSource;
     use nerve_types::TsNs;
+    use serde_json::Map;
 
     use super::*;
 
@@ -127,7 +125,8 @@ mod tests {
             ended_by: String::new(),
             bytes: (0, 0),
             time: (TsNs(0), TsNs(0)),
-            attributes: BTreeMap::new(),
+            attributes: Map::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(kind(&cut), Some(ErrorKind::Incomplete));
         assert!(cut.failure().unwrap().message.contains("first 9 bytes"));
         assert_eq!(kind(&Response { is_complete: false, ..whole }), Some(ErrorKind::Incomplete));
-        let failed = BTreeMap::from([("exit_code".to_string(), "3".to_string())]);
+        let failed = Map::from_iter([("exit_code".to_string(), 3.into())]);
         assert_eq!(kind(&Response { attributes: failed, ..cut }), Some(ErrorKind::Process));
     }
 }

@@ -189,8 +189,7 @@ mod tests {
 
     #[test]
     fn hints_name_options_instead_of_request_fields() {
-        let error =
-            EngineError::new(ErrorKind::Process, "x").hint("use `no_files`, or `LIST_SNAPSHOTS`: `other`");
+        let error = EngineError::process("x").hint("use `no_files`, or `LIST_SNAPSHOTS`: `other`");
         let hint = Failure::from(error).hint.unwrap();
         assert_eq!(hint, "use --no-files, or nerve snapshot list: `other`");
     }

@@ -22,8 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Credential;
 use crate::answer::Answer;
 use crate::clients::CLOSE_TIMEOUT;
-use crate::events::Tag;
-use crate::legacy_names::unsubscribed_filter;
+use crate::events::{Filter, Tag};
 use crate::line::error_line;
 use crate::link::{HungUp, Link, ReadHalf, WriteHalf};
 use crate::requests::{self, Incoming};
@@ -70,7 +69,7 @@ pub(crate) async fn serve_lines(
     mut revoked: Revocation,
     state: Arc<ServerState>,
 ) {
-    let mut out = SendQueue::new(write, state.hub.subscribe(unsubscribed_filter(), None));
+    let mut out = SendQueue::new(write, state.hub.subscribe(Filter::unsubscribed(), None));
     let (reply_sender, mut replies) = mpsc::channel(REPLY_QUEUE);
     let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
     let disconnected = CancellationToken::new();

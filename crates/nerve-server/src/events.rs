@@ -104,6 +104,12 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// Selects the events of a connection that has not subscribed. Clients of the first version of the protocol never subscribe
+    /// and fail on events that it did not have.
+    pub(crate) fn unsubscribed() -> Filter {
+        Filter { types: Some(EventType::ORIGINAL.to_vec()), hides_drops: true, ..Filter::default() }
+    }
+
     fn matches(&self, event: &Event) -> bool {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         is(&self.node, &event.node_id)
@@ -326,7 +332,6 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::legacy_names::unsubscribed_filter;
 
     struct Engine {
         events: broadcast::Sender<Event>,
@@ -380,7 +385,7 @@ mod tests {
     #[test]
     fn unsubscribed_queue_holds_original_events_only() {
         let (mut engine, hub) = Engine::with_hub();
-        let queue = hub.subscribe(unsubscribed_filter(), None);
+        let queue = hub.subscribe(Filter::unsubscribed(), None);
         engine.ready("a");
         engine.publish(
             "a",
@@ -404,7 +409,7 @@ mod tests {
     #[test]
     fn new_event_is_in_one_queue_of_a_resubscriber() {
         let (mut engine, hub) = Engine::with_hub();
-        let before = hub.subscribe(unsubscribed_filter(), None);
+        let before = hub.subscribe(Filter::unsubscribed(), None);
         engine.ready("a");
         let after = hub.resubscribe(&before, Filter::default(), None);
         engine.ready("a");

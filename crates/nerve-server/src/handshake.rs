@@ -44,7 +44,7 @@ pub(crate) async fn serve(
         };
         match authenticator.authenticate(token.as_deref(), peer.ip()).await {
             Ok(credential) if slot.authenticate() => Some(Ok((answer.authenticated(), rest, credential))),
-            Ok(_) => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.reject())))),
+            Ok(_) => Some(Err(answer.failed(EngineError::busy(clients.reject())))),
             // Answering would cost as much as serving the client.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
             Err(error) => Some(Err(answer.failed(error))),

@@ -4,26 +4,14 @@
 use std::any::Any;
 
 use nerve_api::reply::NodeHistory;
-use nerve_api::{AnyReply, Event, EventMessage, EventType, Message};
+use nerve_api::{AnyReply, Event, EventMessage, Message};
 
-use crate::events::Filter;
-use crate::http::query::{Kind, Query};
 use crate::line::line_of;
 
 pub(crate) use nerve_api::legacy_names::modernise;
 
 /// Older path of the audit log of a node.
 pub(crate) const HISTORY_PATH: &str = "/channels/{node_id}/history";
-
-/// Parameter of `/events`.
-pub(crate) const ALIASES: Query =
-    Query::same("aliases", Kind::Bool, "Also sends each event under its older name.");
-
-/// Selects the events of a connection that has not subscribed. Clients of the first version of the protocol never subscribe
-/// and fail on events that it did not have.
-pub(crate) fn unsubscribed_filter() -> Filter {
-    Filter { types: Some(EventType::ORIGINAL.to_vec()), hides_drops: true, ..Filter::default() }
-}
 
 /// Encodes an event under its older name as a line; `None` if it has no older name.
 pub(crate) fn old_event_line(event: &Event) -> Option<Vec<u8>> {

@@ -49,7 +49,7 @@ pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Resu
     let old_names = !warnings.is_empty();
     let origin = client_origin::current();
     let answer = Answer { request_id, name: Some(name), old_names, warnings, origin, ..Answer::default() };
-    let invalid = |message| EngineError::new(ErrorKind::InvalidRequest, message);
+    let invalid = |message| EngineError::invalid_request(message);
     let decode = || {
         Ok(match name {
             RequestName::Subscribe => {
@@ -78,9 +78,8 @@ pub(crate) fn incoming(request: RawRequest<'_>, dispatcher: &Dispatcher) -> Resu
 pub(crate) fn filter(request: Subscribe) -> Result<Filter, EngineError> {
     let Subscribe { node_id, session_id, run_id, types, aliases, .. } = request;
     let parse = |name: &String| {
-        EventType::parse(name).ok_or_else(|| {
-            EngineError::new(ErrorKind::InvalidRequest, format!("params.types: unknown event {name:?}"))
-        })
+        EventType::parse(name)
+            .ok_or_else(|| EngineError::invalid_request(format!("params.types: unknown event {name:?}")))
     };
     let types = types.map(|names| names.iter().map(parse).collect()).transpose()?;
     Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases, hides_drops: false })
@@ -105,7 +104,7 @@ pub(crate) fn credentials(line: &[u8]) -> Result<Credentials, Vec<u8>> {
     }
     match read::<Authenticate>(name, &params) {
         Ok(request) => Ok(Credentials { token: request.token.map(String::into_bytes), answer }),
-        Err(message) => Err(answer.failed(EngineError::new(ErrorKind::InvalidRequest, message))),
+        Err(message) => Err(answer.failed(EngineError::invalid_request(message))),
     }
 }
 
@@ -141,9 +140,8 @@ pub(crate) async fn answer<T, R: Future<Output = ()>>(
             return catch_panic(work, |error| encode(last, Err(error))).await;
         }
         Incoming::Subscribe { answer, .. } => {
-            let error =
-                EngineError::new(ErrorKind::InvalidRequest, "SUBSCRIBE is for connections that stay open")
-                    .hint("use a socket, the WebSocket at /api/events, or SSE at /events");
+            let error = EngineError::invalid_request("SUBSCRIBE is for connections that stay open")
+                .hint("use a socket, the WebSocket at /api/events, or SSE at /events");
             (answer, Err(error))
         }
         Incoming::Authenticated { answer } => {
@@ -190,7 +188,6 @@ pub(crate) async fn catch_panic<T>(
     // A future that panicked is dropped and not polled again.
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a request failed in the engine");
-        let message = "the request ended without an answer: this is a bug in nerve";
-        Some(failed(EngineError::new(ErrorKind::Internal, message)))
+        Some(failed(EngineError::internal("the request ended without an answer: this is a bug in nerve")))
     })
 }

@@ -19,7 +19,7 @@ use nerve_host::backend::Program;
 use nerve_host::clock::Clock;
 use nerve_host::tap::Tap;
 use nerve_node::Node;
-use nerve_node::command::{EventKind as Happened, NodeRef, StateName};
+use nerve_node::command::{BackendKind, EventKind as Happened, NodeRef, StateName};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
 use nerve_testkit::mock_model::{Answer, Script, serve};
@@ -175,7 +175,7 @@ fn start(
         adopted: None,
         answers: true,
         events,
-        kind: "pty",
+        kind: BackendKind::Pty,
         log_start: false,
         agent_session: None,
     };

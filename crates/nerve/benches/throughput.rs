@@ -17,7 +17,7 @@ use nerve_host::backend::Program;
 use nerve_host::backend::pty::{Pty, READ_LIMIT};
 use nerve_host::clock::Clock;
 use nerve_node::Node;
-use nerve_node::command::{NodeRef, StateName};
+use nerve_node::command::{BackendKind, NodeRef, StateName};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, TerminalNode, TerminalSpec};
 use nerve_types::Size;
@@ -158,7 +158,7 @@ async fn drive(program: Program) -> Result<u64> {
         adopted: None,
         answers: true,
         events: Publisher::new(Clock::start()),
-        kind: "pty",
+        kind: BackendKind::Pty,
         log_start: false,
         agent_session: None,
     };

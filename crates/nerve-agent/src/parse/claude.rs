@@ -11,8 +11,8 @@ use nerve_vt::screen::Screen;
 
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::layout::{Layout, SURE};
-use super::rows::{compact, is_blank, is_right_aligned, is_rule};
-use super::{ParsedTurn, Parser, SectionKind, TurnText};
+use super::rows::{is_blank, is_right_aligned, is_rule};
+use super::{ParsedTurn, Parser, SectionKind, TurnText, screen_rows};
 use live_region::Composer;
 use row_kind::RowKind;
 
@@ -24,7 +24,7 @@ impl Parser for ClaudeParser {
     /// Returns true if the composer holds the cursor and no busy signal is shown. A draft does not matter. A composer
     /// may be drawn before it accepts input; only the echo of typed text shows that.
     fn is_ready(&self, screen: &Screen) -> bool {
-        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let rows = screen_rows(screen);
         let Some(composer) = Composer::find(&rows) else { return false };
         composer.holds(screen.cursor.row)
             && !composer.is_busy(&rows)
@@ -32,13 +32,12 @@ impl Parser for ClaudeParser {
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
-        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
+        let rows = turn.rows();
         let composer = Composer::find(&rows);
         if let Some(composer) = &composer
-            && !turn.prompt.is_empty()
-            && compact(&composer.draft(&rows)) == compact(turn.prompt)
+            && turn.is_draft(&composer.draft(&rows))
         {
-            // Not submitted, or returned by an interrupt before the first byte: the rows above answer another prompt.
+            // Not submitted, or returned by an interrupt before the first byte.
             return ParsedTurn::default();
         }
         let start = answer_start(turn, composer.as_ref());

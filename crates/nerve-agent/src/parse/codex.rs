@@ -7,8 +7,8 @@ use nerve_vt::screen::Screen;
 
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::layout::{Layout, SURE};
-use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join};
-use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
+use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join, join_draft};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
 /// Parser for Codex 0.1xx.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,7 +17,7 @@ pub struct CodexParser;
 impl Parser for CodexParser {
     /// Returns true if the visible cursor is in the composer, and neither title nor status row signals work.
     fn is_ready(&self, screen: &Screen) -> bool {
-        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let rows = screen_rows(screen);
         let cursor = usize::from(screen.cursor.row);
         let Some(LiveRegion::Composer(composer)) = LiveRegion::find(&rows) else { return false };
         let in_draft = composer <= cursor
@@ -30,13 +30,10 @@ impl Parser for CodexParser {
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
-        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
+        let rows = turn.rows();
         let live = LiveRegion::find(&rows);
         let end = match &live {
-            Some(LiveRegion::Composer(at))
-                if compact(&draft(&rows[*at..])) == compact(turn.prompt) && !turn.prompt.is_empty() =>
-            {
-                // Still in the composer: the rows above answer another prompt.
+            Some(LiveRegion::Composer(at)) if turn.is_draft(&draft(&rows[*at..])) => {
                 return ParsedTurn::default();
             }
             Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
@@ -105,10 +102,9 @@ fn is_inner(row: &str) -> bool {
     is_blank(row) || indent(row) >= 2
 }
 
+/// Returns the text in the composer that begins in the first row.
 fn draft(rows: &[&str]) -> String {
-    let more = rows[1..].iter().take_while(|row| !is_blank(row)).map(|row| row.trim());
-    let first = rows.first().and_then(|row| prompt(row)).unwrap_or_default();
-    std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
+    join_draft(prompt(rows[0]).unwrap_or_default(), &rows[1..])
 }
 
 /// Returns true for a title with a braille spinner or a request to the user.
@@ -350,7 +346,5 @@ fn tool(rest: &str, block: &[&str], runs: bool) -> Section {
             result.push(dedent(row, 4));
         }
     }
-    let section = Section::new(SectionKind::ToolCall, join(&result)).with("tool", name);
-    let section = if args.is_empty() { section } else { section.with("args", args) };
-    if runs { section.with("status", "running") } else { section }
+    tool_section(name, &args, runs.then_some("running"), join(&result))
 }

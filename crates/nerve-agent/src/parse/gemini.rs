@@ -8,8 +8,8 @@ use nerve_vt::screen::Screen;
 
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::layout::{Layout, SURE};
-use super::rows::{after_marker, compact, dedent, indent, is_blank, is_right_aligned, is_rule, join};
-use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
+use super::rows::{after_marker, dedent, indent, is_blank, is_right_aligned, is_rule, join, join_draft};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
 /// Parser for Gemini CLI 0.6x.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,7 +18,7 @@ pub struct GeminiParser;
 impl Parser for GeminiParser {
     /// Returns true if the composer holds the cursor, and neither status row nor title signals work.
     fn is_ready(&self, screen: &Screen) -> bool {
-        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let rows = screen_rows(screen);
         let Some(composer) = Composer::find(&rows) else { return false };
         let title = screen.title.trim_start();
         composer.holds(usize::from(screen.cursor.row))
@@ -27,14 +27,12 @@ impl Parser for GeminiParser {
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
-        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
+        let rows = turn.rows();
         let composer = Composer::find(&rows);
         let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
         if let Some(composer) = &composer
-            && !turn.prompt.is_empty()
-            && compact(&composer.draft(&rows)) == compact(turn.prompt)
+            && turn.is_draft(&composer.draft(&rows))
         {
-            // Still in the composer: the rows above answer another prompt.
             return ParsedTurn::default();
         }
         let (at, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
@@ -97,10 +95,7 @@ impl Composer {
     }
 
     fn draft(&self, rows: &[&str]) -> String {
-        let more =
-            rows[self.prompt + 1..self.end].iter().take_while(|row| !is_blank(row)).map(|row| row.trim());
-        let first = prompt(rows[self.prompt]).unwrap_or_default();
-        std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
+        join_draft(prompt(rows[self.prompt]).unwrap_or_default(), &rows[self.prompt + 1..self.end])
     }
 
     /// Returns true if the spinner's row offers to cancel.
@@ -338,8 +333,6 @@ impl<'a> ToolRow<'a> {
             '-' => "rejected",
             _ => "pending",
         };
-        let section =
-            Section::new(SectionKind::ToolCall, content).with("tool", self.name).with("status", status);
-        if self.args.is_empty() { section } else { section.with("args", self.args) }
+        tool_section(self.name, self.args, Some(status), content)
     }
 }

@@ -27,7 +27,12 @@ pub use opencode::OpencodeParser;
 pub use nerve_types::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
 use nerve_vt::screen::Screen;
 
+use rows::compact;
+
 /// A parser for the output of one agent program.
+///
+/// All of them read a turn in the same steps: they find the live region, ignore a prompt that is still in the composer, find the
+/// first row of the answer below its echo, and turn the rows from there to the live region into sections.
 pub trait Parser: Send + Sync {
     /// Returns true if the screen shows the agent waiting for input. Inspects only the live region: composer and status
     /// rows.
@@ -44,6 +49,33 @@ pub struct TurnText<'a> {
     /// Rows from the echo of the prompt (or above) to the composer (or below), without trailing blanks, soft-wrapped
     /// rows joined.
     pub lines: &'a [String],
+}
+
+impl<'a> TurnText<'a> {
+    /// Returns the rows.
+    fn rows(&self) -> Vec<&'a str> {
+        self.lines.iter().map(String::as_str).collect()
+    }
+
+    /// Returns true if the prompt is still in the composer, whose text is `draft`: the rows above answer another prompt.
+    fn is_draft(&self, draft: &str) -> bool {
+        !self.prompt.is_empty() && compact(draft) == compact(self.prompt)
+    }
+}
+
+/// Returns the rows of a screen.
+fn screen_rows(screen: &Screen) -> Vec<&str> {
+    screen.rows.iter().map(|row| row.text.as_str()).collect()
+}
+
+/// Creates the section of a tool call. `status`: the state of an unfinished or failed call.
+fn tool_section(name: &str, args: &str, status: Option<&str>, result: String) -> Section {
+    let section = Section::new(SectionKind::ToolCall, result).with("tool", name);
+    let section = if args.is_empty() { section } else { section.with("args", args) };
+    match status {
+        Some(status) => section.with("status", status),
+        None => section,
+    }
 }
 
 /// The result of parsing a turn.

@@ -16,8 +16,7 @@ impl Parser for NoneParser {
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
-        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
-        let text = join(&rows);
+        let text = join(&turn.rows());
         let sections = if text.is_empty() { Vec::new() } else { vec![Section::new(SectionKind::Text, text)] };
         ParsedTurn { sections, is_complete: true, ..ParsedTurn::default() }
     }

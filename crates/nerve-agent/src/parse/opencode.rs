@@ -9,7 +9,7 @@ use std::ops::Range;
 use nerve_vt::screen::Screen;
 
 use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
-use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
+use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
 /// Parser for opencode 1.1x.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,7 +25,7 @@ const CHIP: &str = "[Pasted~";
 impl Parser for OpencodeParser {
     /// Returns true if the composer holds the cursor and the row below offers no interrupt.
     fn is_ready(&self, screen: &Screen) -> bool {
-        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let rows = screen_rows(screen);
         let Some(composer) = composer(&rows) else { return false };
         let footer = &rows[composer.end..];
         let works = footer.iter().any(|row| row.contains("esc interrupt") || row.contains("esc again"));
@@ -36,15 +36,9 @@ impl Parser for OpencodeParser {
         let rows: Vec<&str> = turn.lines.iter().map(|row| without_toast(row)).collect();
         let wanted = compact(turn.prompt);
         let live = composer(&rows);
-        if live
-            .as_ref()
-            .is_some_and(|live| !wanted.is_empty() && compact(&draft(&rows[live.clone()])) == wanted)
-        {
-            // Still in the composer: the rows above answer another prompt.
-            return ParsedTurn::default();
-        }
-        if live.as_ref().is_some_and(|live| indent(rows[live.start]) > TEXT) {
-            // Before the first prompt the composer is in the middle of the screen, under the program's name.
+        // Before the first prompt the composer is in the middle of the screen, under the program's name.
+        let is_first = |live: &Range<usize>| indent(rows[live.start]) > TEXT;
+        if live.as_ref().is_some_and(|live| turn.is_draft(&draft(&rows[live.clone()])) || is_first(live)) {
             return ParsedTurn::default();
         }
         let end = live.map_or(rows.len(), |live| live.start);
@@ -299,9 +293,7 @@ impl<'a> SectionBuilder<'a> {
     }
 
     fn tool(&mut self, name: &str, args: &str, runs: bool, result: String) {
-        let section = Section::new(SectionKind::ToolCall, result).with("tool", name);
-        let section = if args.is_empty() { section } else { section.with("args", args) };
-        self.sections.push(if runs { section.with("status", "running") } else { section });
+        self.sections.push(tool_section(name, args, runs.then_some("running"), result));
         self.has_ended = false;
     }
 }

@@ -50,6 +50,12 @@ pub(super) fn join(rows: &[&str]) -> String {
     rows.join("\n")
 }
 
+/// Joins the text in a composer: its first row, and the rows below it up to a blank one.
+pub(super) fn join_draft(first: &str, below: &[&str]) -> String {
+    let more = below.iter().take_while(|row| !is_blank(row)).map(|row| row.trim());
+    std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the text without whitespace and control characters, which change with wrapping.
 pub(super) fn compact(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()

@@ -22,6 +22,17 @@ pub struct Turn {
     pub turn: u64,
 }
 
+impl Turn {
+    /// Converts the turn into the result of a graph step: the response's fields, `node_id` and `turn` in one object.
+    pub fn into_value(self) -> Value {
+        // Strings, numbers, lists and maps with string keys cannot fail.
+        let mut value = serde_json::to_value(self.response).unwrap_or_default();
+        value["node_id"] = self.node_id.into();
+        value["turn"] = self.turn.into();
+        value
+    }
+}
+
 /// Response of a node to a prompt.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::{InheritedNode, ListNodes, ProxySettings};
 use nerve_api::value::{BranchProxy, NodeState};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 use super::origin::Origin;
 use super::server::NodeServer;
@@ -102,7 +102,7 @@ impl RecordedNode {
         {
             let message =
                 format!("cannot inherit the recorded agent's proxy ({kind}): its settings are unknown");
-            return Err(EngineError::new(ErrorKind::Process, message)
+            return Err(EngineError::process(message)
                 .hint("configure a proxy with `proxy`, or use none with `no_proxy`"));
         }
         Ok(InheritedSettings {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nerve_host::end_snapshot::END;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::files::{self, FileStore};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};
@@ -18,8 +18,11 @@ use crate::snapshots::files_error;
 pub enum Files {
     /// The snapshot's files, restored to their own folder.
     Restored {
+        /// Storage of the files.
         files: FilesRef,
+        /// Folder that receives them.
         to: PathBuf,
+        /// Kind of that folder.
         folder: Folder,
         /// Git branch of the files.
         branch: String,
@@ -59,8 +62,7 @@ pub(super) fn plan_files(
     if options.in_place {
         if !here.is_dir() {
             let message = format!("recorded directory {} not found", here.display());
-            return Err(EngineError::new(ErrorKind::NotFound, message)
-                .hint("omit `in_place`, or restore the directory"));
+            return Err(EngineError::not_found(message).hint("omit `in_place`, or restore the directory"));
         }
         return Ok(FilePlan { files: Files::InPlace, cwd: here.to_path_buf(), moved: None });
     }
@@ -90,14 +92,12 @@ pub(super) fn plan_files(
     let is_full = || std::fs::read_dir(&to).is_ok_and(|mut entries| entries.next().is_some());
     // A conflict in a folder chosen by nerve is detected when it is created.
     if kind != Folder::Own && (is_full() || to.is_file()) {
-        let failure = EngineError::new(ErrorKind::InvalidRequest, format!("{} is not empty", to.display()));
+        let failure = EngineError::invalid_request(format!("{} is not empty", to.display()));
         return Err(failure.hint("choose an empty or new directory with `to`"));
     }
     if to.starts_with(&files.source) {
         let message = format!("cannot restore to {}: it is inside {}", to.display(), files.source.display());
-        return Err(
-            EngineError::new(ErrorKind::InvalidRequest, message).hint("choose a directory outside with `to`")
-        );
+        return Err(EngineError::invalid_request(message).hint("choose a directory outside with `to`"));
     }
     let source =
         snapshot.and_then(|line| line.files.as_ref()).map_or(PathBuf::new(), |files| files.source.clone());
@@ -121,8 +121,7 @@ fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Engine
         Some(line) => format!("snapshot {} has no files{why}", line.id),
         None => format!("the recording has no snapshot at its end, so its files are unknown{why}"),
     };
-    EngineError::new(ErrorKind::Process, message)
-        .hint(format!("use the current files in {} with `in_place`", here.display()))
+    EngineError::process(message).hint(format!("use the current files in {} with `in_place`", here.display()))
 }
 
 /// Resolves links in a path whose last components may not exist.

@@ -10,7 +10,7 @@ use nerve_api::reply::{BranchInfo, PrunedBranch};
 use nerve_graph::session::store::{NodeRecord, SessionStore};
 use nerve_host::registry::{canonical_path, entries};
 use nerve_node::command::CommandLine;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;
@@ -147,7 +147,7 @@ impl BranchFolders {
         };
         let folder = self.folders.iter().find(is_named).ok_or_else(|| {
             let message = format!("no branch {name:?} in {}", self.dirs.branches.display());
-            EngineError::new(ErrorKind::NotFound, message).hint("list them: `LIST_BRANCHES`")
+            EngineError::not_found(message).hint("list them: `LIST_BRANCHES`")
         })?;
         let options = PruneOptions { all: true, force, dry_run: false };
         let outcome = self.prune_folder(folder, &BTreeSet::new(), options);
@@ -156,8 +156,8 @@ impl BranchFolders {
         }
         let message = format!("branch {} kept: {}", outcome.path, outcome.why.unwrap_or_default());
         Err(match outcome.orphaned {
-            true => EngineError::new(ErrorKind::Process, message).hint("remove it with its changes: `force`"),
-            false => EngineError::new(ErrorKind::Busy, message),
+            true => EngineError::process(message).hint("remove it with its changes: `force`"),
+            false => EngineError::busy(message),
         })
     }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use nerve_host::registry::{entry, host_of_unrecorded};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
@@ -70,16 +70,15 @@ impl Origin {
 fn load_meta(file: &Path) -> Result<Meta, EngineError> {
     let missing = || {
         if host_of_unrecorded(file).is_some() {
-            let message = "cannot branch: the session was not recorded and has ended";
-            return EngineError::new(ErrorKind::NotFound, message)
+            return EngineError::not_found("cannot branch: the session was not recorded and has ended")
                 .hint("only recorded sessions can be branched after their end");
         }
         let path = Meta::sidecar_path(file);
-        EngineError::new(ErrorKind::NotFound, format!("cannot branch: metadata {} not found", path.display()))
+        EngineError::not_found(format!("cannot branch: metadata {} not found", path.display()))
             .hint("only sessions recorded by nerve can be branched")
     };
     let meta = Meta::load(file).map_err(|error| {
-        EngineError::new(ErrorKind::Process, error.to_string()).hint("a branch needs the session's metadata")
+        EngineError::process(error.to_string()).hint("a branch needs the session's metadata")
     })?;
     meta.ok_or_else(missing)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nerve_host::end_snapshot::END;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::fork::branch::{Branch, Conversation, RecordedSession};
 use nerve_node::profiles;
 use nerve_record::branches::CONVERSATIONS;
@@ -131,7 +131,7 @@ impl BranchPoint {
             _ => {
                 let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
                 let message = format!("label '{text}' is ambiguous: snapshots {}", ids.join(", "));
-                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give the snapshot's number"))
+                Err(EngineError::invalid_request(message).hint("give the snapshot's number"))
             }
         }
     }
@@ -163,12 +163,13 @@ pub fn plan_branch(
                 format!("cannot branch: '{command}' is not a known agent")
             }
         };
-        return Err(EngineError::new(ErrorKind::InvalidRequest, what)
+        return Err(EngineError::invalid_request(what)
             .hint("supported agents: Claude Code, Codex, Gemini CLI and opencode"));
     };
-    let here = meta.cwd.clone().ok_or_else(|| {
-        EngineError::new(ErrorKind::Process, "cannot branch: the recorded directory is unknown")
-    })?;
+    let here = meta
+        .cwd
+        .clone()
+        .ok_or_else(|| EngineError::process("cannot branch: the recorded directory is unknown"))?;
     let here = resolve_links(&here);
     let FilePlan { files, cwd, moved } = plan_files(snapshot.as_ref(), meta, &here, dirs, &options)?;
     let recorded = RecordedSession {
@@ -239,8 +240,7 @@ fn snapshot_at(
                 None => "cannot branch from the end: the session is still being recorded",
                 Some(_) => "cannot branch from the end: the session is still running",
             };
-            Err(EngineError::new(ErrorKind::Process, why)
-                .hint("select a snapshot with `at`; take one with `TAKE_SNAPSHOT`"))
+            Err(EngineError::process(why).hint("select a snapshot with `at`; take one with `TAKE_SNAPSHOT`"))
         }
         BranchPoint::End => Ok(lines.iter().rfind(|line| line.kind == END).cloned()),
     }
@@ -254,7 +254,7 @@ fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> EngineError {
             None => line.id.to_string(),
         })
         .collect();
-    let failure = EngineError::new(ErrorKind::NotFound, format!("no snapshot {what}"));
+    let failure = EngineError::not_found(format!("no snapshot {what}"));
     failure.hint(match known.is_empty() {
         true => "the session has no snapshots; branch from its end with `at` end".to_string(),
         false => format!("available snapshots: {}", known.join(", ")),

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::fork::branch::ConversationCopy;
 use nerve_record::branches::Note;
 use nerve_record::files::{self, FileStore, FilesError, RestoreDir, RestoreResult};
@@ -33,8 +33,8 @@ pub(super) fn restore(mut plan: Plan) -> Result<(Plan, RestoreResult, RestoreGua
         plan = plan.replan()?;
     }
     let outcome = restore_once(&plan, false)?;
-    let (restored, guard) = outcome
-        .ok_or_else(|| EngineError::new(ErrorKind::Busy, "too many concurrent branches of this session"))?;
+    let (restored, guard) =
+        outcome.ok_or_else(|| EngineError::busy("too many concurrent branches of this session"))?;
     Ok((plan, restored, guard))
 }
 
@@ -84,7 +84,7 @@ fn make_private(branches: &Path) -> Result<(), EngineError> {
 }
 
 fn failed(what: &str, path: &Path, why: impl Display) -> EngineError {
-    EngineError::new(ErrorKind::Process, format!("cannot {what} {}: {why}", path.display()))
+    EngineError::process(format!("cannot {what} {}: {why}", path.display()))
 }
 
 fn restore_failure(error: FilesError) -> EngineError {
@@ -148,7 +148,7 @@ impl RestoreGuard {
             let _ = std::fs::remove_file(Note::sidecar_path(to));
             provider.undo_restore(to, branch).map_err(files_error)?;
         }
-        copy.map_err(|error| EngineError::new(ErrorKind::Process, error.to_string()))
+        copy.map_err(|error| EngineError::process(error.to_string()))
     }
 }
 

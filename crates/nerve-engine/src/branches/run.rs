@@ -12,7 +12,7 @@ use nerve_api::request::{
     AnswerNode, ExecuteInput, ExplainNode, GetNode, NodeChoice, Seconds, States, WaitNode,
 };
 use nerve_api::value::{BlockKind, BranchProxy, ConversationKind, NodeState};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::fork::branch::Conversation;
 
 use super::environment::InheritedSettings;
@@ -75,7 +75,7 @@ impl Instruction {
     /// InvalidRequest: the text is empty.
     pub fn new(text: &str, wait: Wait) -> Result<Instruction, EngineError> {
         if text.trim().is_empty() {
-            return Err(EngineError::new(ErrorKind::InvalidRequest, "the instruction is empty"));
+            return Err(EngineError::invalid_request("the instruction is empty"));
         }
         Ok(Instruction { text: text.to_string(), wait, traceparent: None, tracestate: None })
     }
@@ -99,9 +99,9 @@ pub async fn create_branch(
     let branch = plan.branch.clone();
     let guard = server
         .run_file_job(move || {
-            let copy = branch.make_copy().map_err(|error| {
-                EngineError::new(ErrorKind::Process, format!("cannot copy the conversation: {error}"))
-            })?;
+            let copy = branch
+                .make_copy()
+                .map_err(|error| EngineError::process(format!("cannot copy the conversation: {error}")))?;
             Ok(guard.with_conversation(copy))
         })
         .await?;

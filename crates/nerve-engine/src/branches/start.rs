@@ -62,7 +62,7 @@ pub(super) async fn free_name(
         }
         Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != NodeState::Stopped) => {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
-            Err(EngineError::new(ErrorKind::AlreadyExists, message)
+            Err(EngineError::already_exists(message)
                 .hint("stop it first, or choose another name with `target_id`"))
         }
         Ok(name) => Ok(name.clone()),
@@ -95,7 +95,7 @@ pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String
 fn params(plan: &Plan, node: &str, inherited: &InheritedSettings) -> Result<CreateNode, EngineError> {
     let Branch { command, env, .. } = &plan.branch;
     if plan.cwd.to_str().is_none() {
-        return Err(EngineError::new(ErrorKind::Process, format!("{} is not UTF-8", plan.cwd.display())));
+        return Err(EngineError::process(format!("{} is not UTF-8", plan.cwd.display())));
     }
     Ok(CreateNode {
         session_id: plan.session.clone(),

@@ -139,7 +139,7 @@ impl Dag {
     pub fn add_task(&mut self, task: Task) -> Result<&mut Dag, EngineError> {
         if self.get_task(&task.id).is_some() {
             let message = format!("task '{}' already exists", task.id);
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("use another task id"));
+            return Err(EngineError::already_exists(message).hint("use another task id"));
         }
         self.tasks.push(task);
         Ok(self)
@@ -164,7 +164,7 @@ impl Dag {
         let mut before: Option<&str> = None;
         for id in ids {
             let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else {
-                let error = EngineError::new(ErrorKind::NotFound, format!("no task '{id}'"));
+                let error = EngineError::not_found(format!("no task '{id}'"));
                 return Err(error.hint("add the task first"));
             };
             if let Some(before) = before.replace(id)

@@ -9,7 +9,7 @@ mod store;
 pub use message::Message;
 pub use nerve_api::value::{Role, UseContext};
 pub use prompt::prompt_with_context;
-pub use store::{ConversationStore, StoredConversation};
+pub(crate) use store::{ConversationStore, StoredConversation};
 
 pub(crate) use seen_messages::ProgramSession;
 

@@ -29,7 +29,7 @@ const MAX_NAME_CHARS: usize = 80;
 
 /// The conversations of one user. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ConversationStore {
+pub(crate) struct ConversationStore {
     base: PathBuf,
     /// Maximum wait for a lock.
     lock_timeout: Duration,
@@ -37,11 +37,11 @@ pub struct ConversationStore {
 
 /// The messages of a conversation.
 #[derive(Debug, Default)]
-pub struct StoredConversation {
+pub(crate) struct StoredConversation {
     /// The messages, oldest first.
-    pub messages: Vec<Message>,
+    pub(crate) messages: Vec<Message>,
     /// Reason for missing messages, as a sentence.
-    pub problem: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 /// The contents of a path.
@@ -54,17 +54,17 @@ enum FileContents {
 
 impl ConversationStore {
     /// Stores conversations below `base`, which is created on the first write.
-    pub fn new(base: impl Into<PathBuf>) -> ConversationStore {
+    pub(crate) fn new(base: impl Into<PathBuf>) -> ConversationStore {
         ConversationStore { base: base.into(), lock_timeout: LOCK_TIMEOUT }
     }
 
     /// Returns the file of a conversation. Different conversations have different files, all of them below the base.
-    pub fn path(&self, id: &ConversationId) -> PathBuf {
+    pub(crate) fn path(&self, id: &ConversationId) -> PathBuf {
         self.base.join(file_name(&id.workspace)).join(file_name(&id.chat) + ".json")
     }
 
     /// Returns the messages, or none and the reason if the file cannot be read. An invalid file is set aside.
-    pub fn load(&self, id: &ConversationId) -> StoredConversation {
+    pub(crate) fn load(&self, id: &ConversationId) -> StoredConversation {
         let path = self.path(id);
         match read(&path) {
             Ok(FileContents::Messages(messages)) => StoredConversation { messages, problem: None },

@@ -87,7 +87,6 @@ impl Engine {
         let profile = profile.or_else(|_| profiles.find(None, &label.argv))?;
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
-        let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
         let node = with_session(&label_node(label));
         // Before the node: its agent may be in a turn.
         let starting = self.inner.factory.proxy_launch(&node);
@@ -107,7 +106,7 @@ impl Engine {
             // The node of a host sets it.
             answers: false,
             events: self.inner.events.clone(),
-            kind: kind.as_str(),
+            kind: BackendKind::parse(&label.kind).unwrap_or_default(),
             log_start: false,
         })
     }

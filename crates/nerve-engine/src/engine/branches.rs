@@ -169,9 +169,7 @@ impl NodeServer for Engine {
         // In a task, so that the turn continues even if its end is not awaited.
         match tokio::spawn(turn).await?? {
             ExecuteReply::Turn(turn) => Ok(*turn),
-            ExecuteReply::Accepted(_) => {
-                Err(EngineError::new(ErrorKind::Internal, "the turn is asynchronous"))
-            }
+            ExecuteReply::Accepted(_) => Err(EngineError::internal("the turn is asynchronous")),
         }
     }
 }
@@ -215,7 +213,7 @@ fn branch_options(request: CreateBranch, server: &str) -> Result<BranchOptions, 
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]

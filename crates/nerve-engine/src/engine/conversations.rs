@@ -7,7 +7,7 @@ use nerve_agent::profile::ContextKind;
 use nerve_graph::session::DEFAULT;
 use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeRef, Response};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use parking_lot::Mutex;
 
 use super::{Engine, specs};
@@ -109,7 +109,7 @@ impl Engine {
         let kind = node.context_kind();
         if kind == ContextKind::Commands && options.context == UseContext::Always {
             let message = format!("node '{}' would run the earlier messages as commands", at.node);
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+            return Err(EngineError::invalid_request(message)
                 .hint("with context 'auto' or 'never' only the prompt is sent"));
         }
         let mut problems = Vec::new();
@@ -182,11 +182,8 @@ impl Engine {
                 problems.push(problem);
             }
         }
-        if !problems.is_empty() {
-            // The node may have added warnings.
-            problems.extend(response.attributes.remove(Response::WARNINGS));
-            response.attributes.insert(Response::WARNINGS.to_string(), problems.join("\n"));
-        }
+        // The node may have added warnings.
+        response.warnings.splice(0..0, problems);
     }
 
     /// Returns the store of conversations.
@@ -196,7 +193,7 @@ impl Engine {
     pub(super) fn conversation_store(&self, id: &ConversationId) -> Result<ConversationStore, EngineError> {
         id.check()?;
         self.inner.conversations.clone().ok_or_else(|| {
-            EngineError::new(ErrorKind::InvalidRequest, "conversations are not persisted here")
+            EngineError::invalid_request("conversations are not persisted here")
                 .hint("use a server, or send only a history")
         })
     }

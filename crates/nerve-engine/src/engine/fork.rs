@@ -102,7 +102,7 @@ impl Engine {
         });
         let info = fork.info();
         if !session.fill(&at.node, reservation, fork) {
-            return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
+            return Err(EngineError::not_found("its session was deleted meanwhile"));
         }
         self.register_node(session, &at, spec, info.kind.clone(), Some(source.node.clone()));
         Ok(info)
@@ -135,8 +135,9 @@ impl Engine {
             // The error lists the nodes.
             session.find(&from.node)?;
             let message = format!("the definition of node '{}' is unknown", from.node);
-            return Err(EngineError::new(ErrorKind::NotFound, message)
-                .hint("set its variables and proxy in the request instead"));
+            return Err(
+                EngineError::not_found(message).hint("set its variables and proxy in the request instead")
+            );
         };
         if wants_proxy && other.proxy.is_none() && node.is_some_and(|node| node.has_unknown_proxy()) {
             return Err(unknown_proxy_error(&from));
@@ -209,9 +210,7 @@ impl ForkSource {
         if forms.fork.is_empty() {
             let reason = forms.cannot.as_deref().unwrap_or("it does not support forking");
             let message = format!("cannot fork node '{}': {reason}", self.at.node);
-            return Err(
-                EngineError::new(ErrorKind::InvalidRequest, message).hint("create a new node instead")
-            );
+            return Err(EngineError::invalid_request(message).hint("create a new node instead"));
         }
         let keeps_transcript = matches!(profile.transcript, Some(TranscriptKind::Claude));
         if turn.is_some() && !keeps_transcript {
@@ -220,9 +219,8 @@ impl ForkSource {
         // After the checks that no wait would change.
         check_state(&self.at, state)?;
         let session_files = SessionFiles::for_env(&self.definition.env);
-        let session_files = session_files.ok_or_else(|| {
-            EngineError::new(ErrorKind::Process, "no home folder: the agent's files cannot be located")
-        })?;
+        let session_files = session_files
+            .ok_or_else(|| EngineError::process("no home folder: the agent's files cannot be located"))?;
         let id = self.conversation(forms, &session_files, argv, state)?;
         let new = new_id();
         let file = if keeps_transcript {
@@ -291,7 +289,7 @@ impl ForkSource {
         let current = current.transpose().map_err(|error| {
             let message =
                 format!("cannot fork node '{}': its status file is incomplete: {error}", self.at.node);
-            EngineError::new(ErrorKind::Busy, message).hint("the agent is writing it: try again")
+            EngineError::busy(message).hint("the agent is writing it: try again")
         })?;
         let in_command = || match forms.conversation(argv) {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
@@ -316,7 +314,7 @@ impl ForkSource {
                     Some(IdSource::Claude) => "the agent reports it with its first turn; nodes created with a plain `claude` have it from the start",
                     Some(IdSource::Codex) => "the program must have exactly one open conversation",
                 };
-                EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
+                EngineError::invalid_request(message).hint(hint)
             })
     }
 
@@ -354,7 +352,7 @@ impl ForkSource {
         }
         let message =
             format!("cannot fork node '{}': no transcript of its conversation was found", self.at.node);
-        EngineError::new(ErrorKind::InvalidRequest, message)
+        EngineError::invalid_request(message)
             .hint("the agent writes it with its next answer, below the HOME of its node: send it a prompt, then try again")
     }
 
@@ -373,9 +371,7 @@ impl ForkSource {
             }
             Ok(Err(error @ CutError::NoSuchTurn { .. })) => {
                 let message = format!("cannot fork node '{}': {error}", self.at.node);
-                return Err(
-                    EngineError::new(ErrorKind::InvalidRequest, message).hint("turns are counted from 1")
-                );
+                return Err(EngineError::invalid_request(message).hint("turns are counted from 1"));
             }
             Ok(Err(error)) => (ErrorKind::Process, error.to_string()),
             Err(error) => (ErrorKind::Process, error.to_string()),
@@ -400,7 +396,7 @@ impl ForkSource {
             self.at.node,
             shell_words::join(argv)
         );
-        EngineError::new(ErrorKind::InvalidRequest, message).hint(
+        EngineError::invalid_request(message).hint(
             "start the agent directly, not through a script: nerve has to add its --resume/--fork arguments",
         )
     }
@@ -422,7 +418,7 @@ fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), E
         return Ok(());
     }
     let message = format!("node '{target}' exists already in session '{}'", session.name());
-    Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("stop it first, or choose another name"))
+    Err(EngineError::already_exists(message).hint("stop it first, or choose another name"))
 }
 
 /// Checks that the node can be forked: during a turn its conversation is incomplete.
@@ -442,13 +438,13 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
 
 fn unsupported_fork_error(source: &NodeRef, what: &str) -> EngineError {
     let message = format!("cannot fork node '{}': {what} does not support forking", source.node);
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("agents in terminals and chat nodes do")
+    EngineError::invalid_request(message).hint("agents in terminals and chat nodes do")
 }
 
 /// Returns the error of a fork whose proxy is unknown. Without the proxy, it would bypass budget, key and model.
 fn unknown_proxy_error(source: &NodeRef) -> EngineError {
     let message = format!("cannot fork node '{}': its proxy settings cannot be read", source.node);
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("create a new node with the proxy it needs")
+    EngineError::invalid_request(message).hint("create a new node with the proxy it needs")
 }
 
 fn earlier_turn_error(source: &NodeRef) -> EngineError {
@@ -456,12 +452,12 @@ fn earlier_turn_error(source: &NodeRef) -> EngineError {
         "cannot fork node '{}' at an earlier turn: only Claude Code's transcripts can be cut",
         source.node
     );
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("omit the turn to fork at the present")
+    EngineError::invalid_request(message).hint("omit the turn to fork at the present")
 }
 
 fn no_turns_error(source: &NodeRef) -> EngineError {
     let message = format!("cannot fork node '{}': it never had a turn", source.node);
-    EngineError::new(ErrorKind::InvalidRequest, message).hint("send it a prompt first, or create a new node")
+    EngineError::invalid_request(message).hint("send it a prompt first, or create a new node")
 }
 
 /// Returns true if the end of the last turn is written, or cannot be determined.

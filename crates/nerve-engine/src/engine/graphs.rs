@@ -8,7 +8,7 @@ use nerve_graph::Graph;
 use nerve_graph::executable::Executable;
 use nerve_graph::file::GraphFile;
 use nerve_graph::session::Session;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use serde_json::Value;
 
 use super::Engine;
@@ -30,8 +30,7 @@ impl Engine {
         let info = graph_info(&graph, &session);
         if session.definition(graph.id()).is_some() {
             let message = format!("node '{}' exists already in session '{}'", graph.id(), session.name());
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                .hint("delete it first, or choose another name"));
+            return Err(EngineError::already_exists(message).hint("delete it first, or choose another name"));
         }
         session.register(Arc::new(graph), None)?;
         self.inner.persister.save(&self.inner.sessions);
@@ -107,6 +106,5 @@ pub(super) fn no_graph(id: &str, session: &Session) -> EngineError {
         true => "it has no graphs".to_string(),
         false => format!("it has: {}", graphs.join(", ")),
     };
-    EngineError::new(ErrorKind::NotFound, format!("no graph '{id}' in session '{}'", session.name()))
-        .hint(hint)
+    EngineError::not_found(format!("no graph '{id}' in session '{}'", session.name())).hint(hint)
 }

@@ -6,7 +6,7 @@ use nerve_api::reply::NodeHistory;
 use nerve_api::request::GetHistory;
 use nerve_graph::session::DEFAULT;
 use nerve_node::command::NodeRef;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
 use nerve_record::history::{Filter, HistoryError, HistoryReader, Page};
 use serde_json::Value;
@@ -56,9 +56,9 @@ impl Engine {
                 (Vec::new(), 0, Some("History was disabled for this node".to_string()))
             }
             Err(error @ HistoryError::NotFound { .. }) => {
-                return Err(EngineError::new(ErrorKind::NotFound, error.to_string()));
+                return Err(EngineError::not_found(error.to_string()));
             }
-            Err(error) => return Err(EngineError::new(ErrorKind::InvalidRequest, error.to_string())),
+            Err(error) => return Err(EngineError::invalid_request(error.to_string())),
         };
         // The reader returns JSON only.
         let entry =

@@ -44,7 +44,7 @@ use nerve_graph::session::stop_all;
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
 use nerve_node::command::{Event, EventKind, NodeRef};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::metrics::Metrics;
@@ -188,7 +188,7 @@ impl Engine {
                     true => "it is a graph: `graph run` runs it",
                     false => "it runs only as a step of a graph",
                 };
-                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint))
+                Err(EngineError::invalid_request(message).hint(hint))
             }
         }
     }

@@ -54,8 +54,7 @@ impl Engine {
         let node_lock = results.node_lock(&at);
         let turn_guard = if request.fail_if_busy {
             let message = format!("node '{}' is busy with another turn", at.node);
-            let busy =
-                |_| EngineError::new(ErrorKind::Busy, message).hint("without fail_if_busy, the prompt waits");
+            let busy = |_| EngineError::busy(message).hint("without fail_if_busy, the prompt waits");
             Some(Arc::clone(&node_lock).try_lock_owned().map_err(busy)?)
         } else {
             None
@@ -107,9 +106,10 @@ impl Engine {
             ..ResultInfo::clone(&live.current())
         });
         // Saved first, so that the record on disk never claims that a started turn has not started.
-        results.save(live, Arc::clone(&running)).await.map_err(|problem| {
-            EngineError::new(ErrorKind::Internal, format!("the turn was not started: {problem}"))
-        })?;
+        results
+            .save(live, Arc::clone(&running))
+            .await
+            .map_err(|problem| EngineError::internal(format!("the turn was not started: {problem}")))?;
         live.set(running);
         if request.timeout.is_some() {
             request.timeout = Some(deadline.saturating_duration_since(Instant::now()).into());
@@ -269,8 +269,7 @@ impl Engine {
                     let status = live.current().status.as_str();
                     let message =
                         format!("result '{id}' is still {status} after {:?}", timeout.unwrap_or(MAX_TIMEOUT));
-                    return Err(EngineError::new(ErrorKind::Timeout, message)
-                        .hint("retry to keep waiting, or cancel it"));
+                    return Err(EngineError::timeout(message).hint("retry to keep waiting, or cancel it"));
                 }
             }
         }
@@ -322,7 +321,7 @@ impl Engine {
         let Some(live) = self.inner.results.live(&id).filter(|live| !live.current().status.is_end()) else {
             let record = self.inner.results.get(&id).await?;
             let message = format!("result '{id}' is {} already", record.status.as_str());
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+            return Err(EngineError::invalid_request(message));
         };
         // The first canceller counts.
         let _ = live.canceller.set(context.origin);
@@ -358,8 +357,7 @@ fn result_node(record: &ResultInfo) -> NodeRef {
 }
 
 fn queue_timeout_error(at: &NodeRef) -> EngineError {
-    let message = format!("the turn on '{}' timed out in the queue", at.node);
-    EngineError::new(ErrorKind::Timeout, message)
+    EngineError::timeout(format!("the turn on '{}' timed out in the queue", at.node))
 }
 
 /// Returns the body of a webhook request.

@@ -128,10 +128,8 @@ impl Engine {
     /// Checks that a run id is not the name of a foreign session. The run's own session has its id as name and ends with it.
     fn check_run_id(&self, run: &str, is_foreign: impl FnOnce(&Session) -> bool) -> Result<(), EngineError> {
         match self.inner.sessions.find_by_name(run).filter(is_foreign) {
-            Some(_) => {
-                Err(EngineError::new(ErrorKind::AlreadyExists, format!("session '{run}' exists already"))
-                    .hint("choose another run id"))
-            }
+            Some(_) => Err(EngineError::already_exists(format!("session '{run}' exists already"))
+                .hint("choose another run id")),
             None => Ok(()),
         }
     }
@@ -146,8 +144,9 @@ impl Engine {
         check_name(&id, "run")?;
         if self.inner.runs.get(&id).is_some_and(|run| run.is_active()) {
             let message = format!("run '{id}' is active: there is nothing to resume");
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
-                .hint("`nerve server graph status` shows its progress"));
+            return Err(
+                EngineError::invalid_request(message).hint("`nerve server graph status` shows its progress")
+            );
         }
         // The session of the run itself may exist: its nodes outlived their server.
         self.check_run_id(&id, Session::is_kept)?;
@@ -159,7 +158,7 @@ impl Engine {
         let admission = self.inner.runs.admit(&id, &name, Some(&info.session_id), info.total_steps)?;
         let (journal, replay) = spawn_blocking(move || Journal::resume(&path)).await??;
         if replay.status() == "completed" && graph.is_none() {
-            return Err(EngineError::new(ErrorKind::InvalidRequest, format!("run '{id}' is completed"))
+            return Err(EngineError::invalid_request(format!("run '{id}' is completed"))
                 .hint("run the graph again, or resume it with an edited one"));
         }
         let edited = graph.is_some();
@@ -240,7 +239,7 @@ impl Engine {
         // The results can be large: they are returned to the caller and not kept.
         let end = tokio::spawn(async move {
             task.await.unwrap_or_else(|error| {
-                let error = EngineError::new(ErrorKind::Internal, format!("the run's task ended: {error}"));
+                let error = EngineError::internal(format!("the run's task ended: {error}"));
                 watched.end(RunEnd {
                     status: RunStatus::Failed,
                     tokens: 0,
@@ -331,8 +330,7 @@ impl Engine {
         _: RequestContext,
     ) -> Result<RunsCancelled, EngineError> {
         let Some(id) = request.run_id.or(request.graph_id) else {
-            let message = "give either params.run_id or params.graph_id";
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+            return Err(EngineError::invalid_request("give either params.run_id or params.graph_id"));
         };
         let id = id.as_str();
         let mut runs = self.inner.runs.active(id);
@@ -351,8 +349,7 @@ impl Engine {
         }
         if runs.is_empty() {
             let message = format!("no active run '{id}', and no active run of a graph with that name");
-            return Err(EngineError::new(ErrorKind::NotFound, message)
-                .hint("`nerve server graph list --runs` lists runs"));
+            return Err(EngineError::not_found(message).hint("`nerve server graph list --runs` lists runs"));
         }
         for run in &runs {
             run.cancellation.cancel();
@@ -426,7 +423,7 @@ impl Engine {
 /// Returns the error of an answer to a run that has ended.
 fn no_open_gate(info: &RunInfo) -> EngineError {
     let message = format!("run '{}' has no open gate: it is {}", info.run_id, info.status);
-    let error = EngineError::new(ErrorKind::NotFound, message);
+    let error = EngineError::not_found(message);
     match info.status.as_str() {
         "completed" => error,
         _ => error.hint(format!("`nerve server graph resume {}` resumes it", info.run_id)),

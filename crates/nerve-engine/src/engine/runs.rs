@@ -126,10 +126,10 @@ impl Runs {
         });
         let mut known = self.known.lock();
         if self.closed.load(Ordering::Relaxed) {
-            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+            return Err(EngineError::process("the server is shutting down"));
         }
         if known.get(id).is_some_and(|run| run.is_active()) {
-            return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' is already active"))
+            return Err(EngineError::already_exists(format!("run '{id}' is already active"))
                 .hint("choose another id, or cancel it first"));
         }
         let replaced = known.insert(id.to_string(), Arc::clone(&run));
@@ -190,8 +190,7 @@ impl Runs {
         if let Some(run) = self.get(id) {
             return Ok(run.info());
         }
-        let summary =
-            summary.map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        let summary = summary.map_err(|error| EngineError::invalid_request(error.to_string()))?;
         Ok(from_journal(summary, path))
     }
 
@@ -278,8 +277,7 @@ impl Drop for RunAdmission<'_> {
 }
 
 pub(super) fn not_found(id: &str) -> EngineError {
-    EngineError::new(ErrorKind::NotFound, format!("no run '{id}'"))
-        .hint("`nerve server graph list --runs` lists them")
+    EngineError::not_found(format!("no run '{id}'")).hint("`nerve server graph list --runs` lists them")
 }
 
 impl Run {

@@ -12,7 +12,7 @@ use nerve_api::request::{
 };
 use nerve_graph::session::{DEFAULT, Session, stop_all};
 use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::names::with_session;
 
 use super::Engine;
@@ -79,8 +79,7 @@ impl Engine {
         let info = node.info();
         if !session.fill(&at.node, reservation, Arc::clone(&node)) {
             node.stop("its session was deleted, or the server was shut down").await;
-            return Err(EngineError::new(
-                ErrorKind::NotFound,
+            return Err(EngineError::not_found(
                 "its session was deleted meanwhile, or the server is shutting down",
             ));
         }
@@ -118,14 +117,13 @@ impl Engine {
     async fn start(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
         if session.get(&at.node).is_some_and(|node| node.info().state != StateName::Stopped) {
-            let message = format!("node '{}' runs already", at.node);
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
+            return Err(EngineError::already_exists(format!("node '{}' runs already", at.node)));
         }
         let Some(spec) = session.definition(&at.node) else {
             // The error lists the nodes.
             session.find(&at.node)?;
             let message = format!("node '{}' has no definition to start it from", at.node);
-            return Err(EngineError::new(ErrorKind::NotFound, message).hint("create it with `node create`"));
+            return Err(EngineError::not_found(message).hint("create it with `node create`"));
         };
         self.create_detached(self.resume_conversation(spec)).await
     }
@@ -237,10 +235,7 @@ impl Engine {
         if let Err(message) = self.inner.persister.save_now(&self.inner.sessions).await {
             self.inner.sessions.forget(session.name());
             self.inner.persister.save(&self.inner.sessions);
-            return Err(EngineError::new(
-                ErrorKind::Process,
-                format!("session '{name}' not created: {message}"),
-            ));
+            return Err(EngineError::process(format!("session '{name}' not created: {message}")));
         }
         Ok(session.info())
     }

@@ -6,7 +6,7 @@ use nerve_api::reply::{SnapshotList, SnapshotRestored, SnapshotTaken};
 use nerve_api::request::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 use nerve_host::registry::entry;
 use nerve_node::command::{EventKind, NodeRef};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::names::with_session;
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 
@@ -44,8 +44,7 @@ impl SessionSelector {
     ) -> Result<Option<SessionSelector>, EngineError> {
         match (node, recording) {
             (Some(_), Some(_)) => {
-                let message = "node_id and recording: only one of them can be given";
-                Err(EngineError::new(ErrorKind::InvalidRequest, message))
+                Err(EngineError::invalid_request("node_id and recording: only one of them can be given"))
             }
             (Some(node), None) => Ok(Some(SessionSelector::Node(node_ref(node, session)))),
             (None, Some(name)) => {
@@ -91,8 +90,7 @@ impl Engine {
         let TakeSnapshot { node_id, session_id, recording, label, id, dir, limit, no_files, timeout } =
             request;
         let Some(selector) = SessionSelector::parse(node_id, session_id, recording)? else {
-            let message = "node_id or recording is required";
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+            return Err(EngineError::invalid_request("node_id or recording is required"));
         };
         let options = SnapshotOptions {
             label,
@@ -162,8 +160,7 @@ impl Engine {
         work: impl FnOnce(&DataDirs) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
         let Some(dirs) = self.inner.data_dirs.clone() else {
-            let message = "this engine keeps no recordings";
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+            return Err(EngineError::invalid_request("this engine keeps no recordings")
                 .hint("send the request to a server: nerve server start"));
         };
         let jobs = self.inner.file_jobs.clone();
@@ -211,12 +208,10 @@ pub(super) fn absolute_path(parameter: &str, path: &str) -> Result<PathBuf, Engi
         return Ok(PathBuf::from(path));
     }
     let shown: String = path.chars().take(80).collect();
-    let message = format!("params.{parameter}: {shown:?} is not an absolute path");
-    Err(EngineError::new(ErrorKind::InvalidRequest, message))
+    Err(EngineError::invalid_request(format!("params.{parameter}: {shown:?} is not an absolute path")))
 }
 
 fn not_recorded(at: &NodeRef) -> EngineError {
-    let message = format!("node '{}' has no recording and no host", at.node);
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(format!("node '{}' has no recording and no host", at.node))
         .hint("snapshots need a recorded terminal: a node of kind 'pty' on a server, or 'nerve record'")
 }

@@ -2,7 +2,7 @@
 
 use nerve_api::request::{ConversationMessage, ConversationOptions, NodeChoice, WebhookTarget};
 use nerve_node::command::{BackendKind, Choice, NodeRef, NodeSpec};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_types::Size;
 
 use crate::conversation::{Conversation, ConversationId, Message};
@@ -87,7 +87,7 @@ pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<O
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]

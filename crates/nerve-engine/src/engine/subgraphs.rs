@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nerve_graph::file::{GraphFile, NestedDefinition, NodeDefinition};
 use nerve_graph::session::Session;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 /// Limit of embedded graphs, counted per use: graphs that name each other could grow without end.
 const LIMIT: usize = 1000;
@@ -54,8 +54,9 @@ impl Linker<'_> {
             if self.count > LIMIT {
                 let message =
                     format!("graph '{}' embeds more than {LIMIT} graphs of its session", self.path[0]);
-                return Err(EngineError::new(ErrorKind::InvalidRequest, message)
-                    .hint("reduce the graphs that refer to each other"));
+                return Err(
+                    EngineError::invalid_request(message).hint("reduce the graphs that refer to each other")
+                );
             }
             let mut inner = GraphFile::from_value(definition.clone())?;
             self.embed(&mut inner, &seen)?;

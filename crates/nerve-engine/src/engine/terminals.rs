@@ -17,7 +17,7 @@ use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
 use nerve_node::cancellation::wait_timeout_error;
 use nerve_node::command::{DialogAnswer, NodeRef, PanePlace, TerminalKind};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::telemetry::{begin_run_command, end_with};
 use tokio::time::{Instant, sleep_until};
 
@@ -60,7 +60,7 @@ impl Engine {
         match self.executable(&at)? {
             Executable::Graph(_) => {
                 let message = format!("'{}' is a graph: its runs are cancelled, not interrupted", at.node);
-                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("`graph cancel` does that"))
+                Err(EngineError::invalid_request(message).hint("`graph cancel` does that"))
             }
             executable => {
                 if let Some(node) = executable.node() {

@@ -131,6 +131,5 @@ impl Caller {
 
 /// Moves the warnings of a turn to those of its request.
 pub(super) fn take_warnings(response: &mut Response, warnings: &Warnings) {
-    let of_turn = response.attributes.remove(Response::WARNINGS).unwrap_or_default();
-    of_turn.lines().for_each(|warning| warnings.add(warning.to_string()));
+    std::mem::take(&mut response.warnings).into_iter().for_each(|warning| warnings.add(warning));
 }

@@ -115,7 +115,7 @@ impl Results {
         }
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let message = format!("{MAX_ACTIVE} executions are in progress");
-            EngineError::new(ErrorKind::Busy, message).hint("try again when some have ended")
+            EngineError::busy(message).hint("try again when some have ended")
         })?;
         let record = Arc::new(ResultInfo {
             result_id: new_id(self.clock.now().0 / 1_000_000),
@@ -131,7 +131,7 @@ impl Results {
             let written = Arc::clone(&record);
             spawn_blocking(move || store.open(&written)).await?.map_err(|error| {
                 let message = format!("the execution was not started: cannot write its result: {error}");
-                EngineError::new(ErrorKind::Internal, message)
+                EngineError::internal(message)
             })?;
         }
         let live = Arc::new(ActiveResult {
@@ -225,14 +225,14 @@ impl Results {
         }
         let unknown = || {
             let shown: String = id.chars().take(64).collect();
-            EngineError::new(ErrorKind::NotFound, format!("no result '{shown}'"))
+            EngineError::not_found(format!("no result '{shown}'"))
                 .hint("`nerve result --list` lists the results; they are kept for a week")
         };
         let Some(store) = self.store.clone() else { return Err(unknown()) };
         let result_id = id.to_string();
         let found = spawn_blocking(move || store.get(&result_id)).await?;
         let found = found.map_err(|error| {
-            EngineError::new(ErrorKind::Internal, format!("cannot read the file of result '{id}': {error}"))
+            EngineError::internal(format!("cannot read the file of result '{id}': {error}"))
         })?;
         found.map(Arc::new).ok_or_else(unknown)
     }

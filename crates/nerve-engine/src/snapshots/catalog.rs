@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use nerve_api::reply::{SnapshotInfo, SnapshotRestored};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::files::{self, FileStore, SnapshotKey};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::FilesRef;
@@ -55,19 +55,16 @@ pub fn restore_snapshot(
     let (session, files) = match found[..] {
         [] => {
             let message = format!("no snapshot {id}{}", query.session_suffix());
-            return Err(EngineError::new(ErrorKind::NotFound, message).hint("list them: `LIST_SNAPSHOTS`"));
+            return Err(EngineError::not_found(message).hint("list them: `LIST_SNAPSHOTS`"));
         }
         [SnapshotEntry { session, files: Some(files), .. }] => (session, files),
         [_] => {
-            let message = format!("snapshot {id} has no stored files");
-            return Err(EngineError::new(ErrorKind::NotFound, message));
+            return Err(EngineError::not_found(format!("snapshot {id} has no stored files")));
         }
         _ => {
             let sessions: Vec<&str> = found.iter().map(|entry| &*entry.session).collect();
             let message = format!("snapshot {id} is ambiguous: sessions {}", sessions.join(", "));
-            return Err(
-                EngineError::new(ErrorKind::InvalidRequest, message).hint("select one with `recording`")
-            );
+            return Err(EngineError::invalid_request(message).hint("select one with `recording`"));
         }
     };
     let (provider, key) = files::find_provider(files, &store).map_err(files_error)?;

@@ -24,7 +24,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 /// Converts an error of the file store.
 pub(crate) fn files_error(error: FilesError) -> EngineError {
     let (kind, hint) = match &error {
-        FilesError::Key(_) => return EngineError::new(ErrorKind::InvalidRequest, error.to_string()),
+        FilesError::Key(_) => return EngineError::invalid_request(error.to_string()),
         FilesError::NotFound { .. } => (ErrorKind::NotFound, "list the snapshots: `LIST_SNAPSHOTS`"),
         FilesError::Exists { .. } => (ErrorKind::AlreadyExists, "omit `id` to use the next free number"),
         FilesError::TooLarge { .. } => {
@@ -42,7 +42,7 @@ pub(crate) fn files_error(error: FilesError) -> EngineError {
         FilesError::NoWorkTree { .. } => {
             (ErrorKind::NotFound, "if it was moved, give its new location with `dir`")
         }
-        _ => return EngineError::new(ErrorKind::Process, error.to_string()),
+        _ => return EngineError::process(error.to_string()),
     };
     EngineError::new(kind, error.to_string()).hint(hint)
 }
@@ -53,8 +53,7 @@ pub(crate) fn files_error(error: FilesError) -> EngineError {
 /// Process: the list cannot be read.
 pub(crate) fn read_lines(recording: &Path) -> Result<Vec<SnapshotLine>, EngineError> {
     snapshots::read(recording).map_err(|error| {
-        let message = format!("cannot read {}: {error}", snapshots::list_path(recording).display());
-        EngineError::new(ErrorKind::Process, message)
+        EngineError::process(format!("cannot read {}: {error}", snapshots::list_path(recording).display()))
     })
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -52,7 +52,7 @@ impl Recorder {
         session.socket().map(Recorder::parse).ok_or_else(|| {
             let message = "not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
-            EngineError::new(ErrorKind::NotFound, message).hint(
+            EngineError::not_found(message).hint(
                 "run it in a terminal of 'nerve record' or of a node, or select a session with --session or --socket",
             )
         })
@@ -73,7 +73,7 @@ impl Recorder {
         timeout: Duration,
     ) -> Result<Confirmation, ConfirmError> {
         let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
-        let refused = |why: String| ConfirmError::NotRecorded(EngineError::new(ErrorKind::Process, why));
+        let refused = |why: String| ConfirmError::NotRecorded(EngineError::process(why));
         let frame = request.frame().map_err(|error| refused(error.to_string()))?;
         // Installs no Ctrl+C handler, so that Ctrl+C still ends the command.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -84,7 +84,7 @@ impl Recorder {
             Err(_) => {
                 let message =
                     format!("the recorder at {self} did not confirm within {} s", timeout.as_secs_f64());
-                let error = EngineError::new(ErrorKind::Timeout, message);
+                let error = EngineError::timeout(message);
                 return Err(ConfirmError::Unknown(error.hint("its disk may be busy; try again")));
             }
         };
@@ -117,7 +117,7 @@ impl Recorder {
     }
 
     fn unreachable(&self, error: &io::Error) -> ConfirmError {
-        let error = EngineError::new(ErrorKind::NotFound, format!("no recorder at {self}: {error}"));
+        let error = EngineError::not_found(format!("no recorder at {self}: {error}"));
         ConfirmError::NotRecorded(
             error.hint(
                 "the recording has ended or uses another socket; list running sessions: nerve host list",
@@ -127,7 +127,7 @@ impl Recorder {
 
     fn protocol_error(&self, why: &str) -> ConfirmError {
         let message = format!("the recorder at {self} did not confirm the snapshot: {why}");
-        ConfirmError::Unknown(EngineError::new(ErrorKind::Process, message))
+        ConfirmError::Unknown(EngineError::process(message))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nerve_api::reply::SnapshotTaken;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::files::{
     self, DEFAULT_LIMIT, FileSnapshot, FileStore, FilesError, KeyError, SnapshotKey, SnapshotRequest,
 };
@@ -93,7 +93,7 @@ pub fn take_snapshot(
 ) -> Result<SnapshotOutcome, EngineError> {
     let SnapshotTarget { recorder, session, file: recording, dir } = target;
     let SnapshotOptions { label, no_files, limit, timeout, .. } = options;
-    let invalid_key = |error: KeyError| EngineError::new(ErrorKind::InvalidRequest, error.to_string());
+    let invalid_key = |error: KeyError| EngineError::invalid_request(error.to_string());
     check_label(label.as_deref())?;
     SnapshotKey::new(&session, 0).map_err(invalid_key)?;
     // Checks the directory before anything is written to the recording.
@@ -103,7 +103,7 @@ pub fn take_snapshot(
         Some(dir) => Some(files::choose(dir, store, *limit).map_err(files_error)?),
         None => {
             let message = format!("cannot store the files of session {session:?}: its directory is unknown");
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+            return Err(EngineError::invalid_request(message)
                 .hint("choose a directory with `dir`, or use `no_files`"));
         }
     };
@@ -137,8 +137,7 @@ pub fn take_snapshot(
 
 fn check_label(label: Option<&str>) -> Result<(), EngineError> {
     text_limit::check_label(label.unwrap_or_default()).map_err(|error| {
-        EngineError::new(ErrorKind::InvalidRequest, error.to_string())
-            .hint("put long texts into a file of the work tree")
+        EngineError::invalid_request(error.to_string()).hint("put long texts into a file of the work tree")
     })
 }
 

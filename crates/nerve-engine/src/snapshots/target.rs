@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_host::OF;
 use nerve_host::registry::{Entry, entries};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::store::suggest_ids;
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ impl SnapshotTarget {
     }
 
     /// Returns the session of a host.
-    pub fn from_host(entry: &Entry) -> SnapshotTarget {
+    pub(crate) fn from_host(entry: &Entry) -> SnapshotTarget {
         SnapshotTarget {
             recorder: Recorder::parse(&entry.snapshot_socket()),
             session: entry.session_id.clone(),
@@ -114,17 +114,14 @@ fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, EngineEr
     };
     match found[..] {
         [entry] => Ok(entry),
-        [] => Err(EngineError::new(
-            ErrorKind::NotFound,
-            format!("no running session or node '{wanted}' on this machine"),
-        )
-        .hint("list running sessions: nerve host list; ended sessions cannot be snapshotted")),
+        [] => Err(EngineError::not_found(format!("no running session or node '{wanted}' on this machine"))
+            .hint("list running sessions: nerve host list; ended sessions cannot be snapshotted")),
         _ => {
             let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
             let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
             let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
             let message = format!("'{wanted}' is ambiguous: {} running sessions", found.len());
-            Err(EngineError::new(ErrorKind::InvalidRequest, message)
+            Err(EngineError::invalid_request(message)
                 .hint(suggest_ids(wanted, if are_meant { &sessions } else { &ids })))
         }
     }
@@ -144,6 +141,7 @@ fn has_name(entry: &Entry, wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nerve_node::error::ErrorKind;
 
     fn host(id: &str, session: &str, label: Value) -> Entry {
         let own = std::process::id();

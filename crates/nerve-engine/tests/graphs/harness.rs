@@ -10,7 +10,7 @@ use nerve_graph::session::Session;
 use nerve_graph::{Graph, GraphRun, step::Step};
 use nerve_node::command::{BackendKind, NodeRef, NodeSpec};
 use nerve_node::context::TurnContext;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_node::function::FunctionNode;
 use nerve_node::terminal::TerminalNode;
@@ -42,7 +42,7 @@ pub(crate) fn constant(id: &str, value: Value) -> NodeHandle {
 }
 
 pub(crate) fn error(message: &str) -> EngineError {
-    EngineError::new(ErrorKind::Process, message)
+    EngineError::process(message)
 }
 
 /// A node that always fails.

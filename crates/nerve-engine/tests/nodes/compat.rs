@@ -155,7 +155,7 @@ fn constant_task(id: &str, value: Value) -> Task {
 }
 
 fn failing_task(id: &str) -> Task {
-    Task::new(id, |_| async { Err(EngineError::new(ErrorKind::Process, "broken")) })
+    Task::new(id, |_| async { Err(EngineError::process("broken")) })
 }
 
 /// Creates a task that returns the output of `dependency` followed by its own id.

@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 
 use crate::harness::Harness;
 
-const WARNINGS: &str = Response::WARNINGS;
-
 fn chat(name: &str) -> ConversationId {
     ConversationId::new("work", name)
 }
@@ -145,7 +143,7 @@ async fn shells_receive_no_context() {
         let conversation = Conversation { history: alice(), ..in_chat("c") };
         let answer = harness.ask_with(node, "echo two", conversation).await;
         assert_eq!(answer.text.trim(), "two");
-        assert!(answer.attributes[WARNINGS].contains("would run it as commands"), "{answer:?}");
+        assert!(answer.warnings[0].contains("would run it as commands"), "{answer:?}");
         let always = Conversation { context: UseContext::Always, ..in_chat("c") };
         let error = harness.send_with(node, "echo three", always).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidRequest, "{error}");
@@ -166,7 +164,7 @@ async fn last_hundred_messages_are_kept() {
         .collect();
     harness.write_chat("c", &json!(messages).to_string());
     let answer = harness.ask_with("b", "echo last", in_chat("c")).await;
-    assert!(!answer.attributes.contains_key(WARNINGS), "{answer:?}");
+    assert!(answer.warnings.is_empty(), "{answer:?}");
     let saved = harness.saved_messages("c");
     assert_eq!(saved.len(), 100);
     assert_eq!(saved[0].1, "Message 52");
@@ -181,7 +179,7 @@ async fn invalid_chat_file_is_a_warning() {
         harness.write_chat("c", invalid);
         let answer = harness.ask_with("b", "echo on", in_chat("c")).await;
         assert_eq!(answer.text.trim(), "on");
-        assert!(answer.attributes[WARNINGS].contains(".broken-"), "{answer:?}");
+        assert!(answer.warnings[0].contains(".broken-"), "{answer:?}");
         harness
             .event(|kind| matches!(kind, EventKind::Error { message } if message.contains(".broken-")))
             .await;
@@ -191,12 +189,12 @@ async fn invalid_chat_file_is_a_warning() {
     fs::remove_file(harness.chat_file("c")).unwrap();
     fs::create_dir(harness.chat_file("c")).unwrap();
     let answer = harness.ask_with("b", "echo on", in_chat("c")).await;
-    assert!(answer.attributes[WARNINGS].contains("it is not a file"), "{answer:?}");
+    assert!(answer.warnings[0].contains("it is not a file"), "{answer:?}");
     fs::remove_dir_all(harness.folder.path().join("conversations")).unwrap();
     fs::write(harness.folder.path().join("conversations"), "in the way").unwrap();
     let answer = harness.ask_with("b", "echo on", in_chat("c")).await;
     assert_eq!(answer.text.trim(), "on");
-    assert!(answer.attributes[WARNINGS].contains("was not added to"), "{answer:?}");
+    assert!(answer.warnings[1].contains("was not added to"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -204,7 +202,7 @@ async fn failed_turn_is_not_saved() {
     let harness = Harness::new();
     harness.start_bash("b").await;
     let failed = harness.ask_with("b", "exit 3", in_chat("c")).await;
-    assert_eq!(failed.attributes["exit_code"], "3");
+    assert_eq!(failed.attributes["exit_code"], 3);
     harness.start_mock("m", &[]).await;
     harness.send_with("m", "CRASH now", in_chat("c")).await.unwrap_err();
     assert!(harness.saved_messages("c").is_empty());

@@ -34,11 +34,7 @@ fn scripted(id: &str, answers: &[Value]) -> ScriptedNode {
     let (recorded, remaining) = (Arc::clone(&inputs), Mutex::new(VecDeque::from(answers.to_vec())));
     let node = FunctionNode::new(id, move |context| {
         recorded.lock().unwrap().push(context.input.as_str().unwrap().to_string());
-        remaining
-            .lock()
-            .unwrap()
-            .pop_front()
-            .ok_or_else(|| EngineError::new(ErrorKind::Process, "out of words"))
+        remaining.lock().unwrap().pop_front().ok_or_else(|| EngineError::process("out of words"))
     });
     ScriptedNode { node: Arc::new(node), inputs }
 }

@@ -21,7 +21,7 @@ async fn each_of_many_fast_turns_has_its_own_answer() {
     for n in 0..300 {
         let response = harness.ask("sh", &format!("echo {n}")).await;
         assert_eq!(response.text, n.to_string());
-        assert_eq!(response.attributes["exit_code"], "0");
+        assert_eq!(response.attributes["exit_code"], 0);
         assert!(response.is_complete && response.is_ready);
         assert_eq!(response.delivery, Delivery::Started);
     }
@@ -46,7 +46,7 @@ async fn any_shell_prompt_is_recognized() {
 async fn exit_codes_long_output_and_multi_line_commands() {
     let harness = Harness::new();
     harness.start("sh", &BASH).await;
-    assert_eq!(harness.ask("sh", "false").await.attributes["exit_code"], "1");
+    assert_eq!(harness.ask("sh", "false").await.attributes["exit_code"], 1);
     let long = harness.ask("sh", "seq 1 5000").await.text;
     assert_eq!(long.lines().count(), 5000);
     assert!(long.starts_with("1\n2\n") && long.ends_with("\n5000"));

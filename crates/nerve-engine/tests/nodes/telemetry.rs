@@ -145,7 +145,7 @@ async fn command_receives_its_span_context() {
     let execute = traced(harness.nodes.execute("sh", &prompt));
     let output = harness.nodes.run(execute).await.unwrap().text;
     let failing = harness.nodes.ask("sh", "exit 3").await;
-    assert_eq!(failing.attributes["exit_code"], "3");
+    assert_eq!(failing.attributes["exit_code"], 3);
     let spans = harness.spans.received();
     let [turn, failed] = &spans[..] else { panic!("{spans:#?}") };
     assert_eq!(output, format!("{}\nvendor=1\n{SECRET}", traceparent(turn)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nerve_api::reply::TurnResponse;
 use nerve_api::request::ExecuteInput;
 use nerve_node::command::{Choice, EventKind, Response, StateName};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_record::activity::Activity;
 use nerve_testkit::harness::{EngineHarness, node_ref};
 use nerve_testkit::mock_model::{Answer, MockModel, Script};
@@ -110,7 +110,7 @@ impl Harness {
     /// Answers a dialog of a turn; returns the turn's response.
     pub(super) async fn answer(&self, choice: Choice) -> Result<TurnResponse, EngineError> {
         let response = self.nodes.answer(self.node, choice).await?;
-        response.ok_or_else(|| EngineError::new(ErrorKind::Internal, "no turn was answered"))
+        response.ok_or_else(|| EngineError::internal("no turn was answered"))
     }
 
     /// Returns the agent's state with its evidence, and the screen.

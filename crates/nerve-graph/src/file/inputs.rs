@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use serde_json::{Map, Value};
 
 use super::suggestion::nearest;
@@ -28,7 +28,7 @@ pub(super) fn complete(
     inputs: &BTreeMap<String, InputDefinition>,
     values: Value,
 ) -> Result<Value, EngineError> {
-    let invalid = |message: String| EngineError::new(ErrorKind::InvalidRequest, message);
+    let invalid = |message: String| EngineError::invalid_request(message);
     let names = || inputs.keys().map(String::as_str).collect::<Vec<&str>>().join(", ");
     let mut values = match values {
         Value::Object(values) => values,

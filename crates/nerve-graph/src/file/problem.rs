@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 /// Maximum number of reported problems; the others are only counted.
 const MAX_REPORTED: usize = 50;
@@ -86,7 +86,7 @@ impl fmt::Display for GraphFileError {
 
 impl From<GraphFileError> for EngineError {
     fn from(error: GraphFileError) -> EngineError {
-        EngineError::new(ErrorKind::InvalidRequest, error.to_string())
+        EngineError::invalid_request(error.to_string())
     }
 }
 

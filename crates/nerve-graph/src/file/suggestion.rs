@@ -3,37 +3,18 @@
 /// Returns the most similar of the known names, if one is similar enough.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer names are not compared, because the cost is the product of the lengths.
-    const MAX_CHARS: usize = 64;
-    let wanted: Vec<char> = name.chars().take(MAX_CHARS + 1).map(|c| c.to_ascii_lowercase()).collect();
-    if wanted.is_empty() || wanted.len() > MAX_CHARS {
+    const MAX_LEN: usize = 64;
+    if name.is_empty() || name.len() > MAX_LEN {
         return None;
     }
+    let wanted = name.to_ascii_lowercase();
     known
         .into_iter()
-        .filter(|candidate| !candidate.is_empty() && candidate.len() <= MAX_CHARS && *candidate != name)
-        .map(|candidate| (distance(&wanted, candidate), candidate))
+        .filter(|candidate| !candidate.is_empty() && candidate.len() <= MAX_LEN && *candidate != name)
+        .map(|candidate| (strsim::osa_distance(&wanted, &candidate.to_ascii_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= (candidate.len().max(wanted.len()) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// Returns the edit distance with transpositions (optimal string alignment).
-fn distance(wanted: &[char], candidate: &str) -> usize {
-    let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=candidate.len()).collect();
-    for (i, a) in wanted.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in candidate.iter().enumerate() {
-            let mut best = (last[j] + usize::from(a != b)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == candidate[j - 1] && wanted[i - 1] == *b {
-                best = best.min(before_last[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[candidate.len()]
 }
 
 #[cfg(test)]

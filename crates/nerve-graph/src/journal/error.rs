@@ -89,7 +89,7 @@ impl From<JournalError> for EngineError {
                 ErrorKind::NotFound
             }
             JournalError::Exists { run } => {
-                return EngineError::new(ErrorKind::AlreadyExists, error.to_string()).hint(format!(
+                return EngineError::already_exists(error.to_string()).hint(format!(
                     "use another id, or continue that run with `nerve server graph resume {run}`"
                 ));
             }

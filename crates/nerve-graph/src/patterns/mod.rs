@@ -9,7 +9,7 @@ mod text;
 
 use serde_json::{Map, Value};
 
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 /// An error that ended a loop, with the turns so far.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -51,5 +51,5 @@ macro_rules! setters {
 use setters;
 
 fn invalid(problem: &str) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, problem)
+    EngineError::invalid_request(problem)
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_node::NodeHandle;
 use nerve_node::command::NodeRef;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::factory::NodeFactory;
 use nerve_node::names::check_name;
 use nerve_types::text_limit;
@@ -48,9 +48,9 @@ impl SessionManager {
     /// # Errors
     /// InvalidRequest: invalid name, description or tags over their limits ([`nerve_types::text_limit`]); AlreadyExists.
     pub fn create(&self, name: &str, description: String, tags: Vec<String>) -> Result<Session, EngineError> {
-        text_limit::check_description(&description).and_then(|()| text_limit::check_tags(&tags)).map_err(
-            |error| EngineError::new(ErrorKind::InvalidRequest, format!("session '{name}': {error}")),
-        )?;
+        text_limit::check_description(&description)
+            .and_then(|()| text_limit::check_tags(&tags))
+            .map_err(|error| EngineError::invalid_request(format!("session '{name}': {error}")))?;
         let session = Session::new(name);
         session.describe(description, tags);
         session.keep();
@@ -81,11 +81,10 @@ impl SessionManager {
         check_name(session.name(), "session")?;
         let mut sessions = self.shared.sessions.lock();
         if self.shared.closed.load(Ordering::Relaxed) {
-            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+            return Err(EngineError::process("the server is shutting down"));
         }
         if sessions.contains_key(session.name()) {
-            let message = format!("session '{}' exists already", session.name());
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
+            return Err(EngineError::already_exists(format!("session '{}' exists already", session.name())));
         }
         sessions.insert(session.name().to_string(), session);
         Ok(())
@@ -100,7 +99,7 @@ impl SessionManager {
         let sessions = self.shared.sessions.lock();
         sessions.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = sessions.keys().map(String::as_str).take(20).collect();
-            let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
+            let error = EngineError::not_found(format!("no session '{name}'"));
             error.hint(format!("sessions: {}", known.join(", ")))
         })
     }
@@ -130,7 +129,7 @@ impl SessionManager {
     pub async fn close(&self, name: &str) -> Result<(), EngineError> {
         let session = self.get(Some(name))?;
         if name == DEFAULT {
-            return Err(EngineError::new(ErrorKind::InvalidRequest, "the default session cannot be deleted"));
+            return Err(EngineError::invalid_request("the default session cannot be deleted"));
         }
         let nodes = session.close_registration();
         self.shared.sessions.lock().remove(name);

@@ -13,7 +13,7 @@ use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
 use nerve_node::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
 use nerve_node::context::TurnContext;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use nerve_node::names::check_name;
 use nerve_types::TsNs;
 use parking_lot::Mutex;
@@ -135,7 +135,7 @@ impl Session {
         match self.fill(&name, reservation, entry) {
             true => Ok(()),
             // The session was closed in the meantime.
-            false => Err(EngineError::new(ErrorKind::Process, "the session is being closed")),
+            false => Err(EngineError::process("the session is being closed")),
         }
     }
 
@@ -170,8 +170,7 @@ impl Session {
         self.get(name).ok_or_else(|| {
             let session = self.inner.state.lock().outer.clone().unwrap_or_else(|| self.clone());
             let state = session.inner.state.lock();
-            let message = format!("no node '{name}' in session '{}'", session.name());
-            let error = EngineError::new(ErrorKind::NotFound, message);
+            let error = EngineError::not_found(format!("no node '{name}' in session '{}'", session.name()));
             if state.definitions.contains_key(name) {
                 return error
                     .hint("the node is defined but not running: `nerve server node start` starts it");
@@ -218,7 +217,7 @@ impl Session {
             Executable::Node(node) => Ok(node),
             other => {
                 let message = format!("a {} node cannot be a tool", other.kind());
-                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(nerve_node::chat::TOOL_HINT))
+                Err(EngineError::invalid_request(message).hint(nerve_node::chat::TOOL_HINT))
             }
         }))
     }
@@ -293,11 +292,8 @@ impl Session {
             let error = match tokio::time::timeout_at(deadline, start).await {
                 Ok(Ok(Ok(()))) => continue,
                 Ok(Ok(Err(error))) => error,
-                Ok(Err(error)) => EngineError::new(ErrorKind::Internal, error.to_string()),
-                Err(_) => EngineError::new(
-                    ErrorKind::Timeout,
-                    format!("it did not start within {START_STOP_TIMEOUT:?}"),
-                ),
+                Ok(Err(error)) => EngineError::internal(error.to_string()),
+                Err(_) => EngineError::timeout(format!("it did not start within {START_STOP_TIMEOUT:?}")),
             };
             failed.push((id, error));
         }
@@ -333,7 +329,7 @@ impl Session {
         check_name(name, "node")?;
         let mut state = self.inner.state.lock();
         if state.closed {
-            return Err(EngineError::new(ErrorKind::Process, "the session is being closed"));
+            return Err(EngineError::process("the session is being closed"));
         }
         match state.slots.get(name) {
             Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {}
@@ -342,7 +338,7 @@ impl Session {
                 let is_graph = slot.entry().is_some_and(Executable::is_graph);
                 let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
                 let message = format!("{what} '{name}' exists already in session '{}'", self.name());
-                return Err(EngineError::new(ErrorKind::AlreadyExists, message)
+                return Err(EngineError::already_exists(message)
                     .hint(format!("{end} it first, or choose another name")));
             }
         }

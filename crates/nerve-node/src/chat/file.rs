@@ -36,8 +36,7 @@ pub(super) fn save(path: &Path, messages: &[Message]) -> Result<(), EngineError>
         Ok(())
     };
     write().map_err(|error| {
-        let message = format!("cannot write the conversation to {}: {error}", path.display());
-        EngineError::new(ErrorKind::Process, message)
+        EngineError::process(format!("cannot write the conversation to {}: {error}", path.display()))
     })
 }
 

@@ -166,8 +166,7 @@ impl Node for ChatNode {
     }
 
     fn unsupported(&self) -> EngineError {
-        let message = format!("node '{}' has no terminal", self.id());
-        EngineError::new(ErrorKind::InvalidRequest, message)
+        EngineError::invalid_request(format!("node '{}' has no terminal", self.id()))
             .hint("a chat node can be executed, read, cleared, interrupted, stopped")
     }
 }
@@ -315,7 +314,7 @@ impl ChatNode {
 }
 
 /// Returns the last `lines` lines.
-pub(super) fn tail(text: &str, lines: Option<usize>) -> String {
+fn tail(text: &str, lines: Option<usize>) -> String {
     let Some(lines) = lines else { return text.to_string() };
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::error::engine_error;
 use super::{ChatSettings, Provider, spec};
 use crate::context::{ChunkSink, TurnContext};
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::telemetry::{ActiveSpan, TraceContext, count, new_span, set_error};
 
 /// Maximum size of a request and of an answer, in bytes.
@@ -72,7 +72,7 @@ impl Api {
                 "{} is not a valid key: it contains characters that are not allowed in a header",
                 spec::key_variable(spec).unwrap_or_default()
             );
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+            return Err(EngineError::invalid_request(message));
         }
         Ok(Api {
             endpoint: spec::endpoint(spec)?,
@@ -101,7 +101,7 @@ impl Api {
         let body = Bytes::from(body.to_string());
         if body.len() > MAX_BODY {
             let message = format!("the conversation is too long: the request has {} bytes", body.len());
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(format!(
+            return Err(EngineError::invalid_request(message).hint(format!(
                 "the limit is {MAX_BODY} bytes: clear the conversation, or continue in a fork of an earlier turn"
             )));
         }
@@ -362,7 +362,7 @@ fn network(error: impl std::error::Error) -> ApiError {
 }
 
 fn missing_key_error(name: &str) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, format!("no API key: the variable {name} is not set"))
+    EngineError::invalid_request(format!("no API key: the variable {name} is not set"))
         .hint(format!("set {name} where the server is started, or for the node (`--env`), or name another variable as api_key_env (`--api-key-env`; '' sends no key)"))
 }
 

@@ -1,12 +1,10 @@
 //! Builds the response of a finished turn of a conversation.
 
-use std::collections::BTreeMap;
-
 use nerve_agent::parse::{Section, SectionKind, Tokens};
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_llm::answer::{LENGTH, Usage};
 use nerve_types::TsNs;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::ChatSettings;
 use super::turn::TurnResult;
@@ -27,19 +25,18 @@ pub(super) fn response(
 ) -> Response {
     let sections = std::mem::take(&mut done.sections);
     let text = answer_text(&sections);
-    let attribute = |name: &str, value: String| (name.to_string(), value);
-    let attributes = BTreeMap::from([
-        attribute("content", std::mem::take(&mut done.content)),
-        attribute("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
-        attribute("provider", spec.provider.as_str().to_string()),
-        attribute("finish_reason", done.finish.clone()),
-        attribute("retries", done.retries.to_string()),
-        attribute("api_calls", done.requests.to_string()),
-        attribute("tool_calls", tool_calls(done).to_string()),
+    let attribute = |name: &str, value: Value| (name.to_string(), value);
+    let attributes = Map::from_iter([
+        attribute("content", std::mem::take(&mut done.content).into()),
+        attribute("model", done.model.as_ref().unwrap_or(&spec.model).as_str().into()),
+        attribute("provider", spec.provider.as_str().into()),
+        attribute("finish_reason", done.finish.as_str().into()),
+        attribute("retries", done.retries.into()),
+        attribute("api_calls", done.requests.into()),
+        attribute("tool_calls", tool_calls(done)),
         attribute(
             "usage",
-            json!({ "prompt": usage.prompt, "completion": usage.completion, "total": usage.total() })
-                .to_string(),
+            json!({ "prompt": usage.prompt, "completion": usage.completion, "total": usage.total() }),
         ),
     ]);
     let mut response = Response {
@@ -60,9 +57,10 @@ pub(super) fn response(
         bytes: (0, done.bytes),
         time,
         attributes,
+        warnings: Vec::new(),
     };
     truncate_to_limits(&mut response);
-    if let Some(content) = response.attributes.get_mut("content")
+    if let Some(Value::String(content)) = response.attributes.get_mut("content")
         && content.len() > response.text.len()
     {
         // The content is the end of the text, so it is not longer than what is left of the text.

@@ -5,7 +5,7 @@ use http::uri::Scheme;
 use nerve_api::request::{ChatSettings, ToolChoice};
 use nerve_api::value::Provider;
 
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Maximum number of tools of a request.
 const MAX_TOOLS: usize = 64;
@@ -136,12 +136,13 @@ fn is_loopback(host: &str) -> bool {
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     fn at(provider: Provider, base_url: &str) -> ChatSettings {
         ChatSettings { base_url: Some(base_url.into()), ..ChatSettings::new(provider, "m") }

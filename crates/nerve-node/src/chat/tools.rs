@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ChatSettings, ToolChoice};
 use crate::context::TurnContext;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::execution::{reported_tokens, run_until_cancelled};
 use crate::{NodeHandle, ToolKind};
 
@@ -100,7 +100,7 @@ pub(super) fn find(spec: &ChatSettings, context: &TurnContext) -> Result<Vec<Too
         })?;
         let kind = node.tool_kind().ok_or_else(|| {
             let message = format!("tool '{id}': a {} node cannot be a tool", node.kind());
-            EngineError::new(ErrorKind::InvalidRequest, message).hint(TOOL_HINT)
+            EngineError::invalid_request(message).hint(TOOL_HINT)
         })?;
         Ok(Tool::new(node, id, kind))
     };
@@ -255,6 +255,7 @@ mod tests {
 
     use super::super::Provider;
     use super::*;
+    use crate::error::ErrorKind;
     use crate::function::FunctionNode;
 
     /// Returns a context with the nodes `upper`, `fails`, `long` and `panics`.
@@ -271,7 +272,7 @@ mod tests {
         ];
         TurnContext::new().with_lookup(Arc::new(move |name| {
             let node = nodes.iter().find(|node| node.id() == name).cloned();
-            node.ok_or_else(|| EngineError::new(ErrorKind::NotFound, format!("no node '{name}'")))
+            node.ok_or_else(|| EngineError::not_found(format!("no node '{name}'")))
         }))
     }
 

@@ -5,14 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nerve_agent::parse::{ParserKind, Section, SectionKind};
+use nerve_agent::parse::{Section, SectionKind};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
-use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
+use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::node::{CANCEL_GRACE, ChatNode, run_blocking, tail};
+use super::node::{CANCEL_GRACE, ChatNode, run_blocking};
 use super::response::{answer_text, response};
 use super::turn::{Turn, TurnResult};
 use super::{file, tools};
@@ -88,9 +88,7 @@ impl ChatNode {
                 let problem = self.replace(std::mem::take(&mut result.messages)).await;
                 let spec = &inner.setup.spec;
                 let mut response = response(self.id(), spec, (number, time), &mut result, usage);
-                if let Some(problem) = problem {
-                    response.attributes.insert(Response::WARNINGS.to_string(), problem);
-                }
+                response.warnings.extend(problem);
                 Ok(response)
             }
             Err(error) => Err(error),
@@ -218,8 +216,6 @@ impl ChatNode {
     }
 
     fn log(&self, prompt: &Prompt, time: (TsNs, TsNs), ended: &Result<Response, EngineError>) {
-        let (ts_start, ts_end) = time;
-        let (input, preceding_buffer_seq) = (&*prompt.text, None);
         let response = match ended {
             Ok(response) => ResponseData {
                 sections: response.sections.clone(),
@@ -234,21 +230,8 @@ impl ChatNode {
                 is_ready: true,
             },
         };
-        let mut journal = self.inner.journal.lock();
-        if prompt.stream && ended.is_ok() {
-            let final_buffer = tail(&answer_text(&response.sections), Some(HISTORY_BUFFER_LINES));
-            let (final_buffer, parser) = (final_buffer.as_str(), ParserKind::None);
-            journal.log_stream(SendStreamEntry {
-                ts_start,
-                ts_end,
-                input,
-                preceding_buffer_seq,
-                final_buffer,
-                parser,
-            });
-        } else {
-            journal.log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
-        }
+        let streamed = (prompt.stream && ended.is_ok()).then(|| answer_text(&response.sections));
+        self.inner.journal.lock().log_answer(&prompt.text, time, response, streamed.as_deref());
     }
 }
 

@@ -14,7 +14,7 @@ use nerve_agent::profile::session::{ConversationRef, IdKind, SessionArgs};
 use uuid::Uuid;
 
 use crate::command::CommandLine;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Determines the id of the conversation that a command begins or continues: the given one, else the one in the command, else a new
 /// one for agents that accept ids. Adds the id to the command if it is not there.
@@ -30,8 +30,7 @@ pub(crate) fn identify(
         return match given {
             None => Ok(None),
             Some(_) => {
-                let message = format!("a '{}' node has no conversation id", profile.name);
-                Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                Err(EngineError::invalid_request(format!("a '{}' node has no conversation id", profile.name))
                     .hint("leave claude_session_id out: only agents have one"))
             }
         };
@@ -49,14 +48,14 @@ pub(crate) fn identify(
         ConversationRef::Id(other) if other == id => Ok(Some(id)),
         ConversationRef::Id(other) => {
             let message = format!("two conversation ids: '{other}' in the command, and '{id}'");
-            Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give only one of them"))
+            Err(EngineError::invalid_request(message).hint("give only one of them"))
         }
         _ => insert_id(forms, argv, id).map(Some).ok_or_else(|| {
             let command = argv.join(" ");
             let message = format!("the conversation of '{command}' cannot be given an id");
             let program = profile.session.as_ref().and_then(|forms| forms.programs.first());
             let program = program.map_or("the agent", String::as_str);
-            EngineError::new(ErrorKind::InvalidRequest, message).hint(format!(
+            EngineError::invalid_request(message).hint(format!(
                 "the command has to start {program} directly and interactively, with a new conversation"
             ))
         }),
@@ -78,7 +77,7 @@ pub(crate) fn check_id(forms: &SessionArgs, id: &str) -> Result<(), EngineError>
     // An invalid id may be any text of any length.
     let shown: String = id.chars().take(60).collect();
     let message = format!("'{shown}' is not a conversation id: {shape}");
-    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("leave it out to generate one"))
+    Err(EngineError::invalid_request(message).hint("leave it out to generate one"))
 }
 
 /// Creates a new id.
@@ -106,6 +105,7 @@ mod tests {
     use nerve_agent::profile::Profiles;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
     const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";

@@ -42,9 +42,8 @@ pub(super) fn proxy_vars<'p>(
     env: &BTreeMap<String, String>,
     env_remove: &[String],
 ) -> Result<&'p ProxyVars, EngineError> {
-    let invalid = |message: String, hint: &str| {
-        Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
-    };
+    let invalid =
+        |message: String, hint: &str| Err(EngineError::invalid_request(message).hint(hint.to_string()));
     let Some(forms) = &profile.proxy else {
         let message = format!(
             "a '{}' node cannot have a proxy: its profile does not say how to pass one to the program",
@@ -183,5 +182,5 @@ fn start_error(error: &ProxyError) -> EngineError {
 pub(super) fn write_error(error: &std::io::Error, node: &NodeRef) -> EngineError {
     let message =
         format!("the proxy of node '{}' was not started: cannot write its files: {error}", node.node);
-    EngineError::new(ErrorKind::Process, message)
+    EngineError::process(message)
 }

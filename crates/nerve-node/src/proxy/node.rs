@@ -17,7 +17,7 @@ use super::persist::StoredProxy;
 use super::spec::needs_token;
 use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::SpendSink;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::telemetry::TraceContext;
 
 /// The proxy of a node. Cheap to clone; clones are the same proxy.
@@ -50,7 +50,7 @@ impl NodeProxy {
         let initial = (0, token.clone(), Totals::default());
         let mut inner = open(launch, &id, &spec, initial)?;
         let Some(address) = inner.address else {
-            return Err(EngineError::new(ErrorKind::Internal, "the proxy has no port"));
+            return Err(EngineError::internal("the proxy has no port"));
         };
         inner.variables = [Some(&forms.url), forms.token.as_ref().filter(|_| token.is_some())]
             .into_iter()

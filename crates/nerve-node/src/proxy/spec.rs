@@ -6,7 +6,7 @@ use nerve_api::request::ProxySettings;
 use nerve_api::value::Provider;
 use nerve_proxy::{Budget, Prices, ProxyConfig, RootCerts, Secret, Upstream};
 
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Returns the provider in the terms of the proxy.
 pub(super) fn provider(kind: Provider) -> nerve_proxy::Provider {
@@ -106,7 +106,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(message)
 }
 
 #[cfg(test)]
@@ -114,6 +114,7 @@ mod tests {
     use nerve_api::request::ProxyPrices;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     fn wrong(change: impl FnOnce(&mut ProxySettings)) -> String {
         let mut spec = ProxySettings::new(Provider::Anthropic);

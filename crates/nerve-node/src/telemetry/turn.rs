@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Telemetry;
 use super::context::TraceContext;
@@ -120,8 +120,8 @@ fn set_response(span: &ActiveSpan, response: &Response, captures_content: bool) 
     span.set_some("gen_ai.usage.output_tokens", output.map(count));
     span.set_some("nerve.tokens", shown.and_then(|tokens| tokens.total).map(count));
     let attribute = |name: &str| response.attributes.get(name);
-    span.set_some("gen_ai.response.model", attribute("model").cloned());
-    span.set_some("process.exit.code", attribute("exit_code").and_then(|code| code.parse::<i64>().ok()));
+    span.set_some("gen_ai.response.model", attribute("model").and_then(Value::as_str).map(str::to_string));
+    span.set_some("process.exit.code", attribute("exit_code").and_then(Value::as_i64));
     if captures_content {
         let reason = if response.is_complete { "stop" } else { "incomplete" };
         span.set_content("gen_ai.output.messages", &response.text, |text| {

@@ -9,7 +9,7 @@ use nerve_agent::profile::Profile;
 use nerve_host::backend::{Memory, Program};
 use nerve_types::Size;
 
-use crate::command::NodeRef;
+use crate::command::{BackendKind, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
 use crate::hooks::HookSocket;
@@ -40,8 +40,8 @@ pub struct TerminalSpec {
     pub answers: bool,
     /// Publishes the node's events.
     pub events: Publisher,
-    /// Kind of the node, as on the wire.
-    pub kind: &'static str,
+    /// Kind of the node.
+    pub kind: BackendKind,
     /// Log the start as a typed command.
     pub log_start: bool,
     /// Id of the agent's own conversation, if it was given one.

@@ -104,7 +104,7 @@ impl Authenticator {
             if let Some(suppressed) = self.unreadable_log.allow() {
                 tracing::error!(%error, suppressed, "cannot read the token: all network clients are rejected");
             }
-            EngineError::new(ErrorKind::Internal, "the server cannot read its token")
+            EngineError::internal("the server cannot read its token")
                 .hint("see the server's log")
         })?;
         let problem = match given {

@@ -9,7 +9,7 @@ use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::trace::ExecutionTrace;
 use nerve_types::TsNs;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Answer;
 
@@ -100,7 +100,7 @@ fn trace_and_results_are_left_out_of_long_messages() {
     assert_eq!((&reply["data"]["status"], &reply["data"]["results"]), (&json!("completed"), &json!({})));
 
     let failed = ended("failed", json!({ "a": large }));
-    let reply = failed_with(failed, EngineError::new(ErrorKind::Timeout, "step 'b' timed out"));
+    let reply = failed_with(failed, EngineError::timeout("step 'b' timed out"));
     assert_eq!(
         (&reply["error"], &reply["data"]["error_type"]),
         (&json!("step 'b' timed out"), &json!("timeout"))
@@ -127,7 +127,8 @@ fn turns_look_like_results_of_steps() {
         ended_by: "mark".to_string(),
         bytes: (1, 9),
         time: (TsNs(1_000_000_000), TsNs(2_500_000_000)),
-        attributes: [("exit_code".to_string(), "2".to_string())].into(),
+        attributes: Map::from_iter([("exit_code".to_string(), 2.into())]),
+        warnings: Vec::new(),
     };
     let mut value = response.clone().into_value();
     let data =

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
-use crate::legacy_names;
 
 /// A query parameter.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +41,7 @@ pub(crate) const EVENTS: &[Query] = &[
         Kind::Number,
         "Also sends earlier events after this seq. The header Last-Event-ID takes precedence.",
     ),
-    legacy_names::ALIASES,
+    Query::same("aliases", Kind::Bool, "Also sends each event under its older name."),
 ];
 
 impl Query {

@@ -72,9 +72,9 @@ pub struct TerminalMirror {
 
 impl std::fmt::Debug for TerminalMirror {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source")
+        f.debug_struct("TerminalMirror")
             .field("host", &self.entry.id)
-            .field("over", &self.has_ended)
+            .field("has_ended", &self.has_ended)
             .finish_non_exhaustive()
     }
 }

@@ -73,7 +73,7 @@ impl Model {
             // With more parameters this is xterm's mouse highlighting.
             'T' if params.len() <= 1 => self.scroll_down(self.region.start, first.into()),
             'b' => self.repeat(first),
-            'c' if arg(params, 0, 0) == 0 => self.replies.primary_attributes(),
+            'c' if arg(params, 0, 0) == 0 => self.stream.replies.primary_attributes(),
             'g' => match arg(params, 0, 0) {
                 0 => self.set_tab(false),
                 3 => self.tabs.fill(false),
@@ -99,10 +99,10 @@ impl Model {
             'W' if first == 5 => self.tabs = default_tabs(0, self.cols()),
             'n' if first == 6 => self.report_cursor(true),
             // The colour scheme is dark (contour's extension, also asked by opencode).
-            'n' if first == 996 => self.replies.add("\x1b[?997;1n"),
+            'n' if first == 996 => self.stream.replies.add("\x1b[?997;1n"),
             'u' => {
                 let flags = self.keyboard().flags();
-                self.replies.add(&format!("\x1b[?{flags}u"));
+                self.stream.replies.add(&format!("\x1b[?{flags}u"));
             }
             _ => {}
         }
@@ -111,8 +111,8 @@ impl Model {
     fn csi_greater(&mut self, params: &Params, action: char) {
         let first = arg(params, 0, 0);
         match action {
-            'c' if first == 0 => self.replies.secondary_attributes(),
-            'q' if first == 0 => self.replies.version(),
+            'c' if first == 0 => self.stream.replies.secondary_attributes(),
+            'q' if first == 0 => self.stream.replies.version(),
             'u' => self.keyboard().push(first),
             _ => {}
         }
@@ -235,7 +235,7 @@ impl Model {
             2 => self.clear_screen(),
             3 => {
                 self.store.clear();
-                self.changes.notice(Notice::ScrollbackErased);
+                self.stream.changes.notice(Notice::ScrollbackErased);
             }
             _ => {}
         }
@@ -326,10 +326,10 @@ impl Model {
             }
             (1049, true) => {}
             (1049, false) => self.leave_alternate(true),
-            (2026, true) => self.stop |= self.frames.open(self.now),
+            (2026, true) => self.sequence.stop |= self.frames.open(self.stream.now),
             (2026, false) => {
                 if self.frames.close() {
-                    self.changes.notice(Notice::FrameDone);
+                    self.stream.changes.notice(Notice::FrameDone);
                 }
             }
             _ => {
@@ -349,7 +349,7 @@ impl Model {
             20 => Some(self.modes.newline),
             _ => None,
         };
-        self.replies.mode(false, mode, decrpm(state));
+        self.stream.replies.mode(false, mode, decrpm(state));
     }
 
     fn report_private_mode(&mut self, mode: u16) {
@@ -360,7 +360,7 @@ impl Model {
             2027 => 3,
             _ => decrpm(self.modes.private(mode)),
         };
-        self.replies.mode(true, mode, state);
+        self.stream.replies.mode(true, mode, state);
     }
 
     /// Resets modes, margins, rendition, character sets and the saved cursor (DECSTR, VT510 manual). Cells and cursor
@@ -393,7 +393,7 @@ impl Model {
 
     fn report_status(&mut self, what: u16) {
         match what {
-            5 => self.replies.add("\x1b[0n"),
+            5 => self.stream.replies.add("\x1b[0n"),
             6 => self.report_cursor(false),
             _ => {}
         }
@@ -402,28 +402,28 @@ impl Model {
     fn report_cursor(&mut self, extended: bool) {
         let (row, col) = self.cursor();
         let top = if self.modes.origin { self.region.start } else { 0 };
-        self.replies.cursor((row - top).max(0), col, extended);
+        self.stream.replies.cursor((row - top).max(0), col, extended);
     }
 
     fn window(&mut self, what: u16) {
         match what {
             22 => {
-                if self.titles.len() == TITLES {
-                    self.titles.remove(0);
+                if self.titles.stack.len() == TITLES {
+                    self.titles.stack.remove(0);
                 }
-                self.titles.push(self.title.clone());
+                self.titles.stack.push(self.titles.current.clone());
             }
             23 => {
-                if let Some(title) = self.titles.pop() {
+                if let Some(title) = self.titles.stack.pop() {
                     self.set_title(title);
                 }
             }
-            _ => self.replies.size(what, self.size),
+            _ => self.stream.replies.size(what, self.size),
         }
     }
 
     pub(super) fn set_title(&mut self, title: String) {
-        self.title.clone_from(&title);
-        self.changes.notice(Notice::Title(title));
+        self.titles.current.clone_from(&title);
+        self.stream.changes.notice(Notice::Title(title));
     }
 }

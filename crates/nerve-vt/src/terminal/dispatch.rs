@@ -29,9 +29,9 @@ impl Perform for Model {
             return;
         }
         self.flush();
-        self.can_join = false;
+        self.printing.can_join = false;
         match byte {
-            0x07 => self.changes.notice(Notice::Bell),
+            0x07 => self.stream.changes.notice(Notice::Bell),
             0x08 => {
                 let (row, col) = self.cursor();
                 self.place(row, col.saturating_sub(1));
@@ -52,8 +52,8 @@ impl Perform for Model {
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
         self.flush();
-        self.can_join = false;
-        self.query = match (intermediates, action) {
+        self.printing.can_join = false;
+        self.sequence.query = match (intermediates, action) {
             _ if ignore => None,
             ([b'+'], 'q') => Some(('+', Vec::new())),
             ([b'$'], 'q') => Some(('$', Vec::new())),
@@ -62,7 +62,7 @@ impl Perform for Model {
     }
 
     fn put(&mut self, byte: u8) {
-        if let Some((_, text)) = &mut self.query
+        if let Some((_, text)) = &mut self.sequence.query
             && text.len() < QUERY
         {
             text.push(byte);
@@ -71,26 +71,26 @@ impl Perform for Model {
 
     /// Answers XTGETTCAP and DECRQSS: all capabilities and settings are reported as unknown.
     fn unhook(&mut self) {
-        match self.query.take() {
+        match self.sequence.query.take() {
             Some(('+', text)) if text.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b';') => {
                 let text = String::from_utf8_lossy(&text).into_owned();
-                self.replies.add(&format!("\x1bP0+r{text}\x1b\\"));
+                self.stream.replies.add(&format!("\x1bP0+r{text}\x1b\\"));
             }
-            Some(('$', _)) => self.replies.add("\x1bP0$r\x1b\\"),
+            Some(('$', _)) => self.stream.replies.add("\x1bP0$r\x1b\\"),
             _ => {}
         }
     }
 
     fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
         self.flush();
-        if !self.string_broken {
+        if !self.stream.string_broken {
             self.osc(params, bell_terminated);
         }
     }
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
         self.flush();
-        self.can_join &= action == 'm';
+        self.printing.can_join &= action == 'm';
         // An SGR sequence with too many parameters applies those that fit; other sequences never have that many.
         if !ignore || (action == 'm' && intermediates.is_empty()) {
             self.csi(params, intermediates, action);
@@ -103,14 +103,14 @@ impl Perform for Model {
         if byte == b'\\' && intermediates.is_empty() {
             return;
         }
-        self.can_join = false;
+        self.printing.can_join = false;
         if !ignore {
             self.esc(intermediates, byte);
         }
     }
 
     fn terminated(&self) -> bool {
-        self.stop
+        self.sequence.stop
     }
 }
 
@@ -124,7 +124,7 @@ impl Model {
             }
             ([], b'H') => self.set_tab(true),
             ([], b'M') => self.reverse_index(),
-            ([], b'Z') => self.replies.primary_attributes(),
+            ([], b'Z') => self.stream.replies.primary_attributes(),
             ([], b'c') => self.reset(),
             ([], b'7') => self.save_cursor(),
             ([], b'8') => self.restore_cursor(),

@@ -144,11 +144,11 @@ impl Dump<'_> {
                 self.writer.raw(format_args!("\x1b[1;{}H\x1bH", col + 1));
             }
         }
-        for title in &model.titles {
+        for title in &model.titles.stack {
             self.writer.raw(format_args!("\x1b]2;{title}\x1b\\\x1b[22t"));
         }
-        if !model.title.is_empty() || !model.titles.is_empty() {
-            self.writer.raw(format_args!("\x1b]2;{}\x1b\\", model.title));
+        if !model.titles.current.is_empty() || !model.titles.stack.is_empty() {
+            self.writer.raw(format_args!("\x1b]2;{}\x1b\\", model.titles.current));
         }
         for (index, color) in model.palette.changed() {
             let selector = match index {

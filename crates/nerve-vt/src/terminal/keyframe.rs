@@ -43,7 +43,7 @@ impl TerminalState {
         }
         Some(Keyframe {
             at: now,
-            offset: self.model.offset,
+            offset: self.model.stream.offset,
             first_line: self.model.store.end(),
             size: self.model.size,
             dump: dump::dump(&self.model),
@@ -55,7 +55,7 @@ impl TerminalState {
     pub fn from_keyframe(keyframe: &Keyframe) -> TerminalState {
         let mut terminal = TerminalState::new(keyframe.size);
         terminal.process_data(keyframe.at, &keyframe.dump);
-        terminal.model.offset = keyframe.offset;
+        terminal.model.stream.offset = keyframe.offset;
         terminal.model.store.number_from(keyframe.first_line);
         restore_hidden_state(&mut terminal.model, keyframe.hidden);
         terminal
@@ -64,15 +64,15 @@ impl TerminalState {
     /// Continues at byte `offset` because the output up to there is missing. Discards incomplete sequences. Does
     /// nothing for an offset already passed.
     pub fn skip_to(&mut self, offset: u64) {
-        if offset <= self.model.offset {
+        if offset <= self.model.stream.offset {
             return;
         }
         self.parser = super::Parser::new();
         self.partial_char = super::PartialChar::default();
         self.strings = super::OscGuard::default();
-        self.model.query = None;
+        self.model.sequence.query = None;
         self.model.frames.close();
-        self.model.offset = offset;
+        self.model.stream.offset = offset;
     }
 }
 
@@ -80,22 +80,22 @@ fn hidden_state(model: &Model) -> HiddenState {
     let grid = model.grid();
     let below = model.inactive_main.as_ref();
     let bits = [
-        model.can_join,
-        model.after_joiner,
+        model.printing.can_join,
+        model.printing.after_joiner,
         grid.cursor.input_needs_wrap,
         grid.saved_cursor.input_needs_wrap,
         below.is_some_and(|main| main.cursor.input_needs_wrap),
         below.is_some_and(|main| main.saved_cursor.input_needs_wrap),
     ];
     let flags = bits.iter().enumerate().fold(0, |flags, (nth, on)| flags | u8::from(*on) << nth);
-    HiddenState { last_char: model.last_char.map_or(0, u32::from), flags }
+    HiddenState { last_char: model.printing.last_char.map_or(0, u32::from), flags }
 }
 
 fn restore_hidden_state(model: &mut Model, hidden: HiddenState) {
     let on = |nth: u8| hidden.flags >> nth & 1 != 0;
-    model.can_join = on(0);
-    model.after_joiner = on(1);
-    model.last_char = char::from_u32(hidden.last_char).filter(|c| *c != '\0');
+    model.printing.can_join = on(0);
+    model.printing.after_joiner = on(1);
+    model.printing.last_char = char::from_u32(hidden.last_char).filter(|c| *c != '\0');
     let grid = model.term.grid_mut();
     grid.cursor.input_needs_wrap = on(2);
     grid.saved_cursor.input_needs_wrap = on(3);

@@ -93,7 +93,7 @@ pub struct TerminalState {
 
 impl std::fmt::Debug for TerminalState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (size, offset) = (self.model.size, self.model.offset);
+        let (size, offset) = (self.model.size, self.model.stream.offset);
         f.debug_struct("TerminalState").field("size", &size).field("offset", &offset).finish_non_exhaustive()
     }
 }
@@ -127,12 +127,12 @@ impl TerminalState {
     /// The result does not depend on how the bytes are split into calls. If the engine panics, the screen is rebuilt
     /// and [`Notice::Rebuilt`] reports it; stored rows are kept.
     pub fn process_data(&mut self, now: TsNs, bytes: &[u8]) -> FeedResult {
-        let end = self.model.offset + bytes.len() as u64;
+        let end = self.model.stream.offset + bytes.len() as u64;
         self.catch_panics(self.model.size, |state| state.feed(now, bytes));
-        self.model.offset = end;
+        self.model.stream.offset = end;
         self.model.spare_alternate = None;
-        let mut changes = std::mem::take(&mut self.model.changes);
-        changes.replies = self.model.replies.take();
+        let mut changes = std::mem::take(&mut self.model.stream.changes);
+        changes.replies = self.model.stream.replies.take();
         changes
     }
 
@@ -144,12 +144,12 @@ impl TerminalState {
 
     /// Returns the number of cells that output and resizes have touched so far, as a measure of their cost.
     pub fn work(&self) -> u64 {
-        self.model.work
+        self.model.stream.work
     }
 
     fn feed(&mut self, now: TsNs, bytes: &[u8]) {
-        self.model.now = now;
-        let base = self.model.offset - self.partial_char.len() as u64;
+        self.model.stream.now = now;
+        let base = self.model.stream.offset - self.partial_char.len() as u64;
         let more = self.partial_char.complete(bytes);
         if self.partial_char.is_complete() || more < bytes.len() {
             let (character, len) = self.partial_char.take();
@@ -157,7 +157,7 @@ impl TerminalState {
         }
         let rest = &bytes[more..];
         let whole = rest.len() - self.partial_char.hold(rest);
-        self.advance(self.model.offset + more as u64, &rest[..whole]);
+        self.advance(self.model.stream.offset + more as u64, &rest[..whole]);
     }
 
     /// Feeds bytes to the parser; `base` is the number of output bytes before them.
@@ -166,11 +166,11 @@ impl TerminalState {
         while at < bytes.len() {
             let segment = self.strings.next(&bytes[at..]);
             let end = at + segment.len;
-            self.model.string_broken = self.strings.cut || self.strings.cancelled;
+            self.model.stream.string_broken = self.strings.cut || self.strings.cancelled;
             while segment.feed && at < end {
                 at += self.parser.advance_until_terminated(&mut self.model, &bytes[at..end]);
                 self.model.flush();
-                if self.model.stop {
+                if self.model.sequence.stop {
                     self.on_parser_stop(base + at as u64, bytes[at - 1], &bytes[at..]);
                 }
             }
@@ -182,8 +182,8 @@ impl TerminalState {
     /// following ones.
     fn on_parser_stop(&mut self, offset: u64, last: u8, rest: &[u8]) {
         let model = &mut self.model;
-        model.stop = false;
-        if let Some(Notice::Mark(mark)) = model.changes.notices.last_mut()
+        model.sequence.stop = false;
+        if let Some(Notice::Mark(mark)) = model.stream.changes.notices.last_mut()
             && mark.offset == u64::MAX
         {
             // A string terminated by ESC \ is dispatched at the ESC.
@@ -203,7 +203,7 @@ impl TerminalState {
         self.partial_char = PartialChar::default();
         self.strings = OscGuard::default();
         self.model.rebuild(size);
-        self.model.changes.notice(Notice::Rebuilt { reason: reason(panic.as_ref()) });
+        self.model.stream.changes.notice(Notice::Rebuilt { reason: reason(panic.as_ref()) });
     }
 
     /// Resizes the terminal. An open synchronized update is shown.
@@ -219,14 +219,14 @@ impl TerminalState {
 
     /// Returns the number of output bytes processed.
     pub fn offset(&self) -> u64 {
-        self.model.offset
+        self.model.stream.offset
     }
 
     /// Returns the visible screen: the last complete frame while a synchronized update is open.
     pub fn screen(&self) -> Screen {
         match self.model.frames.view() {
             Some(view) => view.clone(),
-            None => self.model.live_screen(self.model.offset),
+            None => self.model.live_screen(self.model.stream.offset),
         }
     }
 
@@ -268,7 +268,7 @@ impl TerminalState {
 
     /// Returns the window title; empty if none was set.
     pub fn title(&self) -> &str {
-        &self.model.title
+        &self.model.titles.current
     }
 
     /// Returns the cursor style set by DECSCUSR, 0–6; 0 is the terminal's default.

@@ -22,13 +22,11 @@ use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::FeedResult;
 use super::palette::Palette;
+use super::print::PrintState;
 use super::replies::Replies;
 use super::row_extents::Extents;
 use crate::screen::{Cursor, Modes, Screen};
 use crate::terminal::store::Store;
-
-/// Printable ASCII characters buffered before they are written to the cells.
-pub(super) const RUN: usize = 512;
 
 pub(super) struct Model {
     pub(super) term: Term<VoidListener>,
@@ -37,18 +35,15 @@ pub(super) struct Model {
     pub(super) last_alt_screen: LastAltScreen,
     pub(super) store: Store,
     pub(super) size: Size,
-    /// Output bytes before the current feed.
-    pub(super) offset: u64,
-    pub(super) now: TsNs,
+    pub(super) stream: StreamState,
+    pub(super) printing: PrintState,
+    pub(super) sequence: SequenceParts,
     pub(super) frames: Frames,
-    pub(super) changes: FeedResult,
-    pub(super) replies: Replies,
     pub(super) modes: ModeSet,
     /// Keyboard flags of the main and the alternate screen.
     pub(super) keyboards: [Keyboard; 2],
     pub(super) palette: Palette,
-    pub(super) title: String,
-    pub(super) titles: Vec<String>,
+    pub(super) titles: Titles,
     pub(super) charset: CharsetIndex,
     /// Cursor style as set by DECSCUSR, 0–6.
     pub(super) cursor_style: u16,
@@ -56,27 +51,40 @@ pub(super) struct Model {
     /// The scroll region, rows `start..end`.
     pub(super) region: Range<i32>,
     pub(super) extents: Extents,
-    /// A wide character has been written, so ASCII may overwrite half of one.
-    pub(super) wide_seen: bool,
-    /// The last printed character is left of the cursor: its grapheme may continue.
-    pub(super) can_join: bool,
-    /// That grapheme ended in a joiner.
-    pub(super) after_joiner: bool,
-    pub(super) last_char: Option<char>,
-    /// Requests that the parser stop at the current byte.
-    pub(super) stop: bool,
-    /// The OSC string being dispatched was truncated or cancelled.
-    pub(super) string_broken: bool,
-    /// The DCS query received so far.
-    pub(super) query: Option<(char, Vec<u8>)>,
-    /// Printable ASCII not yet written to the cells.
-    pub(super) run: Vec<u8>,
     /// Scratch buffer for rows on their way to the store.
     pub(super) line: Line,
-    /// Cells touched so far: see [`TerminalState::work`](super::TerminalState::work).
-    pub(super) work: u64,
     /// The grid of an alternate screen that was left in this feed.
     pub(super) spare_alternate: Option<Grid<Cell>>,
+}
+
+/// The position in the stream, and the results of the current feed. Survives a reset of the terminal.
+#[derive(Default)]
+pub(super) struct StreamState {
+    /// Output bytes before the current feed.
+    pub(super) offset: u64,
+    pub(super) now: TsNs,
+    pub(super) changes: FeedResult,
+    pub(super) replies: Replies,
+    /// The OSC string being dispatched was truncated or cancelled.
+    pub(super) string_broken: bool,
+    /// Cells touched so far: see [`TerminalState::work`](super::TerminalState::work).
+    pub(super) work: u64,
+}
+
+/// The parts of a control sequence that outlast its dispatch.
+#[derive(Default)]
+pub(super) struct SequenceParts {
+    /// Requests that the parser stop at the current byte.
+    pub(super) stop: bool,
+    /// The DCS query received so far.
+    pub(super) query: Option<(char, Vec<u8>)>,
+}
+
+/// The window title, and the titles saved by XTPUSHTITLE.
+#[derive(Default)]
+pub(super) struct Titles {
+    pub(super) current: String,
+    pub(super) stack: Vec<String>,
 }
 
 /// A size in the engine's format.
@@ -112,31 +120,20 @@ impl Model {
             last_alt_screen: LastAltScreen::default(),
             store,
             size,
-            offset: 0,
-            now: TsNs::default(),
+            stream: StreamState::default(),
+            printing: PrintState::default(),
+            sequence: SequenceParts::default(),
             frames: Frames::default(),
-            changes: FeedResult::default(),
-            replies: Replies::default(),
             modes: ModeSet::default(),
             keyboards: Default::default(),
             palette: Palette::default(),
-            title: String::new(),
-            titles: Vec::new(),
+            titles: Titles::default(),
             charset: CharsetIndex::G0,
             cursor_style: 0,
             tabs: default_tabs(0, usize::from(size.cols)),
             region: 0..i32::from(size.rows),
             extents: Extents::new(size),
-            wide_seen: false,
-            can_join: false,
-            after_joiner: false,
-            last_char: None,
-            stop: false,
-            string_broken: false,
-            query: None,
-            run: Vec::with_capacity(RUN),
             line: Line::default(),
-            work: 0,
             spare_alternate: None,
         }
     }
@@ -144,7 +141,7 @@ impl Model {
     /// Counts cells that a sequence touches.
     #[inline]
     pub(super) fn charge(&mut self, cells: usize) {
-        self.work = self.work.saturating_add(cells as u64);
+        self.stream.work = self.stream.work.saturating_add(cells as u64);
     }
 
     /// Counts a sequence that touches all cells.
@@ -225,7 +222,7 @@ impl Model {
             size: self.size,
             rows,
             cursor: Cursor { row: row as u16, col: col as u16, visible: self.modes.cursor_visible },
-            title: self.title.clone(),
+            title: self.titles.current.clone(),
             modes: self.public_modes(),
             first_line: self.store.end(),
             offset,

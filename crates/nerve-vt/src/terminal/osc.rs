@@ -31,9 +31,9 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"52" => self.changes.push_notices(notifications::clipboard(args).map(Notice::Clipboard)),
-            b"99" => self.changes.push_notices(notifications::piece(args).map(Notice::Notify)),
-            b"777" => self.changes.push_notices(notifications::titled(args).map(Notice::Notify)),
+            b"52" => self.stream.changes.push_notices(notifications::clipboard(args).map(Notice::Clipboard)),
+            b"99" => self.stream.changes.push_notices(notifications::piece(args).map(Notice::Notify)),
+            b"777" => self.stream.changes.push_notices(notifications::titled(args).map(Notice::Notify)),
             b"1337" => {
                 if let Some(path) = join_text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
@@ -47,7 +47,7 @@ impl Model {
         for pair in args.chunks_exact(2) {
             let Some(index) = number(pair[0]).filter(|index| *index < 256) else { continue };
             match pair[1] {
-                b"?" => self.replies.color(&format!("4;{index}"), self.palette.get(index), bell),
+                b"?" => self.stream.replies.color(&format!("4;{index}"), self.palette.get(index), bell),
                 spec => {
                     if let Some(color) = palette::parse(spec) {
                         self.palette.set(index, color);
@@ -71,7 +71,7 @@ impl Model {
         for (index, arg) in (first..=CURSOR).zip(args) {
             let code = index - FOREGROUND + 10;
             match *arg {
-                b"?" => self.replies.color(&code.to_string(), self.palette.get(index), bell),
+                b"?" => self.stream.replies.color(&code.to_string(), self.palette.get(index), bell),
                 spec => {
                     if let Some(color) = palette::parse(spec) {
                         self.palette.set(index, color);
@@ -102,17 +102,17 @@ impl Model {
                     number(state).and_then(|state| u8::try_from(state).ok()).filter(|state| *state <= 4);
                 let value = rest.first().and_then(|value| number(value)).unwrap_or(0).min(100) as u8;
                 if let Some(state) = state {
-                    self.changes.notice(Notice::Progress { state, value });
+                    self.stream.changes.notice(Notice::Progress { state, value });
                 }
             }
             [b"9", path @ ..] => self.directory(join_text(path).trim_matches('"').to_string()),
-            _ => self.changes.push_notices(notifications::text(args).map(Notice::Notify)),
+            _ => self.stream.changes.push_notices(notifications::text(args).map(Notice::Notify)),
         }
     }
 
     fn directory(&mut self, path: String) {
         if !path.is_empty() {
-            self.changes.notice(Notice::Cwd(path));
+            self.stream.changes.notice(Notice::Cwd(path));
         }
     }
 
@@ -133,8 +133,8 @@ impl Model {
         // In a full row the cursor stays on the last cell until the next character: the text ends behind it.
         let col = col + usize::from(self.grid().cursor.input_needs_wrap);
         // The feed fills in the offset, because it knows the stream position.
-        self.changes.notice(Notice::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
-        self.stop = true;
+        self.stream.changes.notice(Notice::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
+        self.sequence.stop = true;
     }
 }
 

@@ -7,30 +7,53 @@ use alacritty_terminal::vte::ansi::{Handler, StandardCharset};
 use unicode_width::UnicodeWidthChar;
 
 use super::line::{EMOJI_STYLE, TONES, ZWJ, columns};
-use super::model::{Model, RUN};
+use super::model::Model;
 
 /// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
 const MARKS: usize = 16;
+/// Printable ASCII characters buffered before they are written to the cells.
+const RUN: usize = 512;
+
+/// The characters not yet written, and the grapheme left of the cursor.
+pub(super) struct PrintState {
+    /// Printable ASCII not yet written to the cells.
+    run: Vec<u8>,
+    /// A wide character has been written, so ASCII may overwrite half of one.
+    pub(super) wide_seen: bool,
+    /// The last printed character is left of the cursor: its grapheme may continue.
+    pub(super) can_join: bool,
+    /// That grapheme ended in a joiner.
+    pub(super) after_joiner: bool,
+    pub(super) last_char: Option<char>,
+}
+
+impl Default for PrintState {
+    fn default() -> PrintState {
+        let run = Vec::with_capacity(RUN);
+        PrintState { run, wide_seen: false, can_join: false, after_joiner: false, last_char: None }
+    }
+}
+
 impl Model {
     /// Buffers one printable ASCII character.
     #[inline]
     pub(super) fn collect(&mut self, byte: u8) {
-        if self.run.len() == RUN {
+        if self.printing.run.len() == RUN {
             self.flush();
         }
-        self.run.push(byte);
+        self.printing.run.push(byte);
     }
 
     /// Writes the buffered characters.
     #[inline]
     pub(super) fn flush(&mut self) {
-        if !self.run.is_empty() {
+        if !self.printing.run.is_empty() {
             self.flush_run();
         }
     }
 
     fn flush_run(&mut self) {
-        let mut run = std::mem::take(&mut self.run);
+        let mut run = std::mem::take(&mut self.printing.run);
         let mut rest = run.as_slice();
         let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
         while let Some((first, more)) = rest.split_first() {
@@ -43,15 +66,15 @@ impl Model {
                 rest = &rest[room..];
             }
         }
-        self.last_char = run.last().map(|byte| char::from(*byte));
+        self.printing.last_char = run.last().map(|byte| char::from(*byte));
         run.clear();
-        self.run = run;
+        self.printing.run = run;
     }
 
     /// Repeats the last character (REP), at most one screenful. Less if characters have to be written singly, so that the
     /// work is in proportion to the screen.
     pub(super) fn repeat(&mut self, count: u16) {
-        let Some(c) = self.last_char else { return };
+        let Some(c) = self.printing.last_char else { return };
         let shown = self.grid().cursor.charsets[self.charset].map(c);
         let is_narrow = shown.width() == Some(1);
         let most = match (is_narrow, self.modes.insert) {
@@ -65,7 +88,7 @@ impl Model {
                 left -= self.fill(shown, left);
                 continue;
             }
-            self.can_join = false;
+            self.printing.can_join = false;
             self.print_char(c);
             // Without autowrap, all further characters replace the one in the last column.
             let stays = self.grid().cursor.input_needs_wrap && !self.modes.autowrap;
@@ -93,7 +116,7 @@ impl Model {
 
     /// Returns true if a wide character overlaps the next `count` columns.
     fn has_wide_ahead(&self, count: usize) -> bool {
-        if !self.wide_seen {
+        if !self.printing.wide_seen {
             return false;
         }
         let (row, col) = self.cursor();
@@ -119,19 +142,19 @@ impl Model {
             }
         }
         let end = col + count;
-        self.work = self.work.saturating_add(count as u64);
+        self.stream.work = self.stream.work.saturating_add(count as u64);
         let grid = self.term.grid_mut();
         grid.cursor.point.column = Column(end.min(cols - 1));
         grid.cursor.input_needs_wrap = end == cols;
         self.touch(row, end);
-        self.can_join = true;
-        self.after_joiner = false;
+        self.printing.can_join = true;
+        self.printing.after_joiner = false;
     }
 
     /// Writes a character of any kind.
     pub(super) fn print_char(&mut self, c: char) {
         self.input(c);
-        self.last_char = Some(c);
+        self.printing.last_char = Some(c);
     }
 
     fn input(&mut self, c: char) {
@@ -140,8 +163,8 @@ impl Model {
             return self.combine(c);
         }
         // ASCII never joins: most of it is written without this check. Digits are emoji too (keycaps).
-        let is_joined = self.after_joiner && !c.is_ascii() || TONES.contains(&c);
-        if self.can_join && is_joined && self.join(c) {
+        let is_joined = self.printing.after_joiner && !c.is_ascii() || TONES.contains(&c);
+        if self.printing.can_join && is_joined && self.join(c) {
             return;
         }
         if width == 1 && !c.is_ascii() && self.can_write_directly(1) {
@@ -151,7 +174,7 @@ impl Model {
             self.wrap();
         }
         if width > 1 {
-            self.wide_seen = true;
+            self.printing.wide_seen = true;
             self.make_room();
         }
         let (row, col) = self.cursor();
@@ -164,8 +187,8 @@ impl Model {
         self.term.input(c);
         let (row, col) = self.cursor();
         self.touch(row, col + 1);
-        self.can_join = true;
-        self.after_joiner = false;
+        self.printing.can_join = true;
+        self.printing.after_joiner = false;
     }
 
     /// Wraps if a wide character does not fit into the last column.
@@ -210,7 +233,7 @@ impl Model {
             return;
         }
         self.term.grid_mut()[line][col].push_zerowidth(c);
-        self.after_joiner = c == ZWJ;
+        self.printing.after_joiner = c == ZWJ;
         self.touch(line.0, col.0 + 2);
     }
 
@@ -219,10 +242,10 @@ impl Model {
     fn widen(&mut self, line: GridLine, col: Column) -> bool {
         let cursor = &self.grid().cursor;
         let is_next = cursor.point.line == line && cursor.point.column == col + 1;
-        if !self.can_join || cursor.input_needs_wrap || !is_next {
+        if !self.printing.can_join || cursor.input_needs_wrap || !is_next {
             return false;
         }
-        self.wide_seen = true;
+        self.printing.wide_seen = true;
         self.input(' ');
         let row = &mut self.term.grid_mut()[line];
         let first = row[col].clone();
@@ -251,7 +274,7 @@ impl Model {
             return false;
         }
         self.term.grid_mut()[line][col].push_zerowidth(c);
-        self.after_joiner = false;
+        self.printing.after_joiner = false;
         true
     }
 }

@@ -4,14 +4,13 @@ use alacritty_terminal::grid::{Dimensions, Grid, Row};
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::Handler;
-use nerve_types::{Size, TsNs};
+use nerve_types::Size;
 
 use super::cells;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
-use super::notice::{FeedResult, Notice};
+use super::notice::Notice;
 use super::reflow::Layout;
-use super::replies::Replies;
 use super::row_extents::Extents;
 use super::snapshot_index::SnapshotIndex;
 use crate::terminal::store::Store;
@@ -31,7 +30,7 @@ impl Model {
         let mut fresh = self.blank_alternate();
         fresh.cursor = self.grid().cursor.clone();
         self.inactive_main = Some(std::mem::replace(self.term.grid_mut(), fresh));
-        self.changes.notice(Notice::Alternate(true));
+        self.stream.changes.notice(Notice::Alternate(true));
     }
 
     /// Returns a blank grid: an alternate screen that was left in this feed, or a new one.
@@ -60,7 +59,7 @@ impl Model {
         }
         self.spare_alternate = self.last_alt_screen.store(alternate);
         self.keyboards[1] = Keyboard::default();
-        self.changes.notice(Notice::Alternate(false));
+        self.stream.changes.notice(Notice::Alternate(false));
     }
 
     /// Resets everything except the line numbering (RIS).
@@ -70,37 +69,24 @@ impl Model {
         let used = self.used_rows();
         self.evict(used as usize);
         self.store.clear();
-        self.changes.notice(Notice::ScrollbackErased);
+        self.stream.changes.notice(Notice::ScrollbackErased);
         if self.frames.is_open() {
-            self.changes.notice(Notice::FrameDone);
+            self.stream.changes.notice(Notice::FrameDone);
         }
-        if !self.title.is_empty() {
-            self.changes.notice(Notice::Title(String::new()));
+        if !self.titles.current.is_empty() {
+            self.stream.changes.notice(Notice::Title(String::new()));
         }
         let mut old = std::mem::replace(self, Model::new(Size::new(2, 1), Store::new(1, 0)));
         old.term.reset_state();
         *self = Model::with_term(old.term, old.size, old.store);
-        (self.last_alt_screen, self.work) = (old.last_alt_screen, old.work);
-        self.restore_stream_state((old.offset, old.now), old.changes, old.replies, old.string_broken);
+        (self.last_alt_screen, self.stream) = (old.last_alt_screen, old.stream);
     }
 
     /// Creates blank screens and default modes after a failure. Keeps stored rows, the stream position and pending
     /// results.
     pub(super) fn rebuild(&mut self, size: Size) {
         let old = std::mem::replace(self, Model::new(size, Store::new(1, 0)));
-        (self.store, self.last_alt_screen, self.work) = (old.store, old.last_alt_screen, old.work);
-        self.restore_stream_state((old.offset, old.now), old.changes, old.replies, old.string_broken);
-    }
-
-    fn restore_stream_state(
-        &mut self,
-        place: (u64, TsNs),
-        changes: FeedResult,
-        replies: Replies,
-        string_broken: bool,
-    ) {
-        (self.offset, self.now) = place;
-        (self.changes, self.replies, self.string_broken) = (changes, replies, string_broken);
+        (self.store, self.last_alt_screen, self.stream) = (old.store, old.last_alt_screen, old.stream);
     }
 
     /// Resizes both screens. The main one reflows wrapped lines and stores rows that no longer fit. Snapshots stay with

@@ -195,7 +195,7 @@ impl Model {
 
     /// Blanks both halves of a wide character that crosses the boundary before `col`.
     pub(super) fn split_wide(&mut self, row: i32, col: usize) {
-        if !self.wide_seen || col == 0 || col >= self.cols() {
+        if !self.printing.wide_seen || col == 0 || col >= self.cols() {
             return;
         }
         let row = &mut self.term.grid_mut()[GridLine(row)];

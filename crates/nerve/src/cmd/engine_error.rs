@@ -1,7 +1,7 @@
 //! Errors of a server as errors of the engine.
 
 use nerve_client::{ClientError, ServerError};
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 use super::RECONNECT_HINT;
 
@@ -19,11 +19,9 @@ pub(crate) fn engine_error(error: ClientError) -> EngineError {
                 ..EngineError::new(details.error_type, message)
             }
         }
-        ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
-        ClientError::Closed(_) => {
-            EngineError::new(ErrorKind::Process, error.to_string()).hint(RECONNECT_HINT)
-        }
-        ClientError::Io { .. } => EngineError::new(ErrorKind::Process, error.to_string()),
-        ClientError::Protocol(_) => EngineError::new(ErrorKind::Internal, error.to_string()),
+        ClientError::NotRunning { .. } => EngineError::not_found(error.to_string()),
+        ClientError::Closed(_) => EngineError::process(error.to_string()).hint(RECONNECT_HINT),
+        ClientError::Io { .. } => EngineError::process(error.to_string()),
+        ClientError::Protocol(_) => EngineError::internal(error.to_string()),
     }
 }

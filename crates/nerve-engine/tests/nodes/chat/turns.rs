@@ -175,8 +175,8 @@ async fn transient_errors_are_retried() {
         let response = harness.nodes.ask("c", "hello").await;
         assert_eq!(response.text, "You said: hello");
         assert_eq!(
-            (response.attributes["retries"].as_str(), response.attributes["api_calls"].as_str()),
-            ("3", "4")
+            (response.attributes["retries"].as_i64(), response.attributes["api_calls"].as_i64()),
+            (Some(3), Some(4))
         );
         assert_eq!(harness.info().await.metadata["api_calls"], "4");
     }
@@ -187,7 +187,7 @@ async fn retry_waits_a_second_by_default() {
     let harness =
         ChatHarness::new(Provider::Openai, Script::default().first([Answer::error(503, "soon")])).await;
     let started = Instant::now();
-    assert_eq!(harness.nodes.ask("c", "hello").await.attributes["retries"], "1");
+    assert_eq!(harness.nodes.ask("c", "hello").await.attributes["retries"], 1);
     assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
 }
 

@@ -27,8 +27,8 @@ async fn shell_in_new_session_closes_with_its_pane() {
     for n in 0..20 {
         let response = tmux.nodes.ask("sh", &format!("echo {n}")).await;
         assert_eq!(
-            (response.text.as_str(), response.attributes["exit_code"].as_str()),
-            (&*n.to_string(), "0")
+            (response.text.as_str(), response.attributes["exit_code"].as_i64()),
+            (&*n.to_string(), Some(0))
         );
     }
     let lines = tmux.nodes.ask("sh", "for i in 1 2; do\n  echo line $i\ndone").await.text;

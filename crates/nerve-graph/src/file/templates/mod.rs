@@ -9,7 +9,7 @@ mod values;
 use std::sync::{Arc, OnceLock};
 
 use minijinja::Environment;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 use serde_json::{Map, Value};
 
 use self::references::{References, TemplateError};
@@ -196,14 +196,13 @@ impl Expression {
         let value = match self.plain.as_deref().and_then(|path| look_up(path, scope)) {
             Some(value) => value.clone(),
             None => serde_json::to_value(self.evaluate(scope)?)
-                .map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))?,
+                .map_err(|error| EngineError::invalid_request(error.to_string()))?,
         };
         match value {
             Value::Array(items) => Ok(items),
             other => {
                 let found = super::tree::Tree::from(&other).describe();
-                let message = format!("expected a list, found {found}");
-                let error = EngineError::new(ErrorKind::InvalidRequest, message);
+                let error = EngineError::invalid_request(format!("expected a list, found {found}"));
                 Err(match other {
                     Value::String(_) => {
                         error.hint("these filters turn a text into a list: lines, split, fromjson")
@@ -221,7 +220,7 @@ impl Expression {
         let value = program::evaluate(&engine::EXPRESSIONS, &self.source, context(&self.projection, scope))
             .map_err(|error| render_error(&error))?;
         if value.is_undefined() {
-            return Err(EngineError::new(ErrorKind::InvalidRequest, "the expression has no value"));
+            return Err(EngineError::invalid_request("the expression has no value"));
         }
         Ok(value)
     }
@@ -333,7 +332,7 @@ fn render_error(error: &minijinja::Error) -> EngineError {
         (_, Some(detail)) => detail.to_string(),
         (kind, None) => kind.to_string(),
     };
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(message)
 }
 
 /// Returns the position of an error in the text of the template.

@@ -6,7 +6,7 @@ use nerve_vt::terminal::Notice;
 
 use super::Actor;
 use crate::command::EventKind;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_backend_event(&mut self, event: BackendEvent) {
@@ -93,10 +93,10 @@ impl<B: Backend> Actor<B> {
         let refusal = self.link.backend.resize_refusal();
         let node = &self.spec.node.node;
         self.waiters.finish_resizes(|requested| match refusal {
-            Some(others) if requested != size => Err(EngineError::new(
-                ErrorKind::Busy,
-                format!("node '{node}' stays at {} columns and {} rows: {others}", size.cols, size.rows),
-            )),
+            Some(others) if requested != size => Err(EngineError::busy(format!(
+                "node '{node}' stays at {} columns and {} rows: {others}",
+                size.cols, size.rows
+            ))),
             _ => Ok(()),
         });
     }

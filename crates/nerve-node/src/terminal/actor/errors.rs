@@ -17,7 +17,7 @@ impl<B: Backend> Actor<B> {
         let (kind, choices) = match self.driver.state() {
             AgentState::Blocked { kind, choices } => (kind, choices),
             AgentState::Suspended { .. } => return self.suspended_error(),
-            _ => return EngineError::new(ErrorKind::Internal, "not blocked"),
+            _ => return EngineError::internal("not blocked"),
         };
         let message = format!("node '{}' is blocked ({})", self.spec.node.node, kind.as_str());
         let mut error = EngineError::new(ErrorKind::Blocked, message);
@@ -48,8 +48,7 @@ impl<B: Backend> Actor<B> {
 
     /// Reports a prompt that timed out in the queue.
     pub(super) fn late_error(&self, reason: &str) -> EngineError {
-        let message = format!("node '{}': {reason}", self.spec.node.node);
-        let mut error = EngineError::new(ErrorKind::Timeout, message);
+        let mut error = EngineError::timeout(format!("node '{}': {reason}", self.spec.node.node));
         error.delivery = Some(Delivery::Unknown);
         self.with_screen(error.hint("run `nerve server node why` to see the evidence for its state"))
     }

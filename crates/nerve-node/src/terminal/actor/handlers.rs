@@ -60,8 +60,7 @@ impl<B: Backend> Actor<B> {
         } else if self.is_at_dialog() && prompt.at_dialog != DialogPolicy::Wait {
             self.blocked_error()
         } else if prompt.fail_if_busy && !self.turns.is_idle() {
-            let message = format!("node '{}' is running another turn", self.spec.node.node);
-            EngineError::new(ErrorKind::Busy, message)
+            EngineError::busy(format!("node '{}' is running another turn", self.spec.node.node))
         } else {
             let timeout = prompt.timeout.unwrap_or(self.spec.response_timeout);
             request.deadline = Some(now + timeout);
@@ -135,7 +134,7 @@ impl<B: Backend> Actor<B> {
             let queued = self.link.backend.queued_input();
             let node = &self.spec.node.node;
             let message = format!("node '{node}' is not reading its input: {queued} bytes are queued");
-            return Err(EngineError::new(ErrorKind::Busy, message));
+            return Err(EngineError::busy(message));
         }
         self.driver.on_input(now, line, bytes);
         Ok(())
@@ -175,7 +174,7 @@ impl<B: Backend> Actor<B> {
     }
 
     fn resize(&mut self, now: TsNs, size: Size, reply: oneshot::Sender<Result<(), EngineError>>) {
-        let failed = |error: std::io::Error| EngineError::new(ErrorKind::Internal, error.to_string());
+        let failed = |error: std::io::Error| EngineError::internal(error.to_string());
         let requested = self.check_open().and_then(|()| self.link.backend.resize(now, size).map_err(failed));
         match requested {
             Ok(()) => self.waiters.add_resize(size, reply),
@@ -185,24 +184,24 @@ impl<B: Backend> Actor<B> {
 
     fn answer(&mut self, now: TsNs, answer: &DialogAnswer, reply: DialogReply) {
         let AgentState::Blocked { kind, choices } = self.driver.state().clone() else {
-            let error = EngineError::new(
-                ErrorKind::InvalidRequest,
-                format!("node '{}' is not showing a dialog", self.spec.node.node),
-            );
+            let error = EngineError::invalid_request(format!(
+                "node '{}' is not showing a dialog",
+                self.spec.node.node
+            ));
             let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
             return;
         };
         let picked = match pick(&answer.choice, &choices) {
             Ok(picked) => picked,
             Err(message) => {
-                let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
+                let mut error = EngineError::invalid_request(message);
                 error.choices = choices.into();
                 let _ = reply.send(Err(error));
                 return;
             }
         };
         let refusal = if self.waiters.has_dialog() {
-            EngineError::new(ErrorKind::Busy, "the dialog is being answered already")
+            EngineError::busy("the dialog is being answered already")
         } else if !self.driver.answer(now, &choices, picked) {
             self.with_screen(EngineError::new(ErrorKind::Blocked, "the dialog changed; nothing was typed"))
         } else {

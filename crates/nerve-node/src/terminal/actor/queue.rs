@@ -127,11 +127,8 @@ impl PromptQueue {
     /// Queues a prompt, or fails it if the queue is full.
     pub(super) fn push(&mut self, waiting: RequestedTurn) {
         if self.waiting.len() >= MAX_QUEUED {
-            let error = EngineError::new(
-                ErrorKind::Busy,
-                format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
-            )
-            .hint("try again later");
+            let error = EngineError::busy(format!("the queue is full: {MAX_QUEUED} prompts are waiting"))
+                .hint("try again later");
             self.refuse(waiting, error);
         } else {
             self.waiting.push_back(waiting);

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{Actor, tail_of};
 use crate::command::EventKind;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 impl<B: Backend> Actor<B> {
     /// Fails the prompts that waited too long for their turn.
@@ -41,7 +41,7 @@ impl<B: Backend> Actor<B> {
         let detach = active.request.prompt.detach_on_timeout;
         let after = if detach { "it continues and will be in the history" } else { "it was interrupted" };
         let message = format!("node '{}': the turn timed out; {after}", self.spec.node.node);
-        let mut error = self.with_screen(EngineError::new(ErrorKind::Timeout, message));
+        let mut error = self.with_screen(EngineError::timeout(message));
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
         let error = error.with_text(&self.partial_text());
         if let Some(active) = self.turns.active_mut() {

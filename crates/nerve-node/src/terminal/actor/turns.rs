@@ -92,7 +92,7 @@ impl<B: Backend> Actor<B> {
             stream_due: None,
             is_cleared: false,
             finishing: None,
-            metered: self.spec.events.begin_turn(self.spec.kind),
+            metered: self.spec.events.begin_turn(self.spec.kind.as_str()),
         });
     }
 
@@ -152,8 +152,7 @@ impl<B: Backend> Actor<B> {
                     Some(reason) => reason.clone(),
                     None => format!("its program ended with {exit}"),
                 };
-                let message = format!("node '{node}': the turn was cut short: {how}");
-                let mut error = EngineError::new(ErrorKind::Process, message);
+                let mut error = EngineError::process(format!("node '{node}': the turn was cut short: {how}"));
                 error.delivery = Some(end.delivery);
                 let error = self.with_screen(error);
                 self.fail_turn(response, error);

@@ -118,9 +118,9 @@ mod tests {
     fn ignored_interrupt_times_out() {
         let (mut waiters, mut answer) = waiting(Some(1));
         assert_eq!(waiters.interrupt_deadline(), Some(TsNs(9)));
-        waiters.expire_interrupts(TsNs(8), || EngineError::new(ErrorKind::Timeout, "late"));
+        waiters.expire_interrupts(TsNs(8), || EngineError::timeout("late"));
         assert!(answer.try_recv().is_err());
-        waiters.expire_interrupts(TsNs(9), || EngineError::new(ErrorKind::Timeout, "late"));
+        waiters.expire_interrupts(TsNs(9), || EngineError::timeout("late"));
         assert_eq!(answer.try_recv().unwrap().unwrap_err().kind, ErrorKind::Timeout);
         assert_eq!(waiters.interrupt_deadline(), None);
     }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nerve_api::reply::{Turn, TurnResponse};
+use nerve_api::reply::Turn;
 use nerve_api::request::{ExecuteInput, Seconds};
 use nerve_client::{ClientError, RemoteNode, StreamItem};
 use nerve_node::context::TurnContext;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::{Node, NodeFuture};
-use serde_json::Value;
 
 use super::turn_display::TurnDisplay;
 use crate::cmd::engine_error::engine_error;
@@ -70,7 +69,7 @@ impl Node for ServerNode {
             tokio::pin!(turn);
             tokio::select! {
                 biased;
-                done = &mut turn => return done.map(turn_value).map_err(engine_error),
+                done = &mut turn => return done.map(Turn::into_value).map_err(engine_error),
                 () = context.cancellation().cancelled() => {}
             }
             // Fails if the connection is closed.
@@ -88,20 +87,4 @@ impl Node for ServerNode {
     fn interrupt(&self) -> NodeFuture<'_, ()> {
         Box::pin(async { self.node.interrupt().await.map_err(engine_error) })
     }
-}
-
-/// Converts a completed turn to the result of a local node.
-fn turn_value(data: Turn) -> Value {
-    let Turn { response, node_id, turn } = data;
-    let mut value = response_value(&response);
-    if let Some(fields) = value.as_object_mut() {
-        fields.insert("node_id".to_string(), Value::from(node_id));
-        fields.insert("turn".to_string(), Value::from(turn));
-    }
-    value
-}
-
-fn response_value(response: &TurnResponse) -> Value {
-    // Cannot fail: it was decoded from JSON.
-    serde_json::to_value(response).unwrap_or_default()
 }

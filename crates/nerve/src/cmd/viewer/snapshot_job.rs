@@ -131,7 +131,6 @@ fn for_key_binding(failure: Failure) -> Failure {
 mod tests {
     use std::path::PathBuf;
 
-    use nerve_node::error::ErrorKind;
     use nerve_record::snapshots::FilesRef;
 
     use super::*;
@@ -149,7 +148,7 @@ mod tests {
             result(kept(&["a: a socket", "b: a socket"]), Some("cannot note it")),
             Ok("snapshot 4 taken; 2 files not stored: a: a socket; cannot note it".into())
         );
-        let error = EngineError::new(ErrorKind::Process, "snapshot 4 is\n without files");
+        let error = EngineError::process("snapshot 4 is\n without files");
         assert_eq!(
             result(Err(error.hint("raise --limit")), None),
             Err("snapshot 4 is without files; with 'nerve snapshot': raise --limit".into())
