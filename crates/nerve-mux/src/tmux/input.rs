@@ -23,8 +23,6 @@ pub(super) struct Input {
     pane: String,
     /// Name of the paste buffer.
     buffer: String,
-    /// tmux adds the paste brackets: whether the program enabled them is unknown to us.
-    tmux_brackets: bool,
     queue: VecDeque<Piece>,
     waiting: usize,
     /// Bytes of the queue that were sent to tmux.
@@ -46,7 +44,6 @@ impl Input {
         Input {
             pane: pane.to_string(),
             buffer: super::client::buffer_name(),
-            tmux_brackets: false,
             queue: VecDeque::new(),
             waiting: 0,
             in_flight: None,
@@ -54,12 +51,7 @@ impl Input {
         }
     }
 
-    /// Leaves paste brackets to tmux from now on, because only tmux knows whether the program enabled them.
-    pub(super) fn unwrap_pastes(&mut self) {
-        self.tmux_brackets = true;
-    }
-
-    /// Queues bytes. Returns false and takes nothing if too much is queued.
+    /// Queues bytes. Paste brackets are left to tmux, because only tmux knows whether the program enabled them. Returns false and takes nothing if too much is queued.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if self.waiting + bytes.len() > WRITE_LIMIT {
@@ -67,7 +59,7 @@ impl Input {
         }
         self.waiting += bytes.len();
         let mut rest = bytes;
-        while let Some((before, inside, after)) = self.tmux_brackets.then(|| split_paste(rest)).flatten() {
+        while let Some((before, inside, after)) = split_paste(rest) {
             self.push_raw(before);
             self.queue.push_back(Piece::Paste(inside.to_vec()));
             rest = after;
@@ -243,9 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn tmux_brackets_pastes_after_takeover() {
+    fn tmux_brackets_pastes() {
         let mut input = Input::new("%3");
-        input.unwrap_pastes();
         assert!(input.push(b"a\x1b[200~x\ny\x1b[201~\r"));
         assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 61"));
         input.on_done(false);

@@ -160,11 +160,8 @@ impl Backend for WeztermPane {
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(process) = self.process.filter(|process| process.is_alive()) {
-            tty::signal(process.pid, signal);
-        }
-    }
+    /// Does nothing: the program is not ours.
+    fn signal(&self, _signal: Signal) {}
 
     fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         if self.queued_input() > 0 {
@@ -195,11 +192,9 @@ impl Backend for WeztermPane {
         self.process.map(|process| process.pid)
     }
 
-    /// Leaves the pane running, unless it is ours and could not be found again.
     fn release(&mut self) -> bool {
-        let released = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
-        self.released |= released;
-        released
+        self.released |= !self.over;
+        !self.over
     }
 
     /// Reads the pane's own text, which may be newer than the last poll.
@@ -221,26 +216,9 @@ impl Backend for WeztermPane {
         true
     }
 
-    fn end(&mut self, signal: Signal) {
-        if self.over {
-            self.signal_after_end(signal);
-        } else if !self.entry.ours {
-            // It is not our pane.
-            self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
-        } else if self.shared.closing.swap(true, Ordering::Relaxed)
-            || self.process.is_some_and(|process| !process.is_alive())
-        {
-            // Closing the pane was not enough.
-            self.signal(signal);
-        } else {
-            let (server, pane) = (self.server.clone(), self.entry.pane.clone());
-            let shared = self.shared.clone();
-            tokio::spawn(async move {
-                // If this fails, signals follow.
-                let _ = server.wezterm.kill(&pane).await;
-                shared.wake.notify_one();
-            });
-        }
+    /// Detaches from the pane.
+    fn end(&mut self, _signal: Signal) {
+        self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
     }
 
     fn set_watchful(&mut self, watchful: bool) {
@@ -251,14 +229,5 @@ impl Backend for WeztermPane {
 
     fn place(&self) -> &[(&'static str, String)] {
         &self.place
-    }
-}
-
-impl WeztermPane {
-    /// Signals processes that outlive a pane of ours.
-    fn signal_after_end(&self, signal: Signal) {
-        if self.entry.ours && !self.released {
-            self.signal(signal);
-        }
     }
 }

@@ -56,8 +56,6 @@ const MAX_CONNECT_FAILURES: u32 = 4;
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(150);
 /// Time after which the pane of a dead program counts as kept (`exit_behavior="Hold"`).
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time that a program may outlive its closed pane.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An event observed on a pane.
 #[derive(Debug)]
@@ -87,8 +85,6 @@ pub(super) struct SharedState {
     pub(super) wake: Notify,
     /// A turn may end at any moment.
     pub(super) watchful: AtomicBool,
-    /// We are closing the pane: it counts as gone when its program is.
-    pub(super) closing: AtomicBool,
     /// Rows of the pane.
     pub(super) rows: AtomicU16,
     /// Device of its terminal.
@@ -212,9 +208,14 @@ impl Poller {
                     self.send(PaneEvent::Exited(exit)).await;
                     return;
                 }
-                Err(PollError::Gone(how)) => return self.report_gone(how).await,
+                Err(PollError::Gone(how)) => {
+                    self.send(PaneEvent::Gone(how)).await;
+                    return;
+                }
                 Err(PollError::NoServer) if self.connect_failures >= MAX_CONNECT_FAILURES => {
-                    return self.report_gone("WezTerm's server is gone, and its panes with it".into()).await;
+                    let how = "WezTerm's server is gone, and its panes with it".to_string();
+                    self.send(PaneEvent::Gone(how)).await;
+                    return;
                 }
                 Err(PollError::NoServer) => {
                     self.connect_failures += 1;
@@ -235,18 +236,6 @@ impl Poller {
 
     async fn send(&self, event: PaneEvent) -> bool {
         self.events.send(event).await.is_ok()
-    }
-
-    /// Reports the pane as gone. If we are closing it, waits for its program, which is ended by signals.
-    async fn report_gone(&self, how: String) {
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        while self.shared.closing.load(Ordering::Relaxed)
-            && self.process.is_some_and(Process::is_alive)
-            && Instant::now() < deadline
-        {
-            tokio::time::sleep(COUNTER_INTERVAL).await;
-        }
-        self.send(PaneEvent::Gone(how)).await;
     }
 
     /// Waits until the next poll is due.

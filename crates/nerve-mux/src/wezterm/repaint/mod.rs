@@ -56,11 +56,10 @@ pub(super) struct Repainter {
 }
 
 impl Repainter {
-    /// Creates the state for a program that may use the alternate screen. `primed`: the scrollback had a row before the program
-    /// started, so an empty one means the alternate screen.
-    pub(super) fn for_full_screen(primed: bool) -> Repainter {
-        let scrollback = if primed { vec![String::new()] } else { Vec::new() };
-        Repainter { tracks_alt_screen: true, scrollback, ..Repainter::default() }
+    /// Creates the state of an empty terminal. A `full_screen` program may use the alternate screen, which then has to be detected.
+    /// A shell's `clear` empties the scrollback too, but does not matter.
+    pub(super) fn new(full_screen: bool) -> Repainter {
+        Repainter { tracks_alt_screen: full_screen, ..Repainter::default() }
     }
 
     /// Returns the bytes that make the terminal show `capture`; empty if it already does. After a size change, the terminal

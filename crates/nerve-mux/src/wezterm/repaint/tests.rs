@@ -19,7 +19,7 @@ struct Fixture {
 impl Fixture {
     fn new(size: Size, rows_above: u64) -> Fixture {
         let (pane, model) = (TerminalState::new(size), TerminalState::new(size));
-        Fixture { pane, model, repainter: Repainter::for_full_screen(false), rows_above }
+        Fixture { pane, model, repainter: Repainter::new(true), rows_above }
     }
 
     /// Creates the fixture for a program without a full-screen interface.
