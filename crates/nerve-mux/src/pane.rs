@@ -272,13 +272,11 @@ impl Panes {
 impl PaneEntry {
     /// Returns the fixed part of the pane's location for the node's info, as names and values.
     pub fn place(&self) -> Vec<(&'static str, String)> {
-        // The program began without us, and a person may use it.
-        let mut place = vec![("approximate", true.to_string())];
         if self.terminal == TerminalKind::Wezterm {
-            // The backend reports the rest with each poll.
-            return place;
+            // The backend reports it with each poll.
+            return Vec::new();
         }
-        place.extend([("pane_id", self.pane.clone()), ("owned", false.to_string())]);
+        let mut place = vec![("pane_id", self.pane.clone()), ("owned", false.to_string())];
         place.extend(self.session.clone().map(|session| ("tmux_session", session)));
         place.extend(self.socket.clone().map(|socket| ("tmux_socket", socket)));
         place

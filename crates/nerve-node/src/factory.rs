@@ -430,8 +430,9 @@ fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, Engin
 /// Returns the error of a new pane in an engine without hosts. A pane shows a host.
 fn no_hosts_error(node: &NodeRef, backend: BackendKind) -> EngineError {
     let (node, backend) = (&node.node, backend.as_str());
-    let message =
-        format!("node '{node}' was not started: a {backend} node shows a host in a pane, and this engine has no hosts");
+    let message = format!(
+        "node '{node}' was not started: a {backend} node shows a host in a pane, and this engine has no hosts"
+    );
     EngineError::new(ErrorKind::InvalidRequest, message)
         .hint("create the node in a server (`nerve server start`), name an existing pane, or use backend pty")
 }

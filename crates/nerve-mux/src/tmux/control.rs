@@ -42,10 +42,7 @@ impl ControlConnection {
     ///
     /// # Errors
     /// [`PaneError`]: tmux is missing or refused the command.
-    pub(super) async fn open(
-        mut command: Command,
-        args: &[&str],
-    ) -> Result<ControlConnection, PaneError> {
+    pub(super) async fn open(mut command: Command, args: &[&str]) -> Result<ControlConnection, PaneError> {
         command.arg("-C").args(args);
         command.stdin(Stdio::piped());
         // Keeps terminal signals away from it.

@@ -1,7 +1,7 @@
 //! Splits input for a pane into tmux commands that run one after the other. No I/O.
 //!
-//! Input never reaches copy mode: each command checks for a mode within tmux, so nothing can happen in between. Blocked input
-//! is sent again when the mode ends.
+//! Input never reaches copy mode or another program: each command checks the pane within tmux, so nothing can happen in between.
+//! Blocked input is sent again when the mode ends.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,15 @@ use super::quoting::CommandArgs;
 const MAX_KEY_BYTES: usize = 256;
 /// Bytes per chunk of a paste buffer.
 const CHUNK: usize = 32 << 10;
-/// Printed by a command that found the pane in a mode.
+/// Printed by a command that found the pane in a mode, or with another program.
 pub(super) const BLOCKED: &str = "held";
 
 /// The input queue of a pane.
 #[derive(Debug)]
 pub(super) struct Input {
     pane: String,
+    /// The format that is true if the pane takes no input.
+    blocks: String,
     /// Name of the paste buffer.
     buffer: String,
     queue: VecDeque<Piece>,
@@ -40,9 +42,15 @@ enum Piece {
 }
 
 impl Input {
-    pub(super) fn new(pane: &str) -> Input {
+    /// Creates the queue of a pane with the program `pid`, if known.
+    pub(super) fn new(pane: &str, pid: Option<i32>) -> Input {
+        let blocks = match pid {
+            Some(pid) => format!("#{{||:#{{pane_in_mode}},#{{!=:#{{pane_pid}},{pid}}}}}"),
+            None => "#{pane_in_mode}".to_string(),
+        };
         Input {
             pane: pane.to_string(),
+            blocks,
             buffer: super::client::buffer_name(),
             queue: VecDeque::new(),
             waiting: 0,
@@ -110,7 +118,7 @@ impl Input {
             }
         };
         let held = format!("display-message -p {BLOCKED}");
-        commands.push(command(&["if-shell", "-F", "-t", &self.pane, "#{pane_in_mode}", &held, &action]));
+        commands.push(command(&["if-shell", "-F", "-t", &self.pane, &self.blocks, &held, &action]));
         self.in_flight = Some(size);
         Some(commands)
     }
@@ -187,7 +195,7 @@ mod tests {
 
     #[test]
     fn short_input_is_keys_and_long_input_a_paste() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         assert!(input.push(b"a\x00\xff"));
         assert!(input.push(b"\r"));
         assert_eq!(
@@ -208,7 +216,7 @@ mod tests {
 
     #[test]
     fn blocked_input_is_sent_again_in_order() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         assert!(input.push(b"one"));
         let first = input.next_commands();
         assert!(input.push(b"two"));
@@ -221,8 +229,16 @@ mod tests {
     }
 
     #[test]
+    fn other_program_gets_no_input() {
+        let mut input = Input::new("%3", Some(77));
+        assert!(input.push(b"a"));
+        let commands = text(&input.next_commands().unwrap());
+        assert!(commands[0].starts_with("if-shell -F -t %3 #{||:#{pane_in_mode},#{!=:#{pane_pid},77}} "));
+    }
+
+    #[test]
     fn zero_bytes_are_sent_as_keys() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         let bytes: Vec<u8> = (0..3000_u32).map(|n| if n == 1500 { 0 } else { b'x' }).collect();
         assert!(input.push(&bytes));
         let mut kinds = Vec::new();
@@ -236,7 +252,7 @@ mod tests {
 
     #[test]
     fn tmux_brackets_pastes() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         assert!(input.push(b"a\x1b[200~x\ny\x1b[201~\r"));
         assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 61"));
         input.on_done(false);

@@ -180,7 +180,7 @@ impl TmuxPane {
             size: Size::default(),
             output: Vec::new(),
             events: VecDeque::new(),
-            input: Input::new(&entry.pane),
+            input: Input::new(&entry.pane, entry.pid),
             pending: VecDeque::new(),
             last_query: 0,
             input_lease: InputLease::default(),
@@ -332,6 +332,10 @@ impl TmuxPane {
             self.events.push_back(BackendEvent::Fault(format!("tmux did not send input: {error}")));
         }
         self.input.on_done(blocked);
+        if blocked {
+            // Another program may have been started in the pane.
+            self.query_exit();
+        }
     }
 
     fn on_size(&mut self, requested: bool, replies: &[Result<String, String>]) {
@@ -452,6 +456,7 @@ impl TmuxPane {
     /// Sends queued input to tmux.
     fn send_input(&mut self) {
         if matches!(self.link, LinkState::Live(_))
+            && !self.exit_tracker.has_process_exited()
             && let Some(commands) = self.input.next_commands()
         {
             self.query(Query::Input, &commands);
@@ -580,11 +585,16 @@ impl Backend for TmuxPane {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "not connected to tmux"));
         }
         let (cols, rows) = (size.cols.to_string(), size.rows.to_string());
-        let to = format!("-t {} -x {cols} -y {rows}", self.entry.pane);
-        let alone = "#{==:#{window_panes},1}";
-        let (window, pane) = (format!("resize-window {to}"), format!("resize-pane {to}"));
+        let pane = &self.entry.pane;
+        let to = format!("-t {pane} -x {cols} -y {rows}");
+        let is_alone = "#{==:#{window_panes},1}";
+        let resize = format!("if-shell -F -t {pane} '{is_alone}' 'resize-window {to}' 'resize-pane {to}'");
+        let is_same = match self.entry.pid {
+            Some(pid) => format!("#{{==:#{{pane_pid}},{pid}}}"),
+            None => "1".to_string(),
+        };
         let size = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
-        let resize = ["if-shell", "-F", "-t", &self.entry.pane, alone, &window, &pane];
+        let resize = ["if-shell", "-F", "-t", &self.entry.pane, &is_same, &resize];
         let commands = [command(&resize), command(&size)];
         self.query(Query::Size { requested: true }, &commands);
         Ok(())

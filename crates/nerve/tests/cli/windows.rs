@@ -220,7 +220,8 @@ fn fork_gets_a_window_of_its_own() {
     let mut start = home.command(&["server", "start"]);
     start.env("PATH", format!("{}:{}", home.hermetic.work().display(), std::env::var("PATH").unwrap()));
     assert_eq!(home.run(start).code, 0);
-    let pane = tmux.ok(&["spawn", "--session", "theirs", "-c", &format!("{claude} --session-id {CONVERSATION}")]);
+    let pane =
+        tmux.ok(&["spawn", "--session", "theirs", "-c", &format!("{claude} --session-id {CONVERSATION}")]);
     let create = |node: &str, options: &[&str]| {
         let backend = ["server", "node", "create", node, "-b", "claude-tmux", "--socket", &tmux.socket];
         home.ok(&[&backend[..], options].concat());
@@ -228,6 +229,11 @@ fn fork_gets_a_window_of_its_own() {
     };
     create("ours", &["-c", &claude]);
     create("theirs", &["--pane-id", pane.trim_end(), "--claude-session-id", CONVERSATION]);
+    let listed = home.nerve(&["server", "node", "list", "--json"]).json();
+    let is_approximate = |node: &&serde_json::Value| node["approximate"] == true;
+    let found: Vec<_> = listed["nodes_info"].as_array().unwrap().iter().filter(is_approximate).collect();
+    assert_eq!((found.len(), &found[0]["id"]), (1, &"theirs".into()));
+    assert!(home.ok(&["server", "node", "list"]).contains("ready (approximate)"));
     for node in ["ours", "theirs"] {
         let fork = format!("{node}-fork");
         home.ok(&["server", "node", "fork", node, &fork]);

@@ -38,7 +38,7 @@ async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
     for (node, target) in [("id", pane.as_str()), ("name", "work:0.0")] {
         let info = tmux.create(tmux.attached_spec(node, target)).await.unwrap();
         assert_eq!((&info.metadata["pane_id"], &info.metadata["pid"]), (&pane, &pid));
-        assert_eq!(info.metadata["owned"], "false");
+        assert!(info.approximate);
         tmux.nodes.wait(node, StateName::Ready).await.unwrap();
         let text = tmux.nodes.buffer(node, None).await;
         assert!(text.contains("1000\n1001\n") && text.contains("1100\nred\n日本語\n$"), "{text}");

@@ -56,10 +56,8 @@ async fn missing_server_pane_or_hosts_are_reported() {
         let error = tmux.create(tmux.attached_spec("sh", pane)).await.unwrap_err();
         assert_error(&error, ErrorKind::NotFound, &[pane]);
     }
-    let with_command = NodeSpec {
-        command: tmux.nodes.spec("sh", &BASH).command,
-        ..tmux.attached_spec("sh", &existing)
-    };
+    let with_command =
+        NodeSpec { command: tmux.nodes.spec("sh", &BASH).command, ..tmux.attached_spec("sh", &existing) };
     for (word, spec) in [("command", with_command), ("empty", tmux.attached_spec("sh", ""))] {
         let error = tmux.create(spec).await.unwrap_err();
         assert_error(&error, ErrorKind::InvalidRequest, &[word]);

@@ -100,7 +100,7 @@ async fn pane_has_only_one_driver() {
 async fn pane_of_same_id_after_restart_is_left_alone() {
     let mut harness = WeztermHarness::new();
     let info = harness.bash("sh").await;
-    assert_eq!(info.metadata["approximate"], "true");
+    assert!(info.approximate);
     let pane = harness.pane("sh").await;
     harness.mux.restart();
     let other = NewPane { argv: vec!["cat".into()], ..NewPane::default() };
