@@ -53,9 +53,14 @@ pub async fn start(context: PaneContext<'_>) -> Result<(WeztermPane, PaneEntry, 
     ensure_built()?;
     let server = server_of(context.panes, context.socket.map(str::to_string));
     let listed = server.wezterm.find(context.pane).await.map_err(spawn_error)?;
+    let process = Process::of(&listed);
+    if process.is_none() && listed.tty.as_ref().is_some_and(|tty| tty.exists()) {
+        // `exit_behavior="Hold"` keeps its pane.
+        let message = format!("the program in pane {} has ended", listed.id());
+        return Err(SpawnError::Multiplexer(message));
+    }
     let claim = claim_pane(context.panes, &server, &listed.id(), context.label)?;
     let size = Size::new(listed.size.cols, listed.size.rows);
-    let process = Process::of(&listed);
     let mut entry = context.new_entry(TerminalKind::Wezterm);
     entry.socket = server.wezterm.socket().map(str::to_string);
     entry.pane = listed.id();
@@ -152,6 +157,7 @@ impl PaneBuilder {
             adopted,
             _claim: claim,
             tasks,
+            looked_at: None,
             output: Vec::new(),
             events,
             place: Vec::new(),

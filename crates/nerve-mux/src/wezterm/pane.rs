@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nerve_host::backend::pty::WRITE_LIMIT;
-use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Memory};
+use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Lease, Memory};
 use nerve_host::clock::Clock;
 use nerve_host::pump::Pump;
 use nerve_types::Foreground;
@@ -25,6 +25,8 @@ use crate::pane::{Claim, PaneEntry, Panes};
 use crate::pane_text::last_rows;
 use crate::tty;
 
+/// Age from which a look at the pane is stale.
+const MAX_LOOK_AGE: Duration = Duration::from_millis(300);
 /// Exceeds any scrollback; WezTerm clips the range.
 const ALL_ROWS: u32 = 1_000_000;
 
@@ -45,6 +47,8 @@ pub struct WeztermPane {
     /// Exclusive right to drive the pane.
     pub(super) _claim: Option<Claim>,
     pub(super) tasks: Vec<AbortOnDropHandle<()>>,
+    /// Time of the last requested look at the pane.
+    pub(super) looked_at: Option<TsNs>,
     pub(super) output: Vec<u8>,
     pub(super) events: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
@@ -76,6 +80,10 @@ impl WeztermPane {
                 self.events.push_back(BackendEvent::CaughtUp)
             }
             PaneEvent::FirstPoll => {}
+            PaneEvent::Looked => {
+                self.looked_at = Some(now);
+                self.events.push_back(BackendEvent::LeaseChanged);
+            }
             PaneEvent::Gap => self.events.push_back(BackendEvent::Skipped(self.pump.offset())),
             PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
             PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
@@ -214,6 +222,16 @@ impl Backend for WeztermPane {
 
     fn is_approximate(&self) -> bool {
         true
+    }
+
+    /// Grants the lease once after a look at the pane: a person may have typed since the last poll.
+    fn lease(&mut self, now: TsNs) -> Lease {
+        if self.looked_at.take().is_some_and(|at| now.since(at) < MAX_LOOK_AGE) {
+            return Lease::Free;
+        }
+        self.shared.look.store(true, Ordering::Relaxed);
+        self.shared.wake.notify_one();
+        Lease::Pending
     }
 
     /// Detaches from the pane.

@@ -2,9 +2,11 @@
 
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
+use nerve_mux::wezterm::{Keys, Range};
 use nerve_node::command::{EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
+use nerve_testkit::eventually;
 use nerve_testkit::harness::assert_error;
 
 use super::mux::WeztermHarness;
@@ -35,7 +37,7 @@ async fn killed_pane_fails_its_turn() {
     let pane = harness.pane("sh").await;
     let turn = harness.nodes.send("sh", "sleep 100");
     let close = async {
-        harness.nodes.wait("sh", StateName::Busy).await.unwrap();
+        harness.nodes.shows("sh", "$ sleep 100").await;
         harness.mux.wezterm().kill(&pane).await.unwrap();
     };
     let (turn, ()) = tokio::join!(turn, close);
@@ -119,5 +121,75 @@ async fn empty_answer_of_polled_pane_is_incomplete() {
     let failure = response.failure().expect("an empty answer succeeded");
     assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
     assert!(harness.nodes.ask("sh", "echo text").await.is_success());
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn repeated_and_overlapping_output_is_whole() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    for last in [130, 130, 140, 5, 5] {
+        let expected: Vec<String> = (1..=last).map(|number| number.to_string()).collect();
+        let response = harness.nodes.ask("sh", &format!("seq 1 {last}")).await;
+        assert_eq!((response.text, response.incomplete), (expected.join("\n"), None));
+    }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn answer_of_cleared_screen_is_incomplete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    for last in [50, 50, 60] {
+        let response = harness.nodes.ask("sh", &format!("clear; seq 1 {last}")).await;
+        let failure = response.failure().expect("the beginning is unknown");
+        assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn draft_of_a_person_is_not_typed_over() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let pane = harness.pane("sh").await;
+    let wezterm = harness.mux.wezterm();
+    for _ in 0..8 {
+        harness.nodes.ask("sh", "echo before").await;
+        wezterm.keys(&pane, &Keys::new(b"echo draft").unwrap()).await.unwrap();
+        eventually("the draft stands there", async || {
+            wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("$ echo draft")
+        })
+        .await;
+        let error = harness.nodes.send("sh", "echo ours").await.unwrap_err();
+        assert_error(&error, ErrorKind::Blocked, &["echo draft"]);
+        wezterm.keys(&pane, &Keys::new(b"\x15clear\r").unwrap()).await.unwrap();
+        eventually("the draft is gone", async || {
+            !wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("draft")
+        })
+        .await;
+    }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn dead_program_of_kept_pane_is_stopped() {
+    let harness = WeztermHarness::new();
+    harness.mux.fault("hold");
+    harness.bash("sh").await;
+    let pane = harness.pane("sh").await;
+    let error = harness.nodes.send("sh", "exit").await.unwrap_err();
+    assert_error(&error, ErrorKind::Process, &["'sh'"]);
+    harness.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    let error = harness.create(harness.spec("dead", &pane)).await.unwrap_err();
+    assert_error(&error, ErrorKind::Process, &["has ended"]);
+}
+
+#[tokio::test]
+async fn echo_of_prompt_with_tabs_is_no_answer() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let response = harness.nodes.ask("sh", "if true; then\n\techo a\tb\nfi").await;
+    assert_eq!(response.text, "a b", "{}", harness.nodes.screen("sh").await);
     harness.nodes.stop("sh").await;
 }
