@@ -21,6 +21,8 @@ class NodeInfo:
     state: str
     #: True if the node keeps its state between executions.
     persistent: bool = False
+    #: True for an existing pane: the program began without nerve, and its state and answers are judged by what the pane shows.
+    approximate: Optional[bool] = None
     #: Details for display.
     metadata: Dict[str, Any] = field(default_factory=dict)
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use nerve_api::reply::TurnResponse;
 use nerve_api::value::Delivery;
-use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, Response, StateName};
+use nerve_node::command::{Choice, EventKind, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::activity::{Activity, Status};
 use nerve_testkit::harness::{EngineHarness, RealAgent};
 use nerve_testkit::mock_model::{MockModel, Script};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, skip, wait_until_async};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_until_async};
 
 const TURN: Duration = Duration::from_secs(60);
 /// The agent's node.
@@ -29,25 +29,11 @@ struct Harness {
 
 impl Harness {
     async fn start(renderer: Renderer, prepare: impl FnOnce(&Hermetic, &mut AgentRecipe)) -> Option<Harness> {
-        Harness::start_in(BackendKind::Pty, renderer, prepare).await
-    }
-
-    /// Returns the path of the tmux socket, if the test uses tmux.
-    fn socket(home: &Hermetic) -> std::path::PathBuf {
-        home.root().join("tmux.sock")
-    }
-
-    async fn start_in(
-        backend: BackendKind,
-        renderer: Renderer,
-        prepare: impl FnOnce(&Hermetic, &mut AgentRecipe),
-    ) -> Option<Harness> {
         let agent = RealAgent::claude("real_agent_claude", renderer, Script::default()).await?;
         let RealAgent { home, mut recipe, model } = agent;
         prepare(&home, &mut recipe);
         let nodes = EngineHarness::new(EngineHarness::config(home.root()), TURN);
-        let socket = Some(Harness::socket(&home).display().to_string());
-        nodes.create(NodeSpec { backend, socket, ..nodes.agent_spec(NODE, &home, &recipe) }).await;
+        nodes.create(nodes.agent_spec(NODE, &home, &recipe)).await;
         Some(Harness { nodes, model, home })
     }
 
@@ -115,8 +101,8 @@ impl Harness {
     }
 }
 
-async fn ten_turns(backend: BackendKind, renderer: Renderer) {
-    let Some(mut harness) = Harness::start_in(backend, renderer, |_, _| ()).await else { return };
+async fn ten_turns(renderer: Renderer) {
+    let Some(mut harness) = Harness::start(renderer, |_, _| ()).await else { return };
     harness.wait(StateName::Ready).await;
 
     let hello = harness.ask("hello there").await;
@@ -193,20 +179,12 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_classic_ten_turns() {
-    ten_turns(BackendKind::Pty, Renderer::Classic).await;
+    ten_turns(Renderer::Classic).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_full_screen_ten_turns() {
-    ten_turns(BackendKind::Pty, Renderer::FullScreen).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_in_tmux_ten_turns() {
-    if std::process::Command::new("tmux").arg("-V").output().is_err() {
-        return skip("claude_in_tmux_ten_turns", "tmux is not installed");
-    }
-    ten_turns(BackendKind::ClaudeTmux, Renderer::Classic).await;
+    ten_turns(Renderer::FullScreen).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

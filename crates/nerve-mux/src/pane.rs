@@ -1,4 +1,4 @@
-//! Panes of terminal multiplexers that nodes drive: their registry entries, claims and recordings.
+//! Panes of terminal multiplexers that someone else created and nodes drive: their registry entries, claims and recordings.
 //!
 //! A pane outlives the server. Its entry is a file through which a new server finds it. Its claim is a file lock that ends with
 //! the process, so that two servers of one user never type into the same pane.
@@ -15,7 +15,7 @@ use nerve_types::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use nerve_host::HostSpec;
-use nerve_host::backend::{Memory, Program, SpawnError};
+use nerve_host::backend::{Memory, SpawnError};
 use nerve_host::manager::{Label, QUALITY};
 use nerve_host::recorder::Recorder;
 
@@ -34,19 +34,14 @@ pub enum TerminalKind {
     Wezterm,
 }
 
-/// The pane of a node in a terminal multiplexer: an existing one, or where to create it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+/// The place of a node's window in a terminal multiplexer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PanePlace {
-    /// An existing pane to take over, which is never closed: `%3` or `session:window.pane` in tmux, a number in WezTerm. `None`
-    /// creates a pane.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pane: Option<String>,
-    /// tmux session for a new pane, created if missing [default: `nerve`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Pane to split: `%3` or `session:window.pane` in tmux, a number in WezTerm [default: a window of its own].
+    pub split: Option<String>,
+    /// tmux session, created if missing [default: `nerve`].
     pub session: Option<String>,
     /// The multiplexer's server: path of a socket, or a name as for `tmux -L` [default: that of its command line].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
 }
 
@@ -107,8 +102,6 @@ pub struct PaneEntry {
     /// Working directory of the program.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
-    /// We created the pane: stopping the node closes it.
-    pub ours: bool,
     /// Data needed to recreate the node.
     pub label: Label,
     /// Path of the recording.
@@ -119,20 +112,18 @@ pub struct PaneEntry {
     pub memory: Memory,
 }
 
-/// The settings of a pane for a node.
+/// An existing pane, and what a node needs to drive it.
 pub struct PaneContext<'a> {
     /// Registry of the server's panes.
     pub panes: &'a Panes,
-    /// Place of the pane.
-    pub place: &'a PanePlace,
+    /// The pane: `%3` or `session:window.pane` in tmux, a number in WezTerm.
+    pub pane: &'a str,
+    /// The multiplexer's server, see [`PanePlace::socket`].
+    pub socket: Option<&'a str>,
     /// Label that marks the pane as the node's.
     pub label: &'a Label,
-    /// The program as requested.
-    pub program: &'a Program,
-    /// Name of the window.
-    pub name: &'a str,
-    /// Initial size.
-    pub size: Size,
+    /// Working directory of the program, if known.
+    pub cwd: Option<PathBuf>,
     /// The program draws its own screen.
     pub full_screen: bool,
     /// Id of the agent's conversation.
@@ -166,26 +157,12 @@ impl Panes {
         replace_unsynced(&path_of(registry, &entry.id), &serde_json::to_vec(entry)?)
     }
 
-    /// Removes an entry and its hooks directory.
-    pub fn forget(&self, entry: &PaneEntry) {
+    /// Removes an entry.
+    pub(crate) fn forget(&self, entry: &PaneEntry) {
         if let Some(registry) = &self.registry {
             // It may be gone already.
             let _ = fs::remove_file(path_of(registry, &entry.id));
         }
-        self.remove_hooks(&entry.id);
-    }
-
-    /// Removes the directory for hooks, if it exists.
-    pub(crate) fn remove_hooks(&self, id: &str) {
-        if let Some(folder) = self.hooks_dir(id) {
-            let _ = fs::remove_dir_all(folder);
-        }
-    }
-
-    /// Returns the private directory for the hooks of an agent in a pane. It exists as long as the pane's entry. `None` without
-    /// a registry.
-    pub fn hooks_dir(&self, id: &str) -> Option<PathBuf> {
-        self.registry.as_ref().map(|registry| registry.join(format!("{id}.hooks")))
     }
 
     /// Creates the recording of a pane; `None` if recording is off. `screens`: it consists of screen states, not of the
@@ -295,16 +272,11 @@ impl Panes {
 impl PaneEntry {
     /// Returns the fixed part of the pane's location for the node's info, as names and values.
     pub fn place(&self) -> Vec<(&'static str, String)> {
-        let mut place = Vec::new();
-        if !self.ours {
-            // The program began without us, and a person may use it.
-            place.push(("approximate", true.to_string()));
-        }
         if self.terminal == TerminalKind::Wezterm {
-            // The backend reports the rest with each poll.
-            return place;
+            // The backend reports it with each poll.
+            return Vec::new();
         }
-        place.extend([("pane_id", self.pane.clone()), ("owned", self.ours.to_string())]);
+        let mut place = vec![("pane_id", self.pane.clone()), ("owned", false.to_string())];
         place.extend(self.session.clone().map(|session| ("tmux_session", session)));
         place.extend(self.socket.clone().map(|socket| ("tmux_socket", socket)));
         place
@@ -312,21 +284,20 @@ impl PaneEntry {
 }
 
 impl PaneContext<'_> {
-    /// Returns an entry with new ids, before the pane is known.
+    /// Returns an entry with new ids, before the pane's program is known.
     pub(crate) fn new_entry(&self, terminal: TerminalKind) -> PaneEntry {
         let (id, session_id) = HostSpec::new_ids();
         PaneEntry {
             id,
             session_id,
             terminal,
-            socket: self.place.socket.clone(),
+            socket: self.socket.map(str::to_string),
             server: None,
             session: None,
-            pane: String::new(),
+            pane: self.pane.to_string(),
             pid: None,
             started: None,
-            cwd: self.program.cwd.clone(),
-            ours: self.place.pane.is_none(),
+            cwd: self.cwd.clone(),
             label: self.label.clone(),
             recording: None,
             memory: Memory { agent_session: self.agent_session.clone(), ..Memory::default() },

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nerve_types::Foreground;
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags};
 use tokio::io::unix::AsyncFd;
 
 use nerve_host::backend::{pty, watch};
@@ -51,18 +51,6 @@ pub(super) fn foreground(pid: i32, detailed: bool, shells: &[String]) -> Foregro
     match Pid::from_raw(status.foreground.max(0)) {
         Some(group) => pty::foreground_of(child, group, detailed, shells),
         None => Foreground::Unknown,
-    }
-}
-
-/// Signals the program's process group, which may outlive the program, and the foreground process group.
-pub(super) fn signal(pid: i32, signal: Signal) {
-    let foreground =
-        ProcessStatus::of_living(pid).map(|status| status.foreground).filter(|group| *group != pid);
-    for group in [Some(pid), foreground].into_iter().flatten() {
-        if let Some(group) = Pid::from_raw(group.max(0)) {
-            // It may have ended already.
-            let _ = rustix::process::kill_process_group(group, signal);
-        }
     }
 }
 

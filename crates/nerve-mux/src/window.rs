@@ -95,7 +95,7 @@ impl Window {
     }
 
     /// Opens the window with room for a program of `size`, or focuses it if it is open in this multiplexer. A window in another one is
-    /// closed. A pane of `place` is split. Returns the id of the new pane.
+    /// closed. Returns the id of the new pane.
     ///
     /// # Errors
     /// [`PaneError`]; Refused: the program runs in a pane of its own.
@@ -117,7 +117,7 @@ impl Window {
         let new = NewPane {
             size: Size { cols: size.cols, rows: size.rows.saturating_add(STATUS_ROWS) },
             session: place.session.clone(),
-            split: place.pane.clone(),
+            split: place.split.clone(),
             ..viewer.pane.clone()
         };
         let client = Client::new(&self.panes, terminal, place.socket.as_deref());

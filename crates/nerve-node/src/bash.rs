@@ -111,6 +111,7 @@ impl Node for BashNode {
             kind: self.kind().to_string(),
             state: inner.state.current(),
             persistent: false,
+            approximate: false,
             metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
         }
     }

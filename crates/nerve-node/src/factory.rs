@@ -143,6 +143,9 @@ impl NodeFactory {
         let at = spec.node_ref();
         let node = with_session(&at);
         let kind = check_terminal(&node, &spec)?;
+        if kind != TerminalKind::Pty && spec.pane_id.is_none() && shared.hosting.is_none() {
+            return Err(no_hosts_error(&node, spec.backend));
+        }
         let (size, pane) = (spec.size(), spec.pane_id.clone());
         let mut argv = program_argv(spec.backend, spec.command.unwrap_or_default())?;
         let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
@@ -171,8 +174,6 @@ impl NodeFactory {
         };
         add_profile_env(&profile, &mut env);
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
-        let is_pane = kind != TerminalKind::Pty;
-        let window = (is_pane && spec.pane_id.is_none() && shared.hosting.is_some()).then_some(kind);
         let program = Program { argv, cwd: spec.cwd, env, env_remove };
         let terminal = TerminalSpec {
             node: node.clone(),
@@ -184,7 +185,7 @@ impl NodeFactory {
             response_timeout: spec.response_timeout.duration(),
             journal,
             adopted: None,
-            answers: kind == TerminalKind::Pty || window.is_some(),
+            answers: pane.is_none(),
             events: shared.events.clone(),
             kind: spec.backend,
             log_start: spec.backend.is_claude(),
@@ -192,24 +193,16 @@ impl NodeFactory {
             proxy: proxy.clone(),
         };
         let label = label(&shared.server, &at, spec.history, env_names, &terminal);
-        let place = PanePlace { pane, session: spec.tmux_session, socket: spec.socket };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
-        let launch = Launch {
-            panes: &shared.panes,
-            place: &place,
-            label: &label,
-            relay,
-            record: spec.record,
-            window,
-            now,
-        };
-        let terminal = match (kind, &shared.hosting) {
-            (_, Some(hosting)) if !is_pane || window.is_some() => {
-                launch.start_in_host(hosting, terminal).await
+        let launch = Launch { panes: &shared.panes, label: &label, relay, record: spec.record, now };
+        let terminal = match (&pane, &shared.hosting) {
+            (Some(pane), _) => launch.attach(terminal, (kind, pane), spec.socket.as_deref()).await,
+            (None, Some(hosting)) => {
+                let place = PanePlace { split: None, session: spec.tmux_session, socket: spec.socket };
+                let window = (kind != TerminalKind::Pty).then_some((kind, place));
+                launch.start_in_host(hosting, terminal, window).await
             }
-            (TerminalKind::Tmux, _) => launch.start_in_tmux(terminal).await,
-            (TerminalKind::Wezterm, _) => launch.start_in_wezterm(terminal).await,
-            (TerminalKind::Pty, _) => TerminalNode::start(terminal, relay, Vec::new()),
+            (None, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
             proxy.end().await;
@@ -433,6 +426,16 @@ fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, Engin
     };
     check_pane(kind, spec)?;
     Ok(kind)
+}
+
+/// Returns the error of a new pane in an engine without hosts. A pane shows a host.
+fn no_hosts_error(node: &NodeRef, backend: BackendKind) -> EngineError {
+    let (node, backend) = (&node.node, backend.as_str());
+    let message = format!(
+        "node '{node}' was not started: a {backend} node shows a host in a pane, and this engine has no hosts"
+    );
+    EngineError::new(ErrorKind::InvalidRequest, message)
+        .hint("create the node in a server (`nerve server start`), name an existing pane, or use backend pty")
 }
 
 fn is_empty(command: &CommandLine) -> bool {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_host::EndSnapshot;
-use nerve_host::backend::{HostedBackend, SpawnError};
+use nerve_host::backend::{Backend, HostedBackend, SpawnError};
 use nerve_host::manager::{HOOKS, HostContext, HostManager, Label};
 use nerve_host::registry::Entry;
 use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
@@ -18,18 +18,15 @@ use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 #[derive(Clone, Copy)]
 pub(crate) struct Launch<'a> {
     pub(crate) panes: &'a Panes,
-    pub(crate) place: &'a PanePlace,
     pub(crate) label: &'a Label,
     /// The program that agents' hooks run.
     pub(crate) relay: Option<&'a Path>,
     pub(crate) record: bool,
-    /// The multiplexer that shows a program in a host.
-    pub(crate) window: Option<TerminalKind>,
     pub(crate) now: TsNs,
 }
 
-impl<'a> Launch<'a> {
-    /// Starts a node in a host of its own.
+impl Launch<'_> {
+    /// Starts a node in a host of its own. `window`: the multiplexer that shows it, and the place there.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
@@ -37,6 +34,7 @@ impl<'a> Launch<'a> {
         self,
         manager: &HostManager,
         spec: TerminalSpec,
+        window: Option<(TerminalKind, PanePlace)>,
     ) -> Result<TerminalNode, SpawnError> {
         let context = HostContext {
             program: &spec.program,
@@ -52,11 +50,11 @@ impl<'a> Launch<'a> {
             hooks = spec.attach_hooks(self.relay, argv, Some(folder));
         });
         let (backend, entry) = started.await?;
-        let window = Window::of_host(self.panes, &manager.program, &entry, &spec.node.node);
+        let viewer = Window::of_host(self.panes, &manager.program, &entry, &spec.node.node);
         let node =
-            TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(window)));
-        if let Some(terminal) = self.window
-            && let Err(error) = node.show(terminal, self.place.clone()).await
+            TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(viewer)));
+        if let Some((terminal, place)) = window
+            && let Err(error) = node.show(terminal, place).await
             // The viewer of a program that ends at once may end before it is known.
             && entry.has_child()
         {
@@ -66,48 +64,38 @@ impl<'a> Launch<'a> {
         Ok(node)
     }
 
-    /// Starts a node in a pane of tmux.
+    /// Creates a node over an existing pane.
     ///
     /// # Errors
-    /// [`SpawnError`]: nothing was started.
-    pub(crate) async fn start_in_tmux(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
-        let mut hooks = None;
-        let started = tmux::start(self.context(&spec), |argv, folder| {
-            hooks = spec.attach_hooks(self.relay, argv, folder);
-        });
-        let (backend, entry, size) = started.await?;
-        spec.size = size;
-        spec.program.cwd = entry.cwd.clone();
-        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_pane(self.panes, &entry)))
-    }
-
-    /// Starts a node in a pane of WezTerm.
-    ///
-    /// # Errors
-    /// [`SpawnError`]: nothing was started.
-    pub(crate) async fn start_in_wezterm(self, mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
-        let mut hooks = None;
-        let started = wezterm::start(self.context(&spec), |argv, folder| {
-            hooks = spec.attach_hooks(self.relay, argv, folder);
-        });
-        let (backend, entry, size) = started.await?;
-        spec.size = size;
-        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_pane(self.panes, &entry)))
-    }
-
-    fn context(self, spec: &'a TerminalSpec) -> PaneContext<'a> {
-        let Launch { panes, place, label, record, now, .. } = self;
-        PaneContext {
-            panes,
-            place,
-            label,
-            program: &spec.program,
-            name: &spec.node.node,
-            size: spec.size,
-            full_screen: is_full_screen(spec),
+    /// [`SpawnError`].
+    pub(crate) async fn attach(
+        self,
+        mut spec: TerminalSpec,
+        (terminal, pane): (TerminalKind, &str),
+        socket: Option<&str>,
+    ) -> Result<TerminalNode, SpawnError> {
+        let context = PaneContext {
+            panes: self.panes,
+            pane,
+            socket,
+            label: self.label,
+            cwd: spec.program.cwd.clone(),
+            full_screen: is_full_screen(&spec),
             agent_session: spec.agent_session.clone(),
-            record,
-            now,
+            record: self.record,
+            now: self.now,
+        };
+        match terminal {
+            TerminalKind::Wezterm => {
+                let (backend, entry, size) = wezterm::start(context).await?;
+                spec.size = size;
+                Ok(over_pane(self.panes, spec, backend, &entry))
+            }
+            TerminalKind::Tmux | TerminalKind::Pty => {
+                let (backend, entry, size) = tmux::start(context).await?;
+                (spec.size, spec.program.cwd) = (size, entry.cwd.clone());
+                Ok(over_pane(self.panes, spec, backend, &entry))
+            }
         }
     }
 }
@@ -123,17 +111,20 @@ pub fn adopt_host(manager: &HostManager, panes: &Panes, spec: TerminalSpec, entr
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
 pub fn adopt_pane(panes: &Panes, spec: TerminalSpec, entry: PaneEntry) -> TerminalNode {
-    let hooks = panes.hooks_dir(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
     match entry.terminal {
         TerminalKind::Wezterm => {
             let (backend, entry) = wezterm::adopt(panes, entry, is_full_screen(&spec));
-            TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_pane(panes, &entry))
+            over_pane(panes, spec, backend, &entry)
         }
         TerminalKind::Tmux | TerminalKind::Pty => {
-            let location = TerminalLocation::of_pane(panes, &entry);
-            TerminalNode::with_backend(spec, tmux::adopt(panes, entry), hooks, location)
+            over_pane(panes, spec, tmux::adopt(panes, entry.clone()), &entry)
         }
     }
+}
+
+fn over_pane(panes: &Panes, spec: TerminalSpec, backend: impl Backend, entry: &PaneEntry) -> TerminalNode {
+    // Only a program that nerve starts gets hooks.
+    TerminalNode::with_backend(spec, backend, None, TerminalLocation::of_pane(panes, entry))
 }
 
 /// Returns true for programs that draw their own screen.

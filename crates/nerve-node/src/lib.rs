@@ -267,6 +267,7 @@ pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
         kind: kind.to_string(),
         state: StateName::Ready,
         persistent: false,
+        approximate: false,
         metadata: Default::default(),
     }
 }

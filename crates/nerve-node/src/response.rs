@@ -43,6 +43,17 @@ pub(super) fn turn_lines(terminal: &TerminalState, span: &Span) -> Vec<String> {
     lines
 }
 
+/// Returns true if the row above line `start` shows the beginning of the prompt, or its end if it is longer than the row. The
+/// program of a polled pane may have erased or overwritten it, and its output above that is unknown.
+pub(super) fn shows_prompt_above(terminal: &TerminalState, start: u64, prompt: &str) -> bool {
+    let Some(line) = start.checked_sub(1).map(LineIndex) else { return false };
+    let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let typed = squeeze(prompt.trim_start().lines().next().unwrap_or_default());
+    let row = squeeze(&terminal.line_text(line).unwrap_or_default());
+    let begins = || (1..=typed.len()).any(|end| typed.get(..end).is_some_and(|part| row.ends_with(part)));
+    row.contains(&typed) || terminal.is_line_wrapped(line) && begins()
+}
+
 /// Distance of tab stops in columns.
 const TAB_WIDTH: usize = 8;
 

@@ -65,13 +65,15 @@ pub(crate) struct TerminalLocation {
     pub(crate) place: Vec<(&'static str, String)>,
     /// The pane that shows the terminal.
     pub(crate) window: Option<Window>,
+    /// The program runs in a pane that someone else created.
+    pub(crate) is_foreign: bool,
 }
 
 impl TerminalLocation {
     /// Returns the location of a node in a host.
     pub(crate) fn of_host(entry: &Entry, window: Option<Window>) -> TerminalLocation {
         let Entry { recording, unrecorded, id, .. } = entry.clone();
-        TerminalLocation { recording, unrecorded, place: vec![("host", id)], window }
+        TerminalLocation { recording, unrecorded, place: vec![("host", id)], window, is_foreign: false }
     }
 
     /// Returns the location of a node whose program runs in a pane.
@@ -82,6 +84,7 @@ impl TerminalLocation {
             unrecorded: None,
             place: entry.place(),
             window,
+            is_foreign: true,
         }
     }
 
@@ -307,6 +310,7 @@ impl Node for TerminalNode {
             kind: inner.kind.to_string(),
             state: status.name(),
             persistent: true,
+            approximate: inner.location.is_foreign,
             metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }

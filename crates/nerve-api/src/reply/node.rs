@@ -22,6 +22,9 @@ pub struct NodeInfo {
     /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
+    /// True for an existing pane: the program began without nerve, and its state and answers are judged by what the pane shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approximate: bool,
     /// Details for display.
     #[serde(default)]
     pub metadata: NodeMetadata,
@@ -89,6 +92,9 @@ pub struct NodeDetails {
     /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
+    /// True for an existing pane: the program began without nerve, and its state and answers are judged by what the pane shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approximate: bool,
     /// Details for display.
     #[serde(default)]
     pub metadata: NodeMetadata,
@@ -96,15 +102,15 @@ pub struct NodeDetails {
 
 impl From<NodeInfo> for NodeDetails {
     fn from(info: NodeInfo) -> NodeDetails {
-        let NodeInfo { id, kind, state, persistent, metadata } = info;
-        NodeDetails { node_id: id, kind, state, persistent, metadata }
+        let NodeInfo { id, kind, state, persistent, approximate, metadata } = info;
+        NodeDetails { node_id: id, kind, state, persistent, approximate, metadata }
     }
 }
 
 impl From<NodeDetails> for NodeInfo {
     fn from(data: NodeDetails) -> NodeInfo {
-        let NodeDetails { node_id, kind, state, persistent, metadata } = data;
-        NodeInfo { id: node_id, kind, state, persistent, metadata }
+        let NodeDetails { node_id, kind, state, persistent, approximate, metadata } = data;
+        NodeInfo { id: node_id, kind, state, persistent, approximate, metadata }
     }
 }
 

@@ -129,6 +129,7 @@ fn node_info_survives_conversion_to_details() {
         kind: "pty".into(),
         state: NodeState::Ready,
         persistent: true,
+        approximate: false,
         metadata: NodeMetadata::new(None, [("pid".into(), "1".into())].into()),
     };
     assert_eq!(
@@ -136,6 +137,9 @@ fn node_info_survives_conversion_to_details() {
         r#"{"id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1","session":"default"}}"#
     );
     assert_eq!(NodeInfo::from(NodeDetails::from(info.clone())), info);
+    let foreign = NodeInfo { approximate: true, ..info };
+    assert_eq!(serde_json::to_value(&foreign).unwrap()["approximate"], true);
+    assert_eq!(NodeInfo::from(NodeDetails::from(foreign.clone())), foreign);
 }
 
 #[test]

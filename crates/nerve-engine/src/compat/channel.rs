@@ -181,6 +181,7 @@ impl Node for ChannelNode {
             kind: self.kind().to_string(),
             state,
             persistent: true,
+            approximate: false,
             metadata: Default::default(),
         }
     }

@@ -363,6 +363,7 @@ fn defined_node_info(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo
         kind: spec.backend.to_string(),
         state: StateName::Created,
         persistent: spec.backend != BackendKind::Bash,
+        approximate: spec.pane_id.is_some(),
         metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
             Multiplexer::Tmux => TerminalKind::Tmux,
             Multiplexer::Wezterm => TerminalKind::Wezterm,
         };
-        let place = PanePlace { pane: request.split, session: request.tmux_session, socket: request.socket };
+        let place = PanePlace { split: request.split, session: request.tmux_session, socket: request.socket };
         let at = node_ref(request.node_id, request.session_id);
         let pane_id = self.node(&at)?.show(multiplexer, place).await?;
         Ok(NodeShown { node_id: at.node, pane_id })

@@ -1,4 +1,4 @@
-//! Graphs with panes of a real tmux, new and existing ones; with panes of a fake WezTerm; and with a model that uses their nodes.
+//! Graphs with panes of a real tmux and of a fake WezTerm, and with a model that uses their nodes.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use nerve_api::request::ExecuteGraph;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::tmux::Tmux;
+use nerve_mux::wezterm::Wezterm;
 use nerve_node::error::EngineError;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::Hermetic;
@@ -82,24 +83,6 @@ fn texts(ended: &RunEnded) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn new_pane_is_closed_with_its_run() {
-    let Some(tmux) = TmuxEngine::new("steps_in_a_pane_of_their_own_which_goes_with_the_run") else { return };
-    let ended = tmux
-        .run(json!({
-            "graph": "g",
-            "nodes": {"sh": {"type": "tmux", "command": "bash --norc", "tmux_session": "work", "socket": tmux.socket}},
-            "steps": [
-                {"id": "a", "node": "sh", "input": "word=pane"},
-                {"id": "b", "node": "sh", "input": "echo \"the $word\"", "depends_on": ["a"]},
-            ],
-        }))
-        .await;
-    assert_eq!(ended.status.as_str(), "completed");
-    assert_eq!(texts(&ended)[1], "the pane");
-    assert!(tmux.panes().await.is_empty(), "{:?}", tmux.panes().await);
-}
-
-#[tokio::test]
 async fn existing_pane_is_used_and_kept() {
     let Some(tmux) = TmuxEngine::new("a_pane_that_was_there_is_used_and_left") else { return };
     let new = NewPane {
@@ -133,11 +116,15 @@ async fn existing_pane_is_used_and_kept() {
 async fn step_runs_in_fake_wezterm_pane() {
     let home = Hermetic::new().unwrap();
     let wezterm = FakeWezterm::start(&home);
+    let socket = wezterm.socket().display().to_string();
+    let client = Wezterm::new(Some(socket)).with_program(FakeWezterm::program());
+    let argv = ["bash", "--norc"].map(str::to_string).to_vec();
+    let pane = client.spawn(&NewPane { argv, ..NewPane::default() }).await.unwrap();
     let ended = run(
         &engine(home.root()),
         json!({
             "graph": "g",
-            "nodes": {"sh": {"type": "wezterm", "command": "bash --norc", "socket": wezterm.socket()}},
+            "nodes": {"sh": {"type": "wezterm", "pane": pane, "socket": wezterm.socket()}},
             "steps": [{"id": "a", "node": "sh", "input": "echo $((40 + 2))"}],
         }),
     )

@@ -12,8 +12,6 @@ use nerve_testkit::harness::{assert_error, node_ref};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, mock_agent};
-use crate::tmux::Tmux;
-use crate::wezterm::mux::WeztermHarness;
 
 const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
@@ -468,70 +466,4 @@ async fn shell_style_command_is_forked() {
     assert_eq!(recall(&harness, "d").await, "one");
     harness.stop("c").await;
     harness.stop("d").await;
-}
-
-/// Checks that a fork gets its own pane, and that both conversations diverge.
-async fn fork_into_new_pane(harness: &Harness, created: NodeSpec) {
-    let source = create(harness, created).await.unwrap();
-    harness.ask("c", "one").await;
-    let forked = fork(harness, "c", "d").await.unwrap();
-    assert_eq!(forked.kind, source.kind);
-    let (a, b) = (session_id(&source), session_id(&forked));
-    let command = &forked.metadata["command"];
-    assert!(command.ends_with(&format!("claude --resume {a} --fork-session --session-id {b}")), "{command}");
-    assert_eq!(recall(harness, "d").await, "one");
-    harness.ask("c", "two").await;
-    harness.ask("d", "three").await;
-    assert_eq!(recall(harness, "c").await, "one | two");
-    assert_eq!(recall(harness, "d").await, "one | RECALL | three");
-    let pane =
-        async |node: &str| harness.engine.node_info(&node_ref(node)).unwrap().metadata["pane_id"].clone();
-    assert_ne!(pane("c").await, pane("d").await);
-    harness.stop("c").await;
-    harness.ask("d", "the source is gone").await;
-    harness.stop("d").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tmux_node_is_forked_into_a_new_pane() {
-    let Some(tmux) = Tmux::new("tmux_node_is_forked_into_a_new_pane") else { return };
-    let program = claude(&tmux.nodes);
-    for backend in [BackendKind::Tmux, BackendKind::ClaudeTmux] {
-        let tmux_session = Some("mine".to_string());
-        let created = NodeSpec { backend, tmux_session, ..tmux.spec("c", &[&program]) };
-        fork_into_new_pane(&tmux.nodes, created).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wezterm_node_is_forked_into_a_new_pane() {
-    let harness = WeztermHarness::new();
-    let program = claude(&harness.nodes);
-    for backend in [BackendKind::Wezterm, BackendKind::ClaudeWezterm] {
-        fork_into_new_pane(&harness.nodes, NodeSpec { backend, ..harness.spec("c", &[&program]) }).await;
-    }
-}
-
-/// The fork of an agent in a foreign pane gets its own pane in the same directory.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fork_of_attached_agent_keeps_its_directory() {
-    let Some(tmux) = Tmux::new("fork_of_attached_agent_keeps_its_directory") else { return };
-    let (home, program) = (tmux.nodes.folder.path().display().to_string(), claude(&tmux.nodes));
-    let argv = ["env", &format!("HOME={home}"), &program, "--session-id", A];
-    let pane = tmux.new_pane("theirs", &shell_words::join(argv));
-    let path = format!("{home}:{}", std::env::var("PATH").unwrap());
-    let mut created = NodeSpec { backend: BackendKind::ClaudeTmux, ..tmux.attached_spec("c", &pane) };
-    (created.profile, created.cwd, created.claude_session_id) = (None, None, Some(A.into()));
-    created.env.insert("PATH".into(), path);
-    create(&tmux.nodes, created).await.unwrap();
-    tmux.nodes.ask("c", "one").await;
-    let forked = fork(&tmux.nodes, "c", "d").await.unwrap();
-    let folder = tmux.query(&pane, "#{pane_current_path}");
-    assert_eq!(forked.metadata["cwd"], folder);
-    assert_eq!(recall(&tmux.nodes, "d").await, "one");
-    // tmux takes the path from the foreground process, which must exist by then.
-    assert_eq!(tmux.query(&forked.metadata["pane_id"], "#{pane_current_path}"), folder);
-    tmux.stop("d").await;
-    tmux.stop("c").await;
-    assert_eq!(tmux.query(&pane, "#{pane_dead}"), "0", "the foreign pane was closed");
 }

@@ -243,7 +243,7 @@ impl Session {
             .nodes()
             .iter()
             .map(|(name, node)| {
-                let NodeInfo { id, kind, state, persistent, metadata } = node.info();
+                let NodeInfo { id, kind, state, persistent, metadata, .. } = node.info();
                 json!({
                     "id": id, "type": kind, "state": state, "persistent": persistent, "metadata": *metadata,
                     "name": name,

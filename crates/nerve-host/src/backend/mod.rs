@@ -83,11 +83,7 @@ pub trait Backend: Send + 'static {
         &[]
     }
 
-    /// Reports the screen of [`BackendEvent::FinalScreen`] as output. Called if the model shows something else.
-    fn emit_final_screen(&mut self) {}
-
-    /// Performs one step of a stop: signals a program of ours, closes a pane that we created, and only detaches from any other
-    /// pane.
+    /// Performs one step of a stop: signals a program of ours, and detaches from any other.
     fn end(&mut self, signal: Signal) {
         self.signal(signal);
     }
@@ -149,9 +145,6 @@ pub enum BackendEvent {
     Gone(String),
     /// [`Backend::place`] returns another value.
     PlaceChanged,
-    /// The program is gone, and this is the text of its final screen. If the model shows something else, call
-    /// [`Backend::emit_final_screen`].
-    FinalScreen(String),
     /// [`Backend::lease`] may return another value.
     LeaseChanged,
     /// A non-fatal failure; the message.

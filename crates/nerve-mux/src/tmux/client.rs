@@ -178,7 +178,7 @@ impl Tmux {
     ///
     /// # Errors
     /// [`PaneError`]; a missing server is not an error.
-    pub async fn has_session(&self, name: &str) -> Result<bool, PaneError> {
+    async fn has_session(&self, name: &str) -> Result<bool, PaneError> {
         match self.call(&["has-session", "-t", &format!("={name}")], &[]).await {
             Ok(_) => Ok(true),
             Err(PaneError::NoPane(_) | PaneError::NoServer(_)) => Ok(false),

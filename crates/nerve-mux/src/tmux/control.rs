@@ -38,14 +38,11 @@ pub(super) struct ControlConnection {
 }
 
 impl ControlConnection {
-    /// Starts `tmux -C` with a first command and returns the command's output.
+    /// Starts `tmux -C` with a first command.
     ///
     /// # Errors
     /// [`PaneError`]: tmux is missing or refused the command.
-    pub(super) async fn open(
-        mut command: Command,
-        args: &[&str],
-    ) -> Result<(ControlConnection, String), PaneError> {
+    pub(super) async fn open(mut command: Command, args: &[&str]) -> Result<ControlConnection, PaneError> {
         command.arg("-C").args(args);
         command.stdin(Stdio::piped());
         // Keeps terminal signals away from it.
@@ -66,8 +63,8 @@ impl ControlConnection {
             queued: VecDeque::new(),
             over: false,
         };
-        let text = control.wait_reply(false).await?;
-        Ok((control, String::from_utf8_lossy(&text).into_owned()))
+        control.wait_reply(false).await?;
+        Ok(control)
     }
 
     /// Queues a command. A [`ControlMessage::Reply`] follows for each, in order.
@@ -75,19 +72,10 @@ impl ControlConnection {
         self.outgoing.extend(quoting::command_line(args));
     }
 
-    /// Runs a command and waits for its reply. No other reply may be pending.
-    ///
-    /// # Errors
-    /// [`PaneError`]: the command was refused or timed out.
-    pub(super) async fn run<S: AsRef<[u8]>>(&mut self, args: &[S]) -> Result<String, PaneError> {
-        self.send(args);
-        Ok(String::from_utf8_lossy(&self.wait_reply(true).await?).into_owned())
-    }
-
     /// Runs several commands with nothing in between and waits for their replies.
     ///
     /// # Errors
-    /// See [`ControlConnection::run`]; the first error counts.
+    /// [`PaneError`]: a command was refused or timed out; the first error counts.
     pub(super) async fn run_all(&mut self, commands: &[CommandArgs]) -> Result<Vec<Vec<u8>>, PaneError> {
         self.outgoing.extend(quoting::join_commands(commands));
         let mut replies = Vec::new();

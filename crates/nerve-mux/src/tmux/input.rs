@@ -1,7 +1,7 @@
 //! Splits input for a pane into tmux commands that run one after the other. No I/O.
 //!
-//! Input never reaches copy mode: each command checks for a mode within tmux, so nothing can happen in between. Blocked input
-//! is sent again when the mode ends.
+//! Input never reaches copy mode or another program: each command checks the pane within tmux, so nothing can happen in between.
+//! Blocked input is sent again when the mode ends.
 
 use std::collections::VecDeque;
 
@@ -14,17 +14,17 @@ use super::quoting::CommandArgs;
 const MAX_KEY_BYTES: usize = 256;
 /// Bytes per chunk of a paste buffer.
 const CHUNK: usize = 32 << 10;
-/// Printed by a command that found the pane in a mode.
+/// Printed by a command that found the pane in a mode, or with another program.
 pub(super) const BLOCKED: &str = "held";
 
 /// The input queue of a pane.
 #[derive(Debug)]
 pub(super) struct Input {
     pane: String,
+    /// The format that is true if the pane takes no input.
+    blocks: String,
     /// Name of the paste buffer.
     buffer: String,
-    /// tmux adds the paste brackets: whether the program enabled them is unknown to us.
-    tmux_brackets: bool,
     queue: VecDeque<Piece>,
     waiting: usize,
     /// Bytes of the queue that were sent to tmux.
@@ -42,11 +42,16 @@ enum Piece {
 }
 
 impl Input {
-    pub(super) fn new(pane: &str) -> Input {
+    /// Creates the queue of a pane with the program `pid`, if known.
+    pub(super) fn new(pane: &str, pid: Option<i32>) -> Input {
+        let blocks = match pid {
+            Some(pid) => format!("#{{||:#{{pane_in_mode}},#{{!=:#{{pane_pid}},{pid}}}}}"),
+            None => "#{pane_in_mode}".to_string(),
+        };
         Input {
             pane: pane.to_string(),
+            blocks,
             buffer: super::client::buffer_name(),
-            tmux_brackets: false,
             queue: VecDeque::new(),
             waiting: 0,
             in_flight: None,
@@ -54,12 +59,7 @@ impl Input {
         }
     }
 
-    /// Leaves paste brackets to tmux from now on, because only tmux knows whether the program enabled them.
-    pub(super) fn unwrap_pastes(&mut self) {
-        self.tmux_brackets = true;
-    }
-
-    /// Queues bytes. Returns false and takes nothing if too much is queued.
+    /// Queues bytes. Paste brackets are left to tmux, because only tmux knows whether the program enabled them. Returns false and takes nothing if too much is queued.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if self.waiting + bytes.len() > WRITE_LIMIT {
@@ -67,7 +67,7 @@ impl Input {
         }
         self.waiting += bytes.len();
         let mut rest = bytes;
-        while let Some((before, inside, after)) = self.tmux_brackets.then(|| split_paste(rest)).flatten() {
+        while let Some((before, inside, after)) = split_paste(rest) {
             self.push_raw(before);
             self.queue.push_back(Piece::Paste(inside.to_vec()));
             rest = after;
@@ -118,7 +118,7 @@ impl Input {
             }
         };
         let held = format!("display-message -p {BLOCKED}");
-        commands.push(command(&["if-shell", "-F", "-t", &self.pane, "#{pane_in_mode}", &held, &action]));
+        commands.push(command(&["if-shell", "-F", "-t", &self.pane, &self.blocks, &held, &action]));
         self.in_flight = Some(size);
         Some(commands)
     }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn short_input_is_keys_and_long_input_a_paste() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         assert!(input.push(b"a\x00\xff"));
         assert!(input.push(b"\r"));
         assert_eq!(
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn blocked_input_is_sent_again_in_order() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         assert!(input.push(b"one"));
         let first = input.next_commands();
         assert!(input.push(b"two"));
@@ -229,8 +229,16 @@ mod tests {
     }
 
     #[test]
+    fn other_program_gets_no_input() {
+        let mut input = Input::new("%3", Some(77));
+        assert!(input.push(b"a"));
+        let commands = text(&input.next_commands().unwrap());
+        assert!(commands[0].starts_with("if-shell -F -t %3 #{||:#{pane_in_mode},#{!=:#{pane_pid},77}} "));
+    }
+
+    #[test]
     fn zero_bytes_are_sent_as_keys() {
-        let mut input = Input::new("%3");
+        let mut input = Input::new("%3", None);
         let bytes: Vec<u8> = (0..3000_u32).map(|n| if n == 1500 { 0 } else { b'x' }).collect();
         assert!(input.push(&bytes));
         let mut kinds = Vec::new();
@@ -243,9 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn tmux_brackets_pastes_after_takeover() {
-        let mut input = Input::new("%3");
-        input.unwrap_pastes();
+    fn tmux_brackets_pastes() {
+        let mut input = Input::new("%3", None);
         assert!(input.push(b"a\x1b[200~x\ny\x1b[201~\r"));
         assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 61"));
         input.on_done(false);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `client`, `formats`, `version` | the command line, one process per call; for callers without a node |
 //! | `control`, `parser`, `quoting` | a connection in control mode |
-//! | `attach` | creating panes and attaching to existing ones |
+//! | `attach` | attaching to panes |
 //! | `screen` | a pane's screen as bytes |
 //! | `pane` | a pane as a backend, with `input`, `input_lease`, `exit_status` |
 
@@ -21,7 +21,7 @@ mod quoting;
 mod screen;
 mod version;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_record::ahr::AhrError;
@@ -30,7 +30,7 @@ use nerve_types::Size;
 pub use client::{Range, Tmux};
 pub use pane::TmuxPane;
 
-use self::attach::{Attachment, NewPaneSpec, PaneDetails, attach_pane, create_pane};
+use self::attach::{PaneDetails, attach_pane};
 use self::pane::{AttachError, AttachedConnection, PaneParts, Resources, reattach};
 use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
 use nerve_host::backend::{PaneError, SpawnError};
@@ -45,35 +45,27 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
-/// for them. Also returns the pane's entry and size.
+/// Attaches to an existing pane. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// On error, no program was started.
-pub async fn start(
-    context: PaneContext<'_>,
-    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
-) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
-    let tmux = Tmux::new(context.place.socket.as_deref()).with_program(context.panes.tmux.clone());
+/// [`SpawnError`].
+pub async fn start(context: PaneContext<'_>) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
+    let tmux = Tmux::new(context.socket).with_program(context.panes.tmux.clone());
     tmux.version().await?;
-    let mut entry = context.new_entry(TerminalKind::Tmux);
-    let (attachment, claim) = match &context.place.pane {
-        Some(target) => attach_claimed(&tmux, target, &context).await?,
-        None => {
-            let hooks_dir = context.panes.hooks_dir(&entry.id);
-            let created = create_claimed(&tmux, &context, hooks_dir.as_deref(), add_hooks).await;
-            created.inspect_err(|_| context.panes.remove_hooks(&entry.id))?
-        }
-    };
+    let details = PaneDetails::of(&tmux, context.pane).await?;
+    // First, so that two processes never type into one pane.
+    let claim = claim(context.panes, &details, context.label)?;
+    let attachment = attach_pane(&tmux, details).await?;
     let details = &attachment.details;
     let size = details.size;
+    let mut entry = context.new_entry(TerminalKind::Tmux);
     entry.socket = details.socket.clone().or(entry.socket);
     entry.server = details.server;
     entry.session = Some(details.session.clone());
     entry.pane = details.pane.clone();
     entry.pid = details.pid;
     entry.started = details.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
-    // An existing pane keeps its own working directory.
+    // The pane keeps its own working directory.
     entry.cwd = entry.cwd.or_else(|| details.cwd.clone());
     let (recorder, faults) = context.register(&mut entry, size, false);
     let flusher = recorder.as_ref().map(Recorder::flusher);
@@ -83,46 +75,6 @@ pub async fn start(
     let parts = PaneParts { tmux, panes: context.panes.clone(), entry: entry.clone() };
     let backend = TmuxPane::live(parts, attachment, Resources { claim, pump, flusher, faults });
     Ok((backend, entry, size))
-}
-
-/// Claims an existing pane and attaches to it.
-async fn attach_claimed(
-    tmux: &Tmux,
-    target: &str,
-    context: &PaneContext<'_>,
-) -> Result<(Attachment, Claim), SpawnError> {
-    let details = PaneDetails::of(tmux, target).await?;
-    // First, so that two processes never type into one pane.
-    let claim = claim(context.panes, &details, context.label)?;
-    Ok((attach_pane(tmux, details).await?, claim))
-}
-
-/// Creates a pane with the program and claims it.
-async fn create_claimed(
-    tmux: &Tmux,
-    context: &PaneContext<'_>,
-    hooks_dir: Option<&Path>,
-    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
-) -> Result<(Attachment, Claim), SpawnError> {
-    let mut run = context.program.clone();
-    // Resolved here: tmux may have another PATH.
-    run.argv[0] = run.find()?.display().to_string();
-    add_hooks(&mut run.argv, hooks_dir);
-    let cwd = match &context.program.cwd {
-        Some(cwd) => cwd.clone(),
-        None => std::env::current_dir().map_err(SpawnError::system("determine the working directory"))?,
-    };
-    let session = context.place.session.as_deref().unwrap_or(quoting::SESSION);
-    let new = NewPaneSpec { session, name: context.name, size: context.size, cwd: &cwd };
-    let attachment = create_pane(tmux, &new, &run).await?;
-    match claim(context.panes, &attachment.details, context.label) {
-        Ok(claim) => Ok((attachment, claim)),
-        Err(error) => {
-            // The claim file failed; no other process can have a new pane.
-            let _ = tmux.kill(&attachment.details.pane).await;
-            Err(error)
-        }
-    }
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.

@@ -33,11 +33,10 @@ use super::input_lease::{self, InputLease};
 use super::parser::{ControlMessage, size_in};
 use super::quoting::CommandArgs;
 use super::quoting::command;
-use super::screen::{self, PaneState};
 use crate::pane::{Claim, PaneEntry, Panes};
 use crate::tty;
 
-/// Time between exit and end of output: a grandchild may hold the terminal open, and tmux is queried for the status.
+/// Time between exit and end of output.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Interval of status queries if the system cannot report the exit.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -72,9 +71,7 @@ pub struct TmuxPane {
     input_lease: InputLease,
     muted: HashSet<u32>,
     exit_tracker: ExitTracker,
-    /// Bytes that reproduce the final screen.
-    final_screen: Vec<u8>,
-    /// A stop has detached us from a pane that is not ours.
+    /// A stop has detached us.
     detached: bool,
 }
 
@@ -95,8 +92,6 @@ struct PaneTarget {
     tty: Option<PathBuf>,
     /// Becomes readable when the program exits.
     exit_fd: Option<AsyncFd<OwnedFd>>,
-    /// Start time of the program; distinguishes it from a later process with the same id.
-    started: Option<u64>,
     connected_at: Option<Instant>,
     attempts: u32,
 }
@@ -143,10 +138,7 @@ enum Query {
     Size {
         requested: bool,
     },
-    ExitStatus,
-    /// The final screen.
-    FinalScreen,
-    Kill,
+    Liveness,
     Ignored,
 }
 
@@ -188,13 +180,12 @@ impl TmuxPane {
             size: Size::default(),
             output: Vec::new(),
             events: VecDeque::new(),
-            input: Input::new(&entry.pane),
+            input: Input::new(&entry.pane, entry.pid),
             pending: VecDeque::new(),
             last_query: 0,
             input_lease: InputLease::default(),
             muted: HashSet::new(),
             exit_tracker: ExitTracker::default(),
-            final_screen: Vec::new(),
             detached: false,
             entry,
         }
@@ -217,7 +208,6 @@ impl TmuxPane {
             number: details.number,
             tty: details.tty.clone(),
             exit_fd: details.pid.and_then(tty::exit_fd),
-            started: details.pid.and_then(|pid| start_ticks(pid.cast_unsigned())),
             connected_at: Some(Instant::now()),
             attempts: self.target.attempts,
         };
@@ -227,12 +217,9 @@ impl TmuxPane {
         if first || details.size != self.size {
             self.on_resize(details.size);
         }
-        if !screen.is_empty() {
-            self.input.unwrap_pastes();
-            self.pump.output(now, &screen);
-            self.output = screen;
-            self.events.push_back(BackendEvent::Output);
-        }
+        self.pump.output(now, &screen);
+        self.output = screen;
+        self.events.push_back(BackendEvent::Output);
         if first && missed {
             self.events.push_back(BackendEvent::CaughtUp);
         }
@@ -272,8 +259,8 @@ impl TmuxPane {
     }
 
     fn query_exit(&mut self) {
-        if !self.is_pending(Query::ExitStatus) && !self.exit_tracker.is_reported() {
-            self.query(Query::ExitStatus, &[exit_status::query(&self.entry.pane)]);
+        if !self.is_pending(Query::Liveness) && !self.exit_tracker.is_reported() {
+            self.query(Query::Liveness, &[exit_status::query(&self.entry.pane)]);
         }
     }
 
@@ -334,9 +321,7 @@ impl TmuxPane {
                 self.events.push_back(BackendEvent::LeaseChanged);
             }
             Query::Size { requested } => self.on_size(requested, &texts()),
-            Query::ExitStatus => self.on_exit_reply(&texts()),
-            Query::FinalScreen => self.on_final_screen(&replies),
-            Query::Kill => self.on_closed(),
+            Query::Liveness => self.on_exit_reply(&texts()),
             Query::Ignored => {}
         }
     }
@@ -347,6 +332,10 @@ impl TmuxPane {
             self.events.push_back(BackendEvent::Fault(format!("tmux did not send input: {error}")));
         }
         self.input.on_done(blocked);
+        if blocked {
+            // Another program may have been started in the pane.
+            self.query_exit();
+        }
     }
 
     fn on_size(&mut self, requested: bool, replies: &[Result<String, String>]) {
@@ -368,72 +357,39 @@ impl TmuxPane {
     fn on_exit_reply(&mut self, replies: &[Result<String, String>]) {
         match self.exit_tracker.evaluate(Instant::now(), replies, self.entry.pid) {
             exit_status::Verdict::Alive => {}
-            exit_status::Verdict::Nudge => self.query(Query::Ignored, &[command(&["run-shell", "true"])]),
-            exit_status::Verdict::Ended(exit) => self.on_exit(exit),
-            exit_status::Verdict::Replaced => self.on_replaced(),
+            exit_status::Verdict::Ended => self.on_exit(),
             exit_status::Verdict::Gone => self.on_gone(self.gone_reason()),
         }
     }
 
-    /// Hands the pane over: another program was started in it.
-    fn on_replaced(&mut self) {
-        self.entry.ours = false;
-        self.on_exit(ExitStatus::Unknown);
-    }
-
-    /// Reports the exit and closes a pane of ours.
-    fn on_exit(&mut self, exit: ExitStatus) {
-        self.exit_tracker.report(exit);
+    /// Reports the end of the program. Its exit status is unknown.
+    fn on_exit(&mut self) {
+        self.exit_tracker.report();
         self.forget();
-        if self.entry.ours && matches!(self.link, LinkState::Live(_)) {
-            // tmux drops unsent output when a program ends, but its screen includes it.
-            self.query(Query::FinalScreen, &screen::queries(&self.entry.pane));
-        } else {
-            self.events.push_back(BackendEvent::Exited(exit));
-            self.on_closed();
-        }
-    }
-
-    /// Reports the final screen and the exit, then closes the pane.
-    fn on_final_screen(&mut self, replies: &[Result<Vec<u8>, String>]) {
-        if let [Ok(state), Ok(text), below] = replies
-            && let Some(state) = PaneState::parse(&String::from_utf8_lossy(state))
-        {
-            self.final_screen = state.repaint(text, below.as_deref().ok());
-            self.events.push_back(BackendEvent::FinalScreen(state.text(text)));
-        }
-        let exit = self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown);
-        self.events.push_back(BackendEvent::Exited(exit));
-        self.query(Query::Kill, &[command(&["kill-pane", "-t", &self.entry.pane])]);
-    }
-
-    fn on_closed(&mut self) {
+        self.events.push_back(BackendEvent::Exited(ExitStatus::Unknown));
         self.finish(BackendEvent::Closed);
     }
 
     /// Completes the recording, then reports the last event.
     fn finish(&mut self, last: BackendEvent) {
         let (pump, entry, ended) = (std::mem::take(&mut self.pump), self.entry.clone(), self.clock.now());
-        let (panes, exit) = (self.panes.clone(), self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown));
-        let closing = tokio::task::spawn_blocking(move || close(pump, &panes, &entry, exit, ended));
+        let panes = self.panes.clone();
+        let closing = tokio::task::spawn_blocking(move || close(pump, &panes, &entry, ended));
         self.link = LinkState::Closing(closing, Some(last));
     }
 
     /// Reports that the pane is gone.
     fn on_gone(&mut self, why: String) {
         if self.exit_tracker.is_reported() {
-            return self.on_closed();
+            return self.finish(BackendEvent::Closed);
         }
-        // The program has lost its terminal and may ignore that.
-        self.signal(Signal::HUP);
-        self.exit_tracker.report(ExitStatus::Unknown);
+        self.exit_tracker.report();
         self.forget();
         self.finish(BackendEvent::Lost(why));
     }
 
     fn gone_reason(&self) -> String {
-        let how = if self.entry.ours { "it was closed" } else { "its program ended, or it was closed" };
-        format!("pane {} is gone: {how}", self.entry.pane)
+        format!("pane {} is gone: its program ended, or it was closed", self.entry.pane)
     }
 
     fn forget(&mut self) {
@@ -444,12 +400,7 @@ impl TmuxPane {
     /// Reconnects after the connection ended.
     fn on_disconnect(&mut self, why: &str) {
         if self.exit_tracker.is_reported() {
-            if self.entry.ours {
-                // No one else closes it.
-                let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
-                tokio::spawn(async move { kill(&tmux, &entry).await });
-            }
-            return self.on_closed();
+            return self.finish(BackendEvent::Closed);
         }
         let lost = self.input.clear();
         if lost > 0 {
@@ -481,7 +432,7 @@ impl TmuxPane {
         if attach_error.gone && !first {
             return self.on_gone(attach_error.reason.clone());
         }
-        self.exit_tracker.report(ExitStatus::Unknown);
+        self.exit_tracker.report();
         if attach_error.gone {
             self.forget();
         }
@@ -505,6 +456,7 @@ impl TmuxPane {
     /// Sends queued input to tmux.
     fn send_input(&mut self) {
         if matches!(self.link, LinkState::Live(_))
+            && !self.exit_tracker.has_process_exited()
             && let Some(commands) = self.input.next_commands()
         {
             self.query(Query::Input, &commands);
@@ -536,18 +488,9 @@ fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'stat
     if entry.server.is_some() && details.server != entry.server {
         return Some("another tmux server is running now");
     }
-    (entry.pid.is_some() && details.pid != entry.pid).then_some("another program runs in it")
-}
-
-/// Closes a pane unless its id now belongs to another one.
-async fn kill(tmux: &Tmux, entry: &PaneEntry) {
-    // An unreachable server has no pane to close.
-    if PaneDetails::of(tmux, &entry.pane)
-        .await
-        .is_ok_and(|details| replacement_reason(&details, entry).is_none())
-    {
-        let _ = tmux.kill(&entry.pane).await;
-    }
+    let started = || details.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
+    let is_other = details.pid != entry.pid || entry.started.is_some() && started() != entry.started;
+    (entry.pid.is_some() && is_other).then_some("another program runs in it")
 }
 
 fn text_of(text: &[u8]) -> String {
@@ -642,25 +585,23 @@ impl Backend for TmuxPane {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "not connected to tmux"));
         }
         let (cols, rows) = (size.cols.to_string(), size.rows.to_string());
-        let to = format!("-t {} -x {cols} -y {rows}", self.entry.pane);
-        let alone = "#{==:#{window_panes},1}";
-        let (window, pane) = (format!("resize-window {to}"), format!("resize-pane {to}"));
+        let pane = &self.entry.pane;
+        let to = format!("-t {pane} -x {cols} -y {rows}");
+        let is_alone = "#{==:#{window_panes},1}";
+        let resize = format!("if-shell -F -t {pane} '{is_alone}' 'resize-window {to}' 'resize-pane {to}'");
+        let is_same = match self.entry.pid {
+            Some(pid) => format!("#{{==:#{{pane_pid}},{pid}}}"),
+            None => "1".to_string(),
+        };
         let size = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
-        let resize = ["if-shell", "-F", "-t", &self.entry.pane, alone, &window, &pane];
+        let resize = ["if-shell", "-F", "-t", &self.entry.pane, &is_same, &resize];
         let commands = [command(&resize), command(&size)];
         self.query(Query::Size { requested: true }, &commands);
         Ok(())
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.entry.pid.filter(|_| self.entry.ours) {
-            // The process id may be reused; a group id is not while the group has members.
-            let now = start_ticks(pid.cast_unsigned());
-            if now.is_none() || now == self.target.started {
-                tty::signal(pid, signal);
-            }
-        }
-    }
+    /// Does nothing: the program is not ours.
+    fn signal(&self, _signal: Signal) {}
 
     fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         self.entry.pid.map_or(Foreground::Unknown, |pid| tty::foreground(pid, detailed, shells))
@@ -688,14 +629,6 @@ impl Backend for TmuxPane {
         self.entry.pid
     }
 
-    fn emit_final_screen(&mut self) {
-        let now = self.clock.now();
-        self.pump.gap(now);
-        self.output = std::mem::take(&mut self.final_screen);
-        self.pump.output(now, &self.output);
-        self.events.push_front(BackendEvent::Output);
-    }
-
     fn release(&mut self) -> bool {
         true
     }
@@ -715,19 +648,10 @@ impl Backend for TmuxPane {
         Lease::Pending
     }
 
-    fn end(&mut self, signal: Signal) {
-        if self.entry.ours {
-            self.signal(signal);
-            if signal == Signal::KILL && self.claim.is_some() && !matches!(self.link, LinkState::Closed) {
-                // Closes the pane even if its program hangs.
-                let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
-                tokio::spawn(async move { kill(&tmux, &entry).await });
-            }
-        } else if !std::mem::replace(&mut self.detached, true) && !self.exit_tracker.is_reported() {
-            self.exit_tracker.report(ExitStatus::Unknown);
-            self.forget();
-            self.events.push_back(BackendEvent::Exited(ExitStatus::Unknown));
-            self.on_closed();
+    /// Detaches from the pane.
+    fn end(&mut self, _signal: Signal) {
+        if !std::mem::replace(&mut self.detached, true) && !self.exit_tracker.is_reported() {
+            self.on_exit();
         }
     }
 }
@@ -743,11 +667,11 @@ impl Drop for TmuxPane {
 }
 
 /// Completes a recording and its metadata. Returns an error message.
-fn close(mut pump: Pump, panes: &Panes, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> Option<String> {
-    pump.exit(ended, exit);
+fn close(mut pump: Pump, panes: &Panes, entry: &PaneEntry, ended: TsNs) -> Option<String> {
+    pump.exit(ended, ExitStatus::Unknown);
     drop(pump);
     panes
-        .finish_recording(entry, exit, ended)
+        .finish_recording(entry, ExitStatus::Unknown, ended)
         .err()
         .map(|error| format!("cannot write the exit to the metadata: {error}"))
 }

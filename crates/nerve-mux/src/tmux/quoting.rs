@@ -36,7 +36,7 @@ pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<
         args.extend(value.into_iter().flat_map(|value| [option.to_string(), escape_format(&value)]));
     }
     if !new.argv.is_empty() {
-        args.extend(program_args(&new.argv, &new.env, &[]));
+        args.extend(program_args(&new.argv, &new.env));
     }
     args
 }
@@ -47,20 +47,13 @@ const TMUX_VARS: [&str; 7] =
 
 /// Returns options for a program's environment, and the program as two or more words, which tmux runs without a shell. Secrets
 /// do not appear in the arguments of a process.
-pub(super) fn program_args(
-    argv: &[String],
-    env: &BTreeMap<String, String>,
-    remove: &[String],
-) -> Vec<String> {
+fn program_args(argv: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let (tmux_vars, plain): (Vec<_>, Vec<_>) =
         env.iter().partition(|(name, _)| TMUX_VARS.contains(&name.as_str()));
     let set = |(name, value): (&String, &String)| format!("{name}={value}");
     let mut args: Vec<String> = plain.into_iter().flat_map(|pair| ["-e".to_string(), set(pair)]).collect();
-    args.push("env".to_string());
     // tmux may have inherited these.
-    for name in remove.iter().map(String::as_str).chain(["LINES", "COLUMNS"]) {
-        args.extend(["-u".to_string(), name.to_string()]);
-    }
+    args.extend(["env", "-u", "LINES", "-u", "COLUMNS"].map(str::to_string));
     args.extend(tmux_vars.into_iter().map(set));
     args.extend_from_slice(argv);
     args

@@ -3,9 +3,6 @@
 //! tmux reports text and styles (`capture-pane -e`) and most modes. The missing ones (bracketed paste, mouse encodings in older
 //! versions) do not prevent input, see [`super::input`].
 
-use nerve_types::{Size, TsNs};
-use nerve_vt::terminal::TerminalState;
-
 use super::formats::SEPARATOR;
 use super::quoting::CommandArgs;
 use super::quoting::command;
@@ -124,13 +121,6 @@ impl PaneState {
         bytes
     }
 
-    /// Returns the text of the screen without trailing blanks and blank rows at the end.
-    pub(super) fn text(&self, text: &[u8]) -> String {
-        let mut shown = TerminalState::new(Size::new(self.cols, self.rows));
-        shown.process_data(TsNs(0), &self.repaint(text, None));
-        shown.screen().text()
-    }
-
     /// Splits text into scrollback and screen.
     fn split<'a>(&self, text: &'a [u8]) -> (Option<&'a [u8]>, &'a [u8]) {
         let text = text.strip_suffix(b"\n").unwrap_or(text);
@@ -177,7 +167,9 @@ fn is_feed(byte: &u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nerve_types::{Size, TsNs};
     use nerve_vt::screen::{MouseEncoding, MouseTracking};
+    use nerve_vt::terminal::TerminalState;
 
     use super::*;
 

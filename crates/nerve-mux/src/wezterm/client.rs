@@ -27,8 +27,6 @@ use crate::tty;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Unread bytes allowed in a terminal when exact bytes are sent. The kernel buffers 4095; the server froze at 12,000.
 const MAX_UNREAD: usize = 1024;
-/// Scrolls one row away, then becomes the program.
-const PRIMER: &str = r#"printf '\033[999;1H\n\033[H'; exec "$@""#;
 /// Interval of checks for an unread paste.
 const POLL_INTERVAL: Duration = Duration::from_millis(15);
 
@@ -127,24 +125,6 @@ impl Wezterm {
     /// # Errors
     /// Refused: no such program or directory, or it did not start; see [`Wezterm::list`].
     pub async fn spawn(&self, pane: &NewPane) -> Result<String, PaneError> {
-        let program = Program {
-            argv: pane.argv.clone(),
-            cwd: pane.cwd.clone(),
-            env: pane.env.clone(),
-            env_remove: Vec::new(),
-        };
-        self.spawn_program(&program, pane, false).await
-    }
-
-    /// Like [`Wezterm::spawn`], for a program with removed variables; `pane` has the other settings. A `primed` pane gets a row
-    /// of scrollback before the program starts: an empty scrollback then shows that the alternate screen is active, which
-    /// nothing else does.
-    pub(super) async fn spawn_program(
-        &self,
-        program: &Program,
-        pane: &NewPane,
-        primed: bool,
-    ) -> Result<String, PaneError> {
         let mut command = Command::new(&self.program);
         for (name, cells) in [("initial_cols", pane.size.cols), ("initial_rows", pane.size.rows)] {
             if cells > 0 {
@@ -159,25 +139,19 @@ impl Wezterm {
             }
             None => drop(command.args(["spawn", "--new-window"])),
         }
-        let cwd = program.cwd.clone().map(std::path::absolute).transpose();
+        let cwd = pane.cwd.clone().map(std::path::absolute).transpose();
         if let Some(cwd) = cwd.map_err(system("resolve the working directory"))? {
             command.arg("--cwd").arg(cwd);
         }
         if let Some(workspace) = pane.session.as_ref().filter(|_| pane.split.is_none()) {
             command.arg("--workspace").arg(workspace);
         }
-        if !program.argv.is_empty() {
-            let found = program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
-            command.arg("--");
-            if primed {
-                command.args(["/bin/sh", "-c", PRIMER, "sh"]);
-            }
-            command.args(program_args(program, found));
+        if !pane.argv.is_empty() {
+            command.arg("--").args(program_args(pane)?);
         }
         // The pane inherits the environment of this call, which keeps secrets off the command line.
-        command.envs(program.env.iter().filter(|(name, _)| !is_reserved_var(name)));
-        let removed = program.env_remove.iter().map(String::as_str).filter(|name| !is_reserved_var(name));
-        for name in removed.chain(["LINES", "COLUMNS", "WEZTERM_PANE"]) {
+        command.envs(pane.env.iter().filter(|(name, _)| !is_reserved_var(name)));
+        for name in ["LINES", "COLUMNS", "WEZTERM_PANE"] {
             command.env_remove(name);
         }
         let answer = self.call(command, &[]).await?;
@@ -317,21 +291,20 @@ impl Wezterm {
 }
 
 /// Returns the command for the pane. Variables that would affect the call itself are set through `env`.
-fn program_args(program: &Program, found: PathBuf) -> Vec<OsString> {
-    let rest = program.argv.iter().skip(1).map(OsString::from);
-    let removed = program.env_remove.iter().filter(|name| is_reserved_var(name));
-    let removed = removed.flat_map(|name| ["-u".into(), OsString::from(name)]);
-    let set = program.env.iter().filter(|(name, _)| is_reserved_var(name));
-    let set = set.map(|(name, value)| OsString::from(format!("{name}={value}")));
-    let env_args: Vec<OsString> = removed.chain(set).collect();
+fn program_args(pane: &NewPane) -> Result<Vec<OsString>, PaneError> {
+    let (argv, cwd, env) = (pane.argv.clone(), pane.cwd.clone(), pane.env.clone());
+    let program = Program { argv, cwd, env, env_remove: Vec::new() };
+    let found = program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
+    let reserved = program.env.iter().filter(|(name, _)| is_reserved_var(name));
+    let set: Vec<OsString> = reserved.map(|(name, value)| format!("{name}={value}").into()).collect();
     let mut args: Vec<OsString> = Vec::new();
-    if !env_args.is_empty() {
+    if !set.is_empty() {
         args.push("env".into());
-        args.extend(env_args);
+        args.extend(set);
     }
     args.push(found.into_os_string());
-    args.extend(rest);
-    args
+    args.extend(program.argv.into_iter().skip(1).map(OsString::from));
+    Ok(args)
 }
 
 /// Returns true for variables that affect the command line itself: its settings, libraries and server.

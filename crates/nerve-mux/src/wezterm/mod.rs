@@ -17,7 +17,6 @@ mod rows;
 mod writer;
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -33,12 +32,11 @@ use nerve_types::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::listing::ListedPane;
 use self::pane_cache::WeztermServer;
 use self::poller::{Poller, Process, SharedState};
 use self::repaint::Repainter;
 use self::writer::InputWriter;
-use crate::pane::{Claim, NewPane, PaneContext, PaneEntry, Panes, TerminalKind};
+use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
 
 pub use args::{Keys, Range};
 pub use client::Wezterm;
@@ -47,31 +45,23 @@ pub use pane::WeztermPane;
 /// Pane events that may be queued.
 const MAX_QUEUED_EVENTS: usize = 8;
 
-/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
-/// for them. Also returns the pane's entry and size.
+/// Attaches to an existing pane. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// On error, no program was started.
-pub async fn start(
-    context: PaneContext<'_>,
-    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
-) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
+/// [`SpawnError`].
+pub async fn start(context: PaneContext<'_>) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
     ensure_built()?;
-    let server = server_of(context.panes, context.place.socket.clone());
-    let mut entry = context.new_entry(TerminalKind::Wezterm);
-    let (listed, claim) = match &context.place.pane {
-        Some(pane) => {
-            let listed = server.wezterm.find(pane).await.map_err(spawn_error)?;
-            let claim = claim_pane(context.panes, &server, &listed.id(), context.label)?;
-            (listed, claim)
-        }
-        None => {
-            let created = create_claimed(&server, &context, &entry.id, add_hooks).await;
-            created.inspect_err(|_| context.panes.remove_hooks(&entry.id))?
-        }
-    };
-    let size = Size::new(listed.size.cols, listed.size.rows);
+    let server = server_of(context.panes, context.socket.map(str::to_string));
+    let listed = server.wezterm.find(context.pane).await.map_err(spawn_error)?;
     let process = Process::of(&listed);
+    if process.is_none() && listed.tty.as_ref().is_some_and(|tty| tty.exists()) {
+        // `exit_behavior="Hold"` keeps its pane.
+        let message = format!("the program in pane {} has ended", listed.id());
+        return Err(SpawnError::Multiplexer(message));
+    }
+    let claim = claim_pane(context.panes, &server, &listed.id(), context.label)?;
+    let size = Size::new(listed.size.cols, listed.size.rows);
+    let mut entry = context.new_entry(TerminalKind::Wezterm);
     entry.socket = server.wezterm.socket().map(str::to_string);
     entry.pane = listed.id();
     entry.pid = process.map(|process| process.pid);
@@ -81,8 +71,7 @@ pub async fn start(
     let panes = context.panes.clone();
     let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim: Some(claim), events };
     let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
-    let repainter = repainter_for(context.full_screen, entry.ours);
-    Ok((builder.build(Pump::new(taps), repainter, false), entry, size))
+    Ok((builder.build(Pump::new(taps), Repainter::new(context.full_screen), false), entry, size))
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend. Also returns the updated entry.
@@ -114,7 +103,7 @@ pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (Wezterm
     }
     let (panes, claim) = (panes.clone(), claim.ok());
     let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim, events };
-    (builder.build(pump, repainter_for(full_screen, entry.ours), true), entry)
+    (builder.build(pump, Repainter::new(full_screen), true), entry)
 }
 
 /// The parts of a backend.
@@ -168,6 +157,7 @@ impl PaneBuilder {
             adopted,
             _claim: claim,
             tasks,
+            looked_at: None,
             output: Vec::new(),
             events,
             place: Vec::new(),
@@ -181,36 +171,6 @@ fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
         Some(program) => wezterm.with_program(program.clone()),
         None => wezterm,
     })
-}
-
-/// Creates a pane with the program and claims it.
-async fn create_claimed(
-    server: &WeztermServer,
-    context: &PaneContext<'_>,
-    id: &str,
-    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
-) -> Result<(ListedPane, Claim), SpawnError> {
-    let mut program = context.program.clone();
-    add_hooks(&mut program.argv, context.panes.hooks_dir(id).as_deref());
-    program.find()?;
-    let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
-    let pane =
-        server.wezterm.spawn_program(&program, &pane, context.full_screen).await.map_err(spawn_error)?;
-    let listed = server.wezterm.find(&pane).await.map_err(spawn_error)?;
-    match claim_pane(context.panes, server, &listed.id(), context.label) {
-        Ok(claim) => Ok((listed, claim)),
-        Err(error) => {
-            // The claim file failed; no other process can have a new pane.
-            let _ = server.wezterm.kill(&listed.id()).await;
-            Err(error)
-        }
-    }
-}
-
-/// A program that draws its own screen may use the alternate screen, which then has to be detected. A shell's `clear` empties the
-/// scrollback too, but does not matter.
-fn repainter_for(full_screen: bool, ours: bool) -> Repainter {
-    if full_screen { Repainter::for_full_screen(ours) } else { Repainter::default() }
 }
 
 fn claim_pane(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nerve_host::backend::pty::WRITE_LIMIT;
-use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Memory};
+use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Lease, Memory};
 use nerve_host::clock::Clock;
 use nerve_host::pump::Pump;
 use nerve_types::Foreground;
@@ -25,6 +25,8 @@ use crate::pane::{Claim, PaneEntry, Panes};
 use crate::pane_text::last_rows;
 use crate::tty;
 
+/// Age from which a look at the pane is stale.
+const MAX_LOOK_AGE: Duration = Duration::from_millis(300);
 /// Exceeds any scrollback; WezTerm clips the range.
 const ALL_ROWS: u32 = 1_000_000;
 
@@ -45,6 +47,8 @@ pub struct WeztermPane {
     /// Exclusive right to drive the pane.
     pub(super) _claim: Option<Claim>,
     pub(super) tasks: Vec<AbortOnDropHandle<()>>,
+    /// Time of the last requested look at the pane.
+    pub(super) looked_at: Option<TsNs>,
     pub(super) output: Vec<u8>,
     pub(super) events: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
@@ -76,6 +80,10 @@ impl WeztermPane {
                 self.events.push_back(BackendEvent::CaughtUp)
             }
             PaneEvent::FirstPoll => {}
+            PaneEvent::Looked => {
+                self.looked_at = Some(now);
+                self.events.push_back(BackendEvent::LeaseChanged);
+            }
             PaneEvent::Gap => self.events.push_back(BackendEvent::Skipped(self.pump.offset())),
             PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
             PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
@@ -160,11 +168,8 @@ impl Backend for WeztermPane {
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(process) = self.process.filter(|process| process.is_alive()) {
-            tty::signal(process.pid, signal);
-        }
-    }
+    /// Does nothing: the program is not ours.
+    fn signal(&self, _signal: Signal) {}
 
     fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         if self.queued_input() > 0 {
@@ -195,11 +200,9 @@ impl Backend for WeztermPane {
         self.process.map(|process| process.pid)
     }
 
-    /// Leaves the pane running, unless it is ours and could not be found again.
     fn release(&mut self) -> bool {
-        let released = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
-        self.released |= released;
-        released
+        self.released |= !self.over;
+        !self.over
     }
 
     /// Reads the pane's own text, which may be newer than the last poll.
@@ -221,26 +224,19 @@ impl Backend for WeztermPane {
         true
     }
 
-    fn end(&mut self, signal: Signal) {
-        if self.over {
-            self.signal_after_end(signal);
-        } else if !self.entry.ours {
-            // It is not our pane.
-            self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
-        } else if self.shared.closing.swap(true, Ordering::Relaxed)
-            || self.process.is_some_and(|process| !process.is_alive())
-        {
-            // Closing the pane was not enough.
-            self.signal(signal);
-        } else {
-            let (server, pane) = (self.server.clone(), self.entry.pane.clone());
-            let shared = self.shared.clone();
-            tokio::spawn(async move {
-                // If this fails, signals follow.
-                let _ = server.wezterm.kill(&pane).await;
-                shared.wake.notify_one();
-            });
+    /// Grants the lease once after a look at the pane: a person may have typed since the last poll.
+    fn lease(&mut self, now: TsNs) -> Lease {
+        if self.looked_at.take().is_some_and(|at| now.since(at) < MAX_LOOK_AGE) {
+            return Lease::Free;
         }
+        self.shared.look.store(true, Ordering::Relaxed);
+        self.shared.wake.notify_one();
+        Lease::Pending
+    }
+
+    /// Detaches from the pane.
+    fn end(&mut self, _signal: Signal) {
+        self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
     }
 
     fn set_watchful(&mut self, watchful: bool) {
@@ -251,14 +247,5 @@ impl Backend for WeztermPane {
 
     fn place(&self) -> &[(&'static str, String)] {
         &self.place
-    }
-}
-
-impl WeztermPane {
-    /// Signals processes that outlive a pane of ours.
-    fn signal_after_end(&self, signal: Signal) {
-        if self.entry.ours && !self.released {
-            self.signal(signal);
-        }
     }
 }

@@ -22,7 +22,7 @@ use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
 use crate::tty;
 
-/// Rows above the screen that are read; the next step if more has scrolled away.
+/// Rows above the screen that are read; the next step if there are more, and they are needed.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
 /// Interval while the screen changes and there is no byte counter.
 const FAST_INTERVAL: Duration = Duration::from_millis(30);
@@ -49,6 +49,8 @@ const BUSY_GAP: Duration = Duration::from_millis(90);
 const BUSY_STREAK: u32 = 5;
 /// After this many fruitless polls the byte counter is no longer trusted.
 const MAX_FRUITLESS_POLLS: u32 = 9;
+/// Further reads of a text that changes between its read and that of the cursor.
+const MAX_REREADS: u32 = 2;
 /// Pause after a failed call.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Failed connections after which the server counts as gone.
@@ -56,8 +58,6 @@ const MAX_CONNECT_FAILURES: u32 = 4;
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(150);
 /// Time after which the pane of a dead program counts as kept (`exit_behavior="Hold"`).
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time that a program may outlive its closed pane.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An event observed on a pane.
 #[derive(Debug)]
@@ -70,6 +70,8 @@ pub(super) enum PaneEvent {
     Place(Vec<(&'static str, String)>),
     /// The initial content has been reported.
     FirstPoll,
+    /// The content is as new as the last request in [`SharedState::look`].
+    Looked,
     /// Output before this may be missing.
     Gap,
     /// A non-fatal failure.
@@ -83,12 +85,12 @@ pub(super) enum PaneEvent {
 /// State shared by backend, poller and writer.
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
-    /// Poll now: input was sent.
+    /// Poll now: input was sent, or the current content was requested.
     pub(super) wake: Notify,
+    /// The current content was requested; [`PaneEvent::Looked`] follows.
+    pub(super) look: AtomicBool,
     /// A turn may end at any moment.
     pub(super) watchful: AtomicBool,
-    /// We are closing the pane: it counts as gone when its program is.
-    pub(super) closing: AtomicBool,
     /// Rows of the pane.
     pub(super) rows: AtomicU16,
     /// Device of its terminal.
@@ -126,6 +128,8 @@ pub(super) struct Poller {
     events: mpsc::Sender<PaneEvent>,
     repainter: Repainter,
     listed: Option<ListedPane>,
+    /// The step of [`SCROLLBACK_ROWS`] with which a poll begins.
+    depth: usize,
     /// Text of the last poll that read it.
     text: Option<String>,
     place: Vec<(&'static str, String)>,
@@ -176,6 +180,7 @@ impl Poller {
             events,
             repainter,
             listed: None,
+            depth: 0,
             text: None,
             place: Vec::new(),
             counter: None,
@@ -196,7 +201,12 @@ impl Poller {
     pub(super) async fn run(mut self) {
         let mut first = true;
         loop {
-            match self.poll().await {
+            let look = self.shared.look.swap(false, Ordering::Relaxed);
+            let polled = self.poll(look).await;
+            if look && !(polled.is_ok() && self.send(PaneEvent::Looked).await) {
+                self.shared.look.store(true, Ordering::Relaxed);
+            }
+            match polled {
                 Ok(()) => {
                     let was_silent = self.connect_failures > 0 || self.fault_reported;
                     (self.connect_failures, self.fault_reported) = (0, false);
@@ -212,9 +222,14 @@ impl Poller {
                     self.send(PaneEvent::Exited(exit)).await;
                     return;
                 }
-                Err(PollError::Gone(how)) => return self.report_gone(how).await,
+                Err(PollError::Gone(how)) => {
+                    self.send(PaneEvent::Gone(how)).await;
+                    return;
+                }
                 Err(PollError::NoServer) if self.connect_failures >= MAX_CONNECT_FAILURES => {
-                    return self.report_gone("WezTerm's server is gone, and its panes with it".into()).await;
+                    let how = "WezTerm's server is gone, and its panes with it".to_string();
+                    self.send(PaneEvent::Gone(how)).await;
+                    return;
                 }
                 Err(PollError::NoServer) => {
                     self.connect_failures += 1;
@@ -237,18 +252,6 @@ impl Poller {
         self.events.send(event).await.is_ok()
     }
 
-    /// Reports the pane as gone. If we are closing it, waits for its program, which is ended by signals.
-    async fn report_gone(&self, how: String) {
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        while self.shared.closing.load(Ordering::Relaxed)
-            && self.process.is_some_and(Process::is_alive)
-            && Instant::now() < deadline
-        {
-            tokio::time::sleep(COUNTER_INTERVAL).await;
-        }
-        self.send(PaneEvent::Gone(how)).await;
-    }
-
     /// Waits until the next poll is due.
     async fn wait_for_next_poll(&mut self) {
         loop {
@@ -265,7 +268,9 @@ impl Poller {
             }
             let now = Instant::now();
             let earliest = self.poll_ended + self.min_gap();
-            let is_due = now >= due || self.last_input.is_some_and(|typed| typed > self.poll_started);
+            let is_due = now >= due
+                || self.shared.look.load(Ordering::Relaxed)
+                || self.last_input.is_some_and(|typed| typed > self.poll_started);
             if is_due || (now >= earliest && self.has_written()) {
                 return;
             }
@@ -306,10 +311,11 @@ impl Poller {
         tty::written_bytes(self.process?.pid)
     }
 
-    async fn poll(&mut self) -> Result<(), PollError> {
+    /// Polls once. `look`: reads the text in any case.
+    async fn poll(&mut self, look: bool) -> Result<(), PollError> {
         let now = Instant::now();
         let written = self.has_written() && self.fruitless < MAX_FRUITLESS_POLLS;
-        let at_rest = !self.is_watchful() && !self.is_recent(now) && !written;
+        let at_rest = !look && !self.is_watchful() && !self.is_recent(now) && !written;
         let count = self.written_bytes();
         self.poll_started = now;
         let server = self.server.clone();
@@ -323,7 +329,7 @@ impl Poller {
         }
         // The list is read after the text, so its cursor is never older.
         let early = match &self.listed {
-            Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[0]).await?),
+            Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[self.depth]).await?),
             None => None,
         };
         let unchanged = early.is_some() && early == self.text;
@@ -331,10 +337,22 @@ impl Poller {
         let since = if at_rest && unchanged { now.checked_sub(IDLE_LIST_AGE) } else { None };
         let listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
         let same_size = self.listed.as_ref().is_some_and(|known| known.size == listed.size);
-        let text = match early.filter(|_| same_size) {
+        let mut text = match early.filter(|_| same_size) {
             Some(text) => text,
-            None => self.read_text(listed.size.rows, SCROLLBACK_ROWS[0]).await?,
+            None => self.read_text(listed.size.rows, SCROLLBACK_ROWS[self.depth]).await?,
         };
+        let mut listed = listed;
+        for _ in 0..MAX_REREADS {
+            if unchanged && self.listed.as_ref().is_some_and(|known| known.has_same_screen(&listed)) {
+                break;
+            }
+            // The cursor belongs to the text if the text is still the same.
+            let again = self.read_text(listed.size.rows, SCROLLBACK_ROWS[self.depth]).await?;
+            if std::mem::replace(&mut text, again) == text {
+                break;
+            }
+            listed = self.list_pane(Instant::now()).await?;
+        }
         self.text = Some(text.clone());
         if let (None, Some(expected)) = (&self.listed, self.expected)
             && Process::of(&listed).is_some_and(|process| process.pid != expected)
@@ -364,18 +382,21 @@ impl Poller {
 
     async fn on_capture(&mut self, listed: ListedPane, text: String) -> Result<(), PollError> {
         let size = Size::new(listed.size.cols, listed.size.rows);
-        let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[0]), false);
-        let mut has_gap = self.listed.as_ref().is_some_and(|known| known.size != listed.size);
-        for scrollback in &SCROLLBACK_ROWS[1..] {
-            if bytes == Err(NeedsMore) {
-                let text = self.read_text(size.rows, *scrollback).await?;
-                let last = Some(scrollback) == SCROLLBACK_ROWS.last();
-                has_gap |= last;
-                bytes = self.repainter.update(capture(&listed, &text, *scrollback), last);
-            }
+        let resized = self.listed.as_ref().is_none_or(|known| known.size != listed.size);
+        let mut step = self.depth;
+        let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[step]), false);
+        while bytes == Err(NeedsMore) && step + 1 < SCROLLBACK_ROWS.len() {
+            step += 1;
+            let text = self.read_text(size.rows, SCROLLBACK_ROWS[step]).await?;
+            let is_last = step + 1 == SCROLLBACK_ROWS.len();
+            bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[step]), is_last);
         }
         let bytes = bytes.unwrap_or_default();
-        let resized = self.listed.as_ref().is_none_or(|known| known.size != listed.size);
+        let has_gap = resized && self.listed.is_some() || !self.repainter.is_certain();
+        if self.repainter.is_line_based() {
+            // The next poll needs as many rows.
+            self.depth = step;
+        }
         self.shared.rows.store(size.rows, Ordering::Relaxed);
         if resized && !self.send(PaneEvent::Size(size)).await {
             return Err(PollError::ReceiverClosed);

@@ -123,6 +123,7 @@ impl Node for ChatNode {
             kind: self.kind().to_string(),
             state: inner.state.current(),
             persistent: true,
+            approximate: false,
             metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
         }
     }

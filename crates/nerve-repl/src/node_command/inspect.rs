@@ -28,7 +28,10 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     }
     let row = |node: &NodeInfo| {
         let field = |name: &str| node.metadata.text(name).to_string();
-        let state = format_state(node.state, &node.metadata);
+        let mut state = format_state(node.state, &node.metadata);
+        if node.approximate {
+            state.push_str(" (approximate)");
+        }
         // Chat nodes have a model instead of a command. `info` shows long commands in full.
         let command =
             Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
@@ -50,6 +53,9 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
         ("type", node.kind.clone()),
         ("state", format_state(node.state, &node.metadata)),
     ];
+    if node.approximate {
+        fields.push(("approximate", "true".to_string()));
+    }
     let others = node.metadata.iter().filter(|(name, _)| *name != "blocked");
     fields.extend(others.map(|(name, text)| (name.as_str(), text.clone())));
     fields.push(("session", node.metadata.session.clone()));

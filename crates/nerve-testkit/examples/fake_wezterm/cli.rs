@@ -15,7 +15,7 @@ const HELP: &str = "A stand-in for WezTerm's command line, made for nerve's test
 wezterm [--config initial_cols=N] [--config initial_rows=N] cli [--no-auto-start] [--prefer-mux] SUB …
   SUB: list, spawn, send-text, get-text, activate-pane, kill-pane, split-pane
 wezterm mux-server        the server, at $WEZTERM_UNIX_SOCKET
-wezterm fault none|hang|slow MILLIS
+wezterm fault none|hang|hold|slow MILLIS
 wezterm calls             how often which subcommand was called
 ";
 

@@ -34,8 +34,8 @@ pub(super) fn parse(args: Vec<String>) -> Result<Invocation, String> {
             Some("mux-server") => return Ok(Invocation::Server),
             Some("calls") => return Ok(call(Request::Calls)),
             Some("fault") => {
-                let fault =
-                    Fault::parse(&Vec::from(words.rest)).ok_or("fault takes none, hang or slow MILLIS")?;
+                let fault = Fault::parse(&Vec::from(words.rest))
+                    .ok_or("fault takes none, hang, hold or slow MILLIS")?;
                 return Ok(call(Request::Fault(fault)));
             }
             Some("cli") => return cli(words, cols, rows),

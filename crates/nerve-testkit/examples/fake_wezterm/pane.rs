@@ -66,8 +66,10 @@ impl Pane {
             find(&argv[0], &env, &cwd).and_then(|program| start(&program, &argv, &cwd, &env, slave).ok());
         let mut pane = Pane { id, terminal, writer, pastes, tty: None, pid: None, name };
         let Some(mut child) = started else {
-            let message =
-                format!("Unable to spawn {}: No viable candidates found in PATH\r\n", argv.join(" "));
+            let message = format!(
+                "\u{26a0}\u{fe0f}  Unable to spawn {}: No viable candidates found in PATH\r\n",
+                argv.join(" ")
+            );
             lock(&pane.terminal).process_data(TsNs(1), message.as_bytes());
             return Ok(pane);
         };
@@ -133,7 +135,7 @@ impl Pane {
         if terminal.title().is_empty() { self.name.clone() } else { terminal.title().to_string() }
     }
 
-    /// Returns a percent-encoded `file://` URL, or an empty string.
+    /// Returns a percent-encoded `file://` URL without a host, or an empty string.
     pub(super) fn cwd(&self) -> String {
         use std::os::unix::ffi::OsStrExt;
         let cwd =
@@ -142,7 +144,7 @@ impl Pane {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
         let encode =
             |byte: &u8| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
-        format!("file://localhost{}", cwd.as_os_str().as_bytes().iter().map(encode).collect::<String>())
+        format!("file://{}/", cwd.as_os_str().as_bytes().iter().map(encode).collect::<String>())
     }
 }
 

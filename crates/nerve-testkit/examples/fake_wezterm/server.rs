@@ -111,6 +111,7 @@ impl Mux {
     fn run(mut self, inbox: &Receiver<Message>, shared: &Mutex<Shared>) {
         for message in inbox {
             match message {
+                Message::Ended(_) if lock(shared).fault == Fault::Hold => {}
                 Message::Ended(id) => drop(self.remove(id)),
                 Message::Request(call, stream) => {
                     if let Fault::Slow(millis) = lock(shared).fault {
@@ -172,9 +173,7 @@ impl Mux {
     }
 
     fn pane(&self, id: u64) -> Result<&PositionedPane, String> {
-        self.panes.get(&id).ok_or_else(|| {
-            format!(r#"unexpected response Ok(ErrorResponse(ErrorResponse {{ reason: "Error: no such pane {id}" }}))"#)
-        })
+        self.panes.get(&id).ok_or_else(|| error_response(&format!("no such pane {id}")))
     }
 
     fn make(&mut self, mut spec: PaneSpec) -> Result<Pane, String> {
@@ -203,7 +202,7 @@ impl Mux {
         (side_by_side, percent): (bool, u16),
         env: BTreeMap<String, String>,
     ) -> Result<String, String> {
-        let placed = self.pane(of)?;
+        let placed = self.panes.get(&of).ok_or_else(|| error_response(&format!("pane_id {of} invalid")))?;
         let size = placed.pane.terminal().size();
         let share = |cells: u16| (u32::from(cells) * u32::from(percent) / 100).try_into().unwrap_or(cells);
         // A line separates the two panes.
@@ -235,6 +234,11 @@ impl Mux {
         }
         format!("{:#}\n", Value::Array(panes))
     }
+}
+
+/// Words an error as the client prints it.
+fn error_response(reason: &str) -> String {
+    format!(r#"unexpected response Ok(ErrorResponse(ErrorResponse {{ reason: "Error: {reason}" }}))"#)
 }
 
 impl PositionedPane {

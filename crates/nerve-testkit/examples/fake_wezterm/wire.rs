@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     None,
     /// Accepts calls of the command line and never responds.
     Hang,
+    /// Keeps the panes of ended programs, as the original does with `exit_behavior="Hold"`.
+    Hold,
     /// Takes this many milliseconds per call, as the original does.
     Slow(u64),
 }
@@ -37,6 +39,7 @@ impl Fault {
         match words {
             [kind] if kind == "none" => Some(Fault::None),
             [kind] if kind == "hang" => Some(Fault::Hang),
+            [kind] if kind == "hold" => Some(Fault::Hold),
             [kind, millis] if kind == "slow" => Some(Fault::Slow(millis.parse().ok()?)),
             _ => None,
         }
@@ -46,6 +49,7 @@ impl Fault {
         match self {
             Fault::None => "none".into(),
             Fault::Hang => "hang".into(),
+            Fault::Hold => "hold".into(),
             Fault::Slow(millis) => format!("slow {millis}"),
         }
     }

@@ -223,7 +223,7 @@ impl TerminalMirror {
                 self.handle_end();
             }
             // Events of panes, which have no host.
-            BackendEvent::PlaceChanged | BackendEvent::FinalScreen(_) | BackendEvent::LeaseChanged => {}
+            BackendEvent::PlaceChanged | BackendEvent::LeaseChanged => {}
         }
     }
 

@@ -5,14 +5,20 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::{Home, NERVE};
 
-/// A server with a node `me` that has said `one`.
-fn fixture() -> Home {
-    let home = Home::new();
+/// Installs the mock agent as `claude` and returns its path.
+pub(crate) fn mock_claude(home: &Home) -> String {
     let claude = home.hermetic.work().join("claude");
     fs::write(&claude, format!("#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")).unwrap();
     fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    claude.display().to_string()
+}
+
+/// A server with a node `me` that has said `one`.
+fn fixture() -> Home {
+    let home = Home::new();
+    let claude = mock_claude(&home);
     home.ok(&["server", "start"]);
-    home.ok(&["server", "node", "create", "me", "-c", claude.to_str().unwrap(), "-b", "claude"]);
+    home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude"]);
     home.ok(&["server", "node", "execute", "me", "one"]);
     home
 }

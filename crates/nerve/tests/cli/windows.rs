@@ -3,8 +3,12 @@
 use nerve_testkit::harness::FakeWezterm;
 use nerve_testkit::wait_until;
 
+use crate::forks::mock_claude;
 use crate::harness::{DEADLINE, Home};
 use crate::panes::Tmux;
+
+/// Id of a conversation with an agent.
+const CONVERSATION: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
 /// Creates node `sh`, a shell that tmux shows.
 fn create(tmux: &Tmux, options: &[&str]) {
@@ -205,4 +209,57 @@ fn wezterm_window_is_lost_and_reopened() {
     home.ok(&["server", "node", "stop", "sh"]);
     let is_gone = || !with_wezterm(&["wezterm", "list", "--json"]).contains("\"pane\"");
     assert!(wait_until(DEADLINE, is_gone), "{}", with_wezterm(&["wezterm", "list"]));
+}
+
+#[test]
+fn fork_gets_a_window_of_its_own() {
+    let Some(tmux) = Tmux::new("fork_gets_a_window_of_its_own") else { return };
+    let home = &tmux.home;
+    let claude = mock_claude(home);
+    // The fork of an existing pane runs the agent from PATH.
+    let mut start = home.command(&["server", "start"]);
+    start.env("PATH", format!("{}:{}", home.hermetic.work().display(), std::env::var("PATH").unwrap()));
+    assert_eq!(home.run(start).code, 0);
+    let pane =
+        tmux.ok(&["spawn", "--session", "theirs", "-c", &format!("{claude} --session-id {CONVERSATION}")]);
+    let create = |node: &str, options: &[&str]| {
+        let backend = ["server", "node", "create", node, "-b", "claude-tmux", "--socket", &tmux.socket];
+        home.ok(&[&backend[..], options].concat());
+        home.ok(&["server", "node", "execute", node, "one"]);
+    };
+    create("ours", &["-c", &claude]);
+    create("theirs", &["--pane-id", pane.trim_end(), "--claude-session-id", CONVERSATION]);
+    let listed = home.nerve(&["server", "node", "list", "--json"]).json();
+    let is_approximate = |node: &&serde_json::Value| node["approximate"] == true;
+    let found: Vec<_> = listed["nodes_info"].as_array().unwrap().iter().filter(is_approximate).collect();
+    assert_eq!((found.len(), &found[0]["id"]), (1, &"theirs".into()));
+    assert!(home.ok(&["server", "node", "list"]).contains("ready (approximate)"));
+    for node in ["ours", "theirs"] {
+        let fork = format!("{node}-fork");
+        home.ok(&["server", "node", "fork", node, &fork]);
+        assert_eq!(home.ok(&["server", "node", "execute", &fork, "RECALL"]), "You said: one\n");
+        assert_eq!(home.metadata(&fork, "window"), "open");
+        assert_ne!(home.metadata(&fork, "pane_id"), home.metadata(node, "pane_id"));
+    }
+    home.ok(&["server", "stop"]);
+    let panes = || tmux.server.ok(&["list-panes", "-a", "-F", "#{pane_id}"]);
+    assert!(wait_until(DEADLINE, || panes() == pane.trim_end()), "{}", panes());
+}
+
+#[test]
+fn window_of_graph_closes_with_its_run() {
+    let Some(tmux) = Tmux::new("window_of_graph_closes_with_its_run") else { return };
+    let home = &tmux.home;
+    home.ok(&["server", "start"]);
+    let graph = format!(
+        "graph: g\nnodes:\n  sh: {{type: tmux, command: bash --norc, tmux_session: work, socket: {}}}\n\
+         steps:\n  - {{id: a, node: sh, input: word=pane}}\n  \
+         - {{id: b, node: sh, input: 'echo \"the $word\"', depends_on: [a]}}\n",
+        tmux.socket
+    );
+    let file = home.hermetic.work().join("g.yaml");
+    std::fs::write(&file, graph).unwrap();
+    let ran = home.ok(&["server", "graph", "run", file.to_str().unwrap(), "--json"]);
+    assert!(ran.contains("the pane"), "{ran}");
+    tmux.server.wait_for_end();
 }

@@ -29,7 +29,8 @@ async fn pty_node_executes() {
 #[tokio::test]
 async fn wezterm_node_executes() {
     let (fixture, harness) = (Fixture::new(), WeztermHarness::new());
-    let node = harness.factory().create_terminal(harness.spec("sh", &BASH)).await.unwrap();
+    let pane = harness.spawn(&BASH).await;
+    let node = harness.factory().create_terminal(harness.spec("sh", &pane)).await.unwrap();
     node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
     let context = fixture.turn_context().with_input("echo hello; echo there").with_parser(ParserKind::None);
     let value = Node::execute(&node, &context).await.unwrap();

@@ -1,13 +1,17 @@
 //! Existing panes, which nerve drives but never closes.
 
+use std::path::PathBuf;
+
 use nerve_api::request::{CreateNode, ResizeNode, RunCommand};
+use nerve_api::value::Delivery;
 use nerve_engine::RequestContext;
-use nerve_node::command::StateName;
+use nerve_node::command::{Choice, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
+use nerve_record::ahr::Mark;
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_testkit::{wait_until, wait_until_async};
 
-use super::Tmux;
+use super::{BASH, Tmux, marks, output};
 use crate::harness::LIMIT;
 
 const SHELL: &str = "env PS1='$ ' bash --norc --noprofile";
@@ -34,7 +38,7 @@ async fn attached_pane_keeps_scrollback_and_outlives_its_node() {
     for (node, target) in [("id", pane.as_str()), ("name", "work:0.0")] {
         let info = tmux.create(tmux.attached_spec(node, target)).await.unwrap();
         assert_eq!((&info.metadata["pane_id"], &info.metadata["pid"]), (&pane, &pid));
-        assert_eq!(info.metadata["owned"], "false");
+        assert!(info.approximate);
         tmux.nodes.wait(node, StateName::Ready).await.unwrap();
         let text = tmux.nodes.buffer(node, None).await;
         assert!(text.contains("1000\n1001\n") && text.contains("1100\nred\n日本語\n$"), "{text}");
@@ -97,19 +101,16 @@ async fn killed_pane_fails_its_turn_with_screen() {
     tmux.new_pane("keep", "sleep 1000");
     let pane = tmux.new_pane("work", SHELL);
     tmux.create(tmux.attached_spec("theirs", &pane)).await.unwrap();
-    let created = tmux.start("ours", &super::BASH).await;
-    for (node, pane) in [("theirs", &pane), ("ours", &created.metadata["pane_id"])] {
-        tmux.nodes.wait(node, StateName::Ready).await.unwrap();
-        let engine = tmux.nodes.engine.clone();
-        let execute = tmux.nodes.execute(node, "echo begun; sleep 1000");
-        let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-        tmux.nodes.shows(node, "\nbegun").await;
-        tmux.tmux(&["kill-pane", "-t", pane]).unwrap();
-        let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
-        assert_error(&error, ErrorKind::Process, &[pane]);
-        assert!(error.screen.as_deref().unwrap_or_default().contains("begun"), "{error:?}");
-        tmux.nodes.wait(node, StateName::Stopped).await.unwrap();
-    }
+    tmux.nodes.wait("theirs", StateName::Ready).await.unwrap();
+    let engine = tmux.nodes.engine.clone();
+    let execute = tmux.nodes.execute("theirs", "echo begun; sleep 1000");
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
+    tmux.nodes.shows("theirs", "\nbegun").await;
+    tmux.tmux(&["kill-pane", "-t", &pane]).unwrap();
+    let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
+    assert_error(&error, ErrorKind::Process, &[&pane]);
+    assert!(error.screen.as_deref().unwrap_or_default().contains("begun"), "{error:?}");
+    tmux.nodes.wait("theirs", StateName::Stopped).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -155,4 +156,99 @@ async fn size_that_the_pane_does_not_take_is_a_warning() {
         assert_eq!(warnings.iter().any(|warning| warning.contains("100 columns")), warns, "{warnings:?}");
         tmux.stop(node).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_panes_of_the_session_are_not_blocked() {
+    let Some(tmux) = Tmux::new("other_panes_of_the_session_are_not_blocked") else { return };
+    tmux.start("sh", &BASH).await;
+    assert_eq!(tmux.nodes.ask("sh", "echo first").await.text, "first");
+    // Output of other panes is still read, although no one else is attached.
+    let file = tmux.home.root().join("through");
+    let script = format!("seq 1 300000; echo done > {}; sleep 1000", file.display());
+    tmux.tmux(&["new-window", "-d", "-t", "=sh:", "bash", "-c", &script]).unwrap();
+    assert!(wait_until(LIMIT, || file.exists()), "the other program is blocked");
+    assert_eq!(tmux.nodes.ask("sh", "echo still").await.text, "still");
+    assert_eq!(tmux.nodes.ask("sh", "seq 1 5000").await.text.lines().count(), 5000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_answers_blocks_and_accepts_large_pastes() {
+    let Some(tmux) = Tmux::new("agent_answers_blocks_and_accepts_large_pastes") else { return };
+    let harness = &tmux.nodes;
+    tmux.start_mock("m", &[]).await;
+    assert_eq!(harness.ask("m", "hello there").await.text, "You said: hello there");
+    assert!(harness.ask("m", "LONG answer please").await.text.contains("END-OF-LONG"));
+    let blocked = harness.send("m", "PERMIT this").await.unwrap_err();
+    assert_eq!((blocked.kind, blocked.delivery), (ErrorKind::Blocked, Some(Delivery::Started)));
+    assert!(harness.answer("m", Choice::Number(1)).await.unwrap().unwrap().is_complete);
+    let paste: String = (1..=4000).map(|row| format!("row {row} {}\n", "word ".repeat(10))).collect();
+    assert!(paste.len() > 200_000);
+    let pasted = harness.ask("m", &paste).await;
+    assert!(pasted.text.contains("row 4000"), "{}", pasted.ended_by);
+    tmux.start_mock("f", &["--full-screen"]).await;
+    assert_eq!(harness.ask("f", "hello there").await.text, "You said: hello there");
+    tmux.stop("m").await;
+    tmux.stop("f").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_are_preserved_both_ways_and_in_recording() {
+    let Some(tmux) = Tmux::new("bytes_are_preserved_both_ways_and_in_recording") else { return };
+    let bytes: Vec<u8> =
+        (0..70_000_u32).map(|n| (n.wrapping_mul(n).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let (from, to) = (tmux.home.root().join("soup"), tmux.home.root().join("got"));
+    std::fs::write(&from, &bytes).unwrap();
+    let script = format!(
+        "stty raw -echo -opost; printf ready; head -c {} > {to}.part; mv {to}.part {to}; cat {from}; printf the-end; sleep 1000",
+        bytes.len(),
+        to = to.display(),
+        from = from.display(),
+    );
+    let pane = tmux.new_pane("raw", &shell_words::join(["sh", "-c", &script]));
+    let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("raw", &pane) }).await.unwrap();
+    tmux.nodes.shows("raw", "ready").await;
+    for piece in [&bytes[..1], &bytes[1..200], &bytes[200..5000], &bytes[5000..]] {
+        tmux.nodes.engine.write_bytes(&node_ref("raw"), piece.to_vec()).await.unwrap();
+    }
+    assert!(wait_until(LIMIT, || to.exists()), "no input arrived");
+    assert!(std::fs::read(&to).unwrap() == bytes, "the input differs");
+    let recording = PathBuf::from(&info.metadata["recording"]);
+    let all = [bytes.as_slice(), b"the-end"].concat();
+    // The first output is the screen at the beginning.
+    let is_recorded = || output(&recording).ends_with(&all);
+    assert!(wait_until(LIMIT, is_recorded), "the recording differs");
+    tmux.stop("raw").await;
+    assert!(is_recorded(), "the recording changed");
+    assert!(matches!(marks(&recording).last(), Some(Mark::Exit(_))), "{:?}", marks(&recording));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn size_follows_viewers() {
+    let Some(tmux) = Tmux::new("size_follows_viewers") else { return };
+    let info = tmux.start("sh", &BASH).await;
+    assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "30 100");
+    let resize = ResizeNode { node_id: "sh".into(), cols: 70, rows: 20, ..ResizeNode::default() };
+    tmux.nodes.engine.resize_node(resize, Default::default()).await.unwrap();
+    assert_eq!(tmux.nodes.ask("sh", "stty size; tput cols").await.text, "20 70\n70");
+    // Windows of the session follow the latest viewer.
+    tmux.tmux(&["set-option", "-w", "-t", &info.metadata["pane_id"], "window-size", "latest"]).unwrap();
+    let viewer = tmux.attach_viewer("sh");
+    let resized = async || tmux.info("sh").await.metadata["cols"] == "90";
+    assert!(wait_until_async(LIMIT, resized).await, "{:?}", tmux.info("sh").await);
+    drop(viewer);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn respawned_pane_is_not_closed() {
+    let Some(tmux) = Tmux::new("respawned_pane_is_not_closed") else { return };
+    let info = tmux.start("sh", &BASH).await;
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    let pane = &info.metadata["pane_id"];
+    tmux.tmux(&["respawn-pane", "-k", "-t", pane, "sleep 1000"]).unwrap();
+    let pid = tmux.query(pane, "#{pane_pid}");
+    assert_ne!(pid, info.metadata["pid"]);
+    tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    tmux.stop("sh").await;
+    assert_eq!(tmux.query(pane, "#{pane_pid} #{pane_dead}"), format!("{pid} 0"), "the new program was ended");
 }

@@ -33,22 +33,22 @@ fn script(tmux: &Tmux, text: &str) -> PathBuf {
 async fn missing_old_or_hanging_tmux_is_reported() {
     let Some(mut tmux) = Tmux::new("missing_old_or_hanging_tmux_is_reported") else { return };
     with_tmux(&mut tmux, "/nowhere/tmux".into());
-    let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
+    let error = tmux.create(tmux.attached_spec("sh", "%0")).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'tmux'", "PATH"]);
     let old = script(&tmux, "echo tmux 3.1c");
     with_tmux(&mut tmux, old);
-    let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
+    let error = tmux.create(tmux.attached_spec("sh", "%0")).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["3.1c", "3.2"]);
     let hanging = script(&tmux, "[ \"$1\" = -V ] && echo tmux 3.3a && exit; exec sleep 1000");
     with_tmux(&mut tmux, hanging);
-    let created = within_deadline("tmux times out", tmux.create(tmux.spec("sh", &BASH))).await;
+    let created = within_deadline("tmux times out", tmux.create(tmux.attached_spec("sh", "%0"))).await;
     let error = created.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["tmux", "5s"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn missing_server_pane_or_program_is_reported() {
-    let Some(tmux) = Tmux::new("missing_server_pane_or_program_is_reported") else { return };
+async fn missing_server_pane_or_hosts_are_reported() {
+    let Some(tmux) = Tmux::new("missing_server_pane_or_hosts_are_reported") else { return };
     let error = tmux.create(tmux.attached_spec("sh", "%3")).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["tmux server"]);
     let existing = tmux.new_pane("keep", "sleep 1000");
@@ -56,17 +56,15 @@ async fn missing_server_pane_or_program_is_reported() {
         let error = tmux.create(tmux.attached_spec("sh", pane)).await.unwrap_err();
         assert_error(&error, ErrorKind::NotFound, &[pane]);
     }
-    for (name, spec) in [("command", &BASH[..]), ("empty", &[])] {
-        let pane_id = Some(if name == "empty" { String::new() } else { existing.clone() });
-        let spec = NodeSpec { pane_id, ..tmux.spec("sh", spec) };
+    let with_command =
+        NodeSpec { command: tmux.nodes.spec("sh", &BASH).command, ..tmux.attached_spec("sh", &existing) };
+    for (word, spec) in [("command", with_command), ("empty", tmux.attached_spec("sh", ""))] {
         let error = tmux.create(spec).await.unwrap_err();
-        assert_error(&error, ErrorKind::InvalidRequest, &[name]);
+        assert_error(&error, ErrorKind::InvalidRequest, &[word]);
     }
-    let error = tmux.create(tmux.spec("sh", &["no-such-program"])).await.unwrap_err();
-    assert_error(&error, ErrorKind::Process, &["'no-such-program'"]);
-    let tmux_session = Some("a:b".to_string());
-    let error = tmux.create(NodeSpec { tmux_session, ..tmux.spec("sh", &BASH) }).await.unwrap_err();
-    assert!(error.message.contains("contains ':' or '.'"), "{}", error.message);
+    // A new pane shows a host.
+    let error = tmux.create(NodeSpec { pane_id: None, ..tmux.attached_spec("sh", "") }).await.unwrap_err();
+    assert_error(&error, ErrorKind::InvalidRequest, &["tmux node", "no hosts"]);
     assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), existing, "a pane is left");
 }
 
@@ -122,4 +120,20 @@ async fn client_works_without_nodes() {
         assert!(matches!(result, Err(PaneError::NoPane(_))), "{result:?}");
     }
     assert!(matches!(client.text("%77", Range::Screen).await, Err(PaneError::NoPane(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrently_created_panes_share_a_session() {
+    let Some(tmux) = Tmux::new("concurrently_created_panes_share_a_session") else { return };
+    let client = Client::new(Some(&tmux.socket().display().to_string()));
+    let tasks = (0..6).map(|_| {
+        let (client, new) = (client.clone(), NewPane { argv: vec!["cat".into()], ..NewPane::default() });
+        tokio::spawn(async move { client.spawn(&new).await })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        let created = task.await.unwrap();
+        assert!(created.is_ok(), "{created:?}");
+    }
+    assert_eq!(client.list().await.unwrap().len(), 6);
+    assert_eq!(tmux.tmux(&["list-sessions", "-F", "#{session_name}"]).unwrap(), "nerve");
 }

@@ -4,17 +4,18 @@ use std::time::{Duration, Instant};
 
 use nerve_node::command::StateName;
 use nerve_node::error::ErrorKind;
-use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};
+use nerve_testkit::{eventually, wait_until};
 
 use super::{BASH, Tmux};
+use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prompts_wait_while_a_user_types() {
     let Some(tmux) = Tmux::new("prompts_wait_while_a_user_types") else { return };
-    let info = tmux.start("sh", &BASH).await;
+    tmux.start("sh", &BASH).await;
     tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
-    let viewer = tmux.attach_viewer("nerve");
+    let viewer = tmux.attach_viewer("sh");
     // The user attaches and types.
     viewer.press(&["echo theirs", "Enter"]);
     tmux.nodes.shows("sh", "\ntheirs").await;
@@ -38,7 +39,6 @@ async fn prompts_wait_while_a_user_types() {
     eventually("a prompt is not delayed", is_prompt).await;
     drop(viewer);
     tmux.stop("sh").await;
-    assert_eq!(info.metadata["owned"], "true");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,4 +71,29 @@ async fn input_waits_for_the_end_of_copy_mode() {
     assert!(first.is_some() && first < second, "{text}");
     assert!(!text.contains("too early"), "{text}");
     tmux.stop("sh").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draft_of_a_person_is_not_typed_over() {
+    let Some(tmux) = Tmux::new("draft_of_a_person_is_not_typed_over") else { return };
+    let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
+    let shows = |text: &str| {
+        let screen = || tmux.tmux(&["capture-pane", "-p", "-t", &pane]).unwrap();
+        assert!(wait_until(LIMIT, || screen().trim_end().ends_with(text)), "{}", screen());
+    };
+    let keys = |keys: &[&str]| tmux.tmux(&[&["send-keys", "-t", &pane], keys].concat()).unwrap();
+    shows("$");
+    tmux.create(tmux.attached_spec("sh", &pane)).await.unwrap();
+    assert_eq!(tmux.nodes.ask("sh", "echo ours").await.text, "ours");
+    keys(&["echo draft"]);
+    shows("$ echo draft");
+    let error = tmux.nodes.send("sh", "echo ours").await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["echo draft"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn echo_of_prompt_with_tabs_is_no_answer() {
+    let Some(tmux) = Tmux::new("echo_of_prompt_with_tabs_is_no_answer") else { return };
+    tmux.start("sh", &BASH).await;
+    assert_eq!(tmux.nodes.ask("sh", "if true; then\n\techo a\tb\nfi").await.text, "a b");
 }

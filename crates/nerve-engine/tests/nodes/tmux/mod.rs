@@ -1,7 +1,6 @@
 //! Nodes in panes of a real tmux. Each test has its own tmux server.
 
 mod attached_panes;
-mod created_panes;
 mod errors;
 mod foreign_input;
 mod restart;
@@ -87,30 +86,38 @@ impl Tmux {
         viewer
     }
 
-    pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
-        let socket = Some(self.socket().display().to_string());
-        NodeSpec { backend: BackendKind::Tmux, socket, ..self.nodes.spec(node, argv) }
+    /// Starts a program in a session of its own, named like the node, and attaches the node to its pane.
+    pub(crate) async fn start(&self, node: &str, argv: &[&str]) -> NodeInfo {
+        let pane = self.new_pane(node, &self.with_env(argv));
+        self.create(self.attached_spec(node, &pane)).await.unwrap()
+    }
+
+    /// Starts the mock agent, as [`Tmux::start`] does.
+    pub(crate) async fn start_mock(&self, node: &str, options: &[&str]) -> NodeInfo {
+        let program = mock_agent().display().to_string();
+        let pane = self.new_pane(node, &self.with_env(&[&[program.as_str()], options].concat()));
+        let spec = NodeSpec { profile: Some("claude".into()), ..self.attached_spec(node, &pane) };
+        self.create(spec).await.unwrap()
+    }
+
+    fn with_env(&self, argv: &[&str]) -> String {
+        let home = format!("HOME={}", self.home.root().display());
+        shell_words::join([&["env", "PS1=$ ", &home], argv].concat())
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         self.nodes.engine.create(spec).await
     }
 
-    pub(crate) async fn start(&self, node: &str, argv: &[&str]) -> NodeInfo {
-        self.create(self.spec(node, argv)).await.unwrap()
-    }
-
-    pub(crate) async fn start_mock(&self, node: &str, options: &[&str]) -> NodeInfo {
-        let program = mock_agent().display().to_string();
-        let mut argv = vec![program.as_str()];
-        argv.extend(options);
-        let spec = NodeSpec { profile: Some("claude".into()), ..self.spec(node, &argv) };
-        self.create(spec).await.unwrap()
-    }
-
     /// Returns the spec of a node in an existing pane.
     pub(crate) fn attached_spec(&self, node: &str, pane: &str) -> NodeSpec {
-        NodeSpec { pane_id: Some(pane.into()), profile: Some("shell".into()), ..self.spec(node, &[]) }
+        NodeSpec {
+            backend: BackendKind::Tmux,
+            socket: Some(self.socket().display().to_string()),
+            pane_id: Some(pane.into()),
+            profile: Some("shell".into()),
+            ..self.nodes.spec(node, &[])
+        }
     }
 
     /// Creates a foreign pane and returns its id.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nerve_node::command::StateName;
+use nerve_node::command::{NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_record::ahr::Mark;
 use nerve_testkit::harness::assert_error;
@@ -14,10 +14,9 @@ use crate::harness::LIMIT;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarted_server_resumes_pane_with_recording_gap() {
     let Some(mut tmux) = Tmux::new("restarted_server_resumes_pane_with_recording_gap") else { return };
-    let mut spec = tmux.spec("sh", &BASH);
-    spec.record = true;
-    let info = tmux.create(spec).await.unwrap();
-    let (pane, recording) = (info.metadata["pane_id"].clone(), PathBuf::from(&info.metadata["recording"]));
+    let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
+    let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("sh", &pane) }).await.unwrap();
+    let recording = PathBuf::from(&info.metadata["recording"]);
     assert_eq!(tmux.nodes.ask("sh", "echo before").await.text, "before");
     tmux.restart_engine();
     assert!(
@@ -49,7 +48,7 @@ async fn restarted_server_resumes_pane_with_recording_gap() {
     assert!(String::from_utf8_lossy(&all[before.len()..]).contains("after"));
     let gaps = marks(&recording).iter().filter(|mark| **mark == Mark::Gap(1)).count();
     assert_eq!(gaps, 1);
-    assert!(tmux.tmux(&["list-panes", "-a"]).is_err(), "the pane outlived its node");
+    assert_eq!(tmux.query(&pane, "#{pane_dead}"), "0");
     assert_eq!(std::fs::read_dir(tmux.home.root().join("registry")).unwrap().count(), 0);
 }
 
@@ -108,14 +107,13 @@ async fn second_driver_of_a_pane_is_rejected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_connection_is_reestablished() {
     let Some(tmux) = Tmux::new("broken_connection_is_reestablished") else { return };
-    let mut spec = tmux.spec("sh", &BASH);
-    spec.record = true;
-    let info = tmux.create(spec).await.unwrap();
+    let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
+    let info = tmux.create(NodeSpec { record: true, ..tmux.attached_spec("sh", &pane) }).await.unwrap();
     assert_eq!(tmux.nodes.ask("sh", "echo before").await.text, "before");
     let recording = PathBuf::from(&info.metadata["recording"]);
     for n in 1..=3 {
         // Detaching ends the control client, as a crash would.
-        tmux.tmux(&["detach-client", "-s", "=nerve"]).unwrap();
+        tmux.tmux(&["detach-client", "-s", "=work"]).unwrap();
         assert!(wait_until(LIMIT, || marks(&recording).len() >= n), "{:?}", marks(&recording));
         assert_eq!(tmux.nodes.ask("sh", &format!("echo after {n}")).await.text, format!("after {n}"));
     }

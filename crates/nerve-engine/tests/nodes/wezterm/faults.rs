@@ -2,37 +2,32 @@
 
 use nerve_engine::EngineConfig;
 use nerve_mux::pane::{NewPane, Panes};
-use nerve_node::command::{EventKind, StateName};
+use nerve_mux::wezterm::{Keys, Range};
+use nerve_node::command::{EventKind, NodeSpec, StateName};
 use nerve_node::error::ErrorKind;
 use nerve_node::factory::FactoryConfig;
 use nerve_testkit::eventually;
-use nerve_testkit::harness::{assert_error, is_alive};
+use nerve_testkit::harness::assert_error;
 
 use super::mux::WeztermHarness;
 use crate::harness::Harness;
 
 #[tokio::test]
-async fn missing_wezterm_or_server_is_reported() {
+async fn missing_wezterm_server_or_hosts_are_reported() {
     let mut harness = WeztermHarness::new();
+    // A new pane shows a host.
+    let new = NodeSpec { pane_id: None, ..harness.spec("sh", "") };
+    let error = harness.create(new).await.unwrap_err();
+    assert_error(&error, ErrorKind::InvalidRequest, &["wezterm node", "no hosts"]);
     harness.mux.kill();
-    let error = harness.create(harness.spec("sh", &["bash"])).await.unwrap_err();
+    let error = harness.create(harness.spec("sh", "0")).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["wezterm server"]);
     let folder = tempfile::tempdir().unwrap();
     let panes = Panes { wezterm: Some(folder.path().join("wezterm")), ..Panes::default() };
     let nodes = FactoryConfig { panes, ..FactoryConfig::default() };
     let nodes = Harness::with(EngineConfig { nodes, ..EngineConfig::default() }, folder);
-    let spec = harness.spec("sh", &["bash"]);
-    let harness = WeztermHarness { nodes, ..harness };
-    let error = harness.create(spec).await.unwrap_err();
+    let error = nodes.engine.create(harness.spec("sh", "0")).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'wezterm'", "PATH"]);
-}
-
-#[tokio::test]
-async fn missing_program_fails_create() {
-    let harness = WeztermHarness::new();
-    let error = harness.create(harness.spec("x", &["no-such-program-at-all"])).await.unwrap_err();
-    assert_error(&error, ErrorKind::Process, &["'no-such-program-at-all'"]);
-    assert_eq!(harness.mux.calls("spawn"), 0);
 }
 
 #[tokio::test]
@@ -42,7 +37,7 @@ async fn killed_pane_fails_its_turn() {
     let pane = harness.pane("sh").await;
     let turn = harness.nodes.send("sh", "sleep 100");
     let close = async {
-        harness.nodes.wait("sh", StateName::Busy).await.unwrap();
+        harness.nodes.shows("sh", "$ sleep 100").await;
         harness.mux.wezterm().kill(&pane).await.unwrap();
     };
     let (turn, ()) = tokio::join!(turn, close);
@@ -96,38 +91,19 @@ async fn pane_has_only_one_driver() {
     let harness = WeztermHarness::new();
     harness.bash("sh").await;
     let other = harness.other();
-    let mut spec = harness.spec("second", &[]);
-    spec.pane_id = Some(harness.pane("sh").await);
+    let spec = harness.spec("second", &harness.pane("sh").await);
     let error = other.create(spec.clone()).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["'sh'", "'test'"]);
     harness.nodes.stop("sh").await;
-    let error = other.create(spec).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::NotFound, "the pane outlived its node: {error}");
-}
-
-#[tokio::test]
-async fn program_that_survives_its_pane_is_killed() {
-    let harness = WeztermHarness::new();
-    let script = "trap '' HUP; echo deaf; while :; do sleep 0.05; done";
-    let info = harness.create(harness.spec("deaf", &["bash", "-c", script])).await.unwrap();
-    harness.nodes.shows("deaf", "deaf").await;
-    let pid = info.metadata["pid"].parse().unwrap();
-    harness.nodes.stop("deaf").await;
-    eventually("the program is gone", async || !is_alive(pid)).await;
-    harness.bash("deaf").await;
-    harness.nodes.stop("deaf").await;
+    other.create(spec).await.unwrap();
 }
 
 #[tokio::test]
 async fn pane_of_same_id_after_restart_is_left_alone() {
     let mut harness = WeztermHarness::new();
-    let new = NewPane { argv: vec!["bash".into(), "--norc".into()], ..NewPane::default() };
-    let pane = harness.mux.wezterm().spawn(&new).await.unwrap();
-    let mut spec = harness.spec("sh", &[]);
-    spec.pane_id = Some(pane.clone());
-    let info = harness.create(spec).await.unwrap();
-    assert_eq!(info.metadata["approximate"], "true");
-    harness.nodes.wait("sh", StateName::Ready).await.unwrap();
+    let info = harness.bash("sh").await;
+    assert!(info.approximate);
+    let pane = harness.pane("sh").await;
     harness.mux.restart();
     let other = NewPane { argv: vec!["cat".into()], ..NewPane::default() };
     assert_eq!(harness.mux.wezterm().spawn(&other).await.unwrap(), pane);
@@ -145,5 +121,75 @@ async fn empty_answer_of_polled_pane_is_incomplete() {
     let failure = response.failure().expect("an empty answer succeeded");
     assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
     assert!(harness.nodes.ask("sh", "echo text").await.is_success());
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn repeated_and_overlapping_output_is_whole() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    for last in [130, 130, 140, 5, 5] {
+        let expected: Vec<String> = (1..=last).map(|number| number.to_string()).collect();
+        let response = harness.nodes.ask("sh", &format!("seq 1 {last}")).await;
+        assert_eq!((response.text, response.incomplete), (expected.join("\n"), None));
+    }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn answer_of_cleared_screen_is_incomplete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    for last in [50, 50, 60] {
+        let response = harness.nodes.ask("sh", &format!("clear; seq 1 {last}")).await;
+        let failure = response.failure().expect("the beginning is unknown");
+        assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn draft_of_a_person_is_not_typed_over() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let pane = harness.pane("sh").await;
+    let wezterm = harness.mux.wezterm();
+    for _ in 0..8 {
+        harness.nodes.ask("sh", "echo before").await;
+        wezterm.keys(&pane, &Keys::new(b"echo draft").unwrap()).await.unwrap();
+        eventually("the draft stands there", async || {
+            wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("$ echo draft")
+        })
+        .await;
+        let error = harness.nodes.send("sh", "echo ours").await.unwrap_err();
+        assert_error(&error, ErrorKind::Blocked, &["echo draft"]);
+        wezterm.keys(&pane, &Keys::new(b"\x15clear\r").unwrap()).await.unwrap();
+        eventually("the draft is gone", async || {
+            !wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("draft")
+        })
+        .await;
+    }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn dead_program_of_kept_pane_is_stopped() {
+    let harness = WeztermHarness::new();
+    harness.mux.fault("hold");
+    harness.bash("sh").await;
+    let pane = harness.pane("sh").await;
+    let error = harness.nodes.send("sh", "exit").await.unwrap_err();
+    assert_error(&error, ErrorKind::Process, &["'sh'"]);
+    harness.nodes.wait("sh", StateName::Stopped).await.unwrap();
+    let error = harness.create(harness.spec("dead", &pane)).await.unwrap_err();
+    assert_error(&error, ErrorKind::Process, &["has ended"]);
+}
+
+#[tokio::test]
+async fn echo_of_prompt_with_tabs_is_no_answer() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let response = harness.nodes.ask("sh", "if true; then\n\techo a\tb\nfi").await;
+    assert_eq!(response.text, "a b", "{}", harness.nodes.screen("sh").await);
     harness.nodes.stop("sh").await;
 }

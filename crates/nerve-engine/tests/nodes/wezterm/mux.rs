@@ -4,16 +4,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
 use nerve_engine::EngineConfig;
-use nerve_mux::pane::Panes;
+use nerve_mux::pane::{NewPane, Panes};
 use nerve_mux::wezterm::Wezterm;
-use nerve_node::command::{BackendKind, NodeInfo, NodeSpec, StateName};
+use nerve_node::command::{BackendKind, NodeInfo, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::factory::{FactoryConfig, NodeFactory};
 use nerve_testkit::harness::{FakeWezterm, node_ref};
 use nerve_testkit::{Hermetic, eventually};
+use nerve_types::Size;
 use serde_json::Value;
 
 use crate::harness::{Harness, mock_agent};
+
+pub(crate) const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
 /// Returns the path of the fake `wezterm`.
 pub(crate) fn program() -> PathBuf {
@@ -134,35 +137,49 @@ impl WeztermHarness {
         self
     }
 
-    pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
+    /// Returns the spec of a node in an existing pane.
+    pub(crate) fn spec(&self, node: &str, pane: &str) -> NodeSpec {
         NodeSpec {
             backend: BackendKind::Wezterm,
             socket: Some(self.mux.socket()),
-            cols: Some(100),
-            rows: Some(30),
+            pane_id: Some(pane.to_string()),
             record: true,
-            ..self.nodes.spec(node, argv)
+            ..self.nodes.spec(node, &[])
         }
+    }
+
+    /// Starts a program in a pane of 100 columns and 30 rows. Returns the pane's id.
+    pub(crate) async fn spawn(&self, argv: &[&str]) -> String {
+        let home = self.nodes.folder.path().display().to_string();
+        let new = NewPane {
+            argv: argv.iter().map(ToString::to_string).collect(),
+            cwd: Some("/tmp".into()),
+            env: [("PS1", "$ ".to_string()), ("HOME", home)].map(|(name, value)| (name.into(), value)).into(),
+            size: Size::new(100, 30),
+            ..NewPane::default()
+        };
+        self.mux.wezterm().spawn(&new).await.unwrap()
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         self.nodes.engine.create(spec).await
     }
 
+    /// Starts a shell in a pane, attaches a node to it and waits until it is ready.
     pub(crate) async fn bash(&self, node: &str) -> NodeInfo {
-        let info = self.create(self.spec(node, &["bash", "--norc", "--noprofile"])).await.unwrap();
-        self.nodes.wait(node, StateName::Ready).await.unwrap();
+        let pane = self.spawn(&BASH).await;
+        let info = self.create(self.spec(node, &pane)).await.unwrap();
+        self.nodes.wait_ready(node).await;
         info
     }
 
-    /// Starts the mock agent and waits until it is ready.
+    /// Starts the mock agent in a pane, attaches a node to it and waits until it is ready.
     pub(crate) async fn mock(&self, node: &str, options: &[&str]) -> NodeInfo {
         let program = mock_agent().display().to_string();
-        let argv: Vec<&str> = [program.as_str()].iter().chain(options).copied().collect();
-        let mut spec = self.spec(node, &argv);
-        spec.profile = Some("claude".into());
+        let pane = self.spawn(&[&[program.as_str()], options].concat()).await;
+        let spec = NodeSpec { profile: Some("claude".into()), ..self.spec(node, &pane) };
         let info = self.create(spec).await.unwrap();
-        self.nodes.wait(node, StateName::Ready).await.unwrap();
+        self.nodes.wait_ready(node).await;
         info
     }
 

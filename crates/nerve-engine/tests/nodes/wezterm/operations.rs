@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_node::Node;
-use nerve_node::command::{Choice, StateName};
+use nerve_node::command::{Choice, NodeSpec, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::ErrorKind;
 use nerve_record::index::Position;
@@ -13,8 +13,8 @@ use nerve_testkit::eventually;
 use nerve_testkit::harness::{assert_error, node_ref};
 use nerve_types::Size;
 
-use super::mux::WeztermHarness;
-use crate::harness::LIMIT;
+use super::mux::{BASH, WeztermHarness};
+use crate::harness::{LIMIT, mock_agent};
 
 #[tokio::test]
 async fn shell_takes_prompts() {
@@ -32,7 +32,6 @@ async fn shell_takes_prompts() {
     let counted = harness.nodes.ask("sh", &format!("echo {long} | wc -c")).await;
     assert_eq!(counted.text, "301", "{counted:?}\n{}", harness.nodes.screen("sh").await);
     harness.nodes.stop("sh").await;
-    assert!(harness.mux.wezterm().list().await.unwrap().is_empty(), "the pane outlived its node");
 }
 
 #[tokio::test]
@@ -55,7 +54,15 @@ async fn mock_agent_answers() {
 #[tokio::test]
 async fn full_screen_mock_agent_answers() {
     let harness = WeztermHarness::new();
-    harness.mock("m", &["--full-screen"]).await;
+    // Rows above the screen that disappear with it show that the alternate screen is active.
+    let agent = mock_agent().display().to_string();
+    let script = "seq 1 100; read -r; exec \"$0\" --full-screen";
+    let pane = harness.spawn(&["bash", "-c", script, &agent]).await;
+    let spec = NodeSpec { profile: Some("claude".into()), ..harness.spec("m", &pane) };
+    harness.create(spec).await.unwrap();
+    harness.nodes.shows("m", "\n100").await;
+    harness.nodes.engine.write_bytes(&node_ref("m"), b"\r".to_vec()).await.unwrap();
+    harness.nodes.wait_ready("m").await;
     assert_eq!(harness.nodes.ask("m", "hello there").await.text, "You said: hello there");
     assert!(harness.nodes.ask("m", "SLOW answer").await.text.contains("END-OF-SLOW"));
     harness.nodes.stop("m").await;
@@ -75,33 +82,21 @@ async fn large_paste_reaches_the_agent() {
 #[tokio::test]
 async fn existing_pane_is_attached_and_never_closed() {
     let harness = WeztermHarness::new();
-    let argv = ["bash", "--norc", "--noprofile"].map(String::from).to_vec();
-    let new = nerve_mux::pane::NewPane { argv, size: Size::new(90, 20), ..Default::default() };
-    let wezterm = harness.mux.wezterm();
-    let pane = wezterm.spawn(&new).await.unwrap();
-    let mut spec = harness.spec("sh", &[]);
-    spec.pane_id = Some(pane.clone());
-    harness.create(spec).await.unwrap();
-    harness.nodes.wait("sh", StateName::Ready).await.unwrap();
+    let info = harness.bash("sh").await;
     assert_eq!(harness.nodes.ask("sh", "echo attached").await.text, "attached");
-    let info = harness.info("sh").await.metadata;
-    assert_eq!((info["cols"].as_str(), info["rows"].as_str()), ("90", "20"), "the pane was resized");
+    assert_eq!((info.metadata["cols"].as_str(), info.metadata["rows"].as_str()), ("100", "30"));
+    let wezterm = harness.mux.wezterm();
     harness.nodes.stop("sh").await;
     assert_eq!(wezterm.list().await.unwrap().len(), 1, "the foreign pane was closed");
-    let mut missing = harness.spec("no", &[]);
-    missing.pane_id = Some("77".into());
-    let error = harness.create(missing).await.unwrap_err();
+    let error = harness.create(harness.spec("no", "77")).await.unwrap_err();
     assert_error(&error, ErrorKind::NotFound, &["77"]);
 }
 
 #[tokio::test]
 async fn node_reports_pane_info_and_takes_focus() {
     let harness = WeztermHarness::new();
-    let node = harness
-        .factory()
-        .create_terminal(harness.spec("sh", &["bash", "--norc", "--noprofile"]))
-        .await
-        .unwrap();
+    let pane = harness.spawn(&BASH).await;
+    let node = harness.factory().create_terminal(harness.spec("sh", &pane)).await.unwrap();
     node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
     let has_metadata =
         |key: &str, value: &str| node.info().metadata.get(key).is_some_and(|actual| actual == value);

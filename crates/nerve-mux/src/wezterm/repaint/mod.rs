@@ -1,21 +1,24 @@
 //! Computes the bytes that bring a terminal from one captured screen to the next.
 //!
 //! The bytes are modelled and recorded for a pane whose own output is not accessible: first a keyframe, then
-//! repaints. Rows that scrolled away are detected from the rows above the screen. They are pushed into the scrollback
-//! by scrolling, so that line numbers mean the same as for real output. For programs without a full-screen interface,
-//! a full row counts as wrapped,
-//! because nothing else distinguishes a long line from several.
+//! repaints. Rows that scrolled away are pushed into the scrollback by scrolling, so that line numbers mean the same as for real
+//! output. For programs without a full-screen interface, they are counted: such a program leaves the rows above its cursor as they
+//! are, so they are found again at exactly one place. Otherwise output may be missing. A full row counts as wrapped, because nothing
+//! else distinguishes a long line from several. For full-screen programs, the likeliest place is taken.
 
 use std::fmt::Write;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use nerve_types::Size;
 
 use super::rows::Row;
 
-/// Rows above the screen that are remembered for matching.
-const REMEMBERED_ROWS: usize = 64;
+/// Rows above the screen by which the likeliest place is found.
+const MATCHED_ROWS: usize = 64;
 /// Rows that have to match.
 const MIN_MATCHING_ROWS: usize = 8;
+/// Rows that have to be left of a scrollback whose first rows were dropped.
+const MIN_KEPT_ROWS: usize = 64;
 
 /// A pane at one moment.
 #[derive(Debug, Clone)]
@@ -42,10 +45,12 @@ pub(super) struct NeedsMore;
 pub(super) struct Repainter {
     size: Option<Size>,
     rows: Vec<Row>,
-    /// The last rows above the screen.
-    scrollback: Vec<String>,
-    /// Number of rows above the screen, if all were seen.
-    count: Option<usize>,
+    /// Hashes of the rows above the screen.
+    scrollback: Vec<u64>,
+    /// The scrollback is whole.
+    is_whole: bool,
+    /// The last update shows all output since the one before.
+    is_certain: bool,
     cursor: (u16, u16),
     shows_cursor: bool,
     title: String,
@@ -56,27 +61,43 @@ pub(super) struct Repainter {
 }
 
 impl Repainter {
-    /// Creates the state for a program that may use the alternate screen. `primed`: the scrollback had a row before the program
-    /// started, so an empty one means the alternate screen.
-    pub(super) fn for_full_screen(primed: bool) -> Repainter {
-        let scrollback = if primed { vec![String::new()] } else { Vec::new() };
-        Repainter { tracks_alt_screen: true, scrollback, ..Repainter::default() }
+    /// Creates the state of an empty terminal. A `full_screen` program may use the alternate screen, which then has to be detected.
+    /// A shell's `clear` empties the scrollback too, but does not matter.
+    pub(super) fn new(full_screen: bool) -> Repainter {
+        Repainter { tracks_alt_screen: full_screen, ..Repainter::default() }
+    }
+
+    /// Returns false if output may be missing or repeated in the last update.
+    pub(super) fn is_certain(&self) -> bool {
+        self.is_certain
+    }
+
+    /// Returns true if the program leaves the rows above its cursor as they are.
+    pub(super) fn is_line_based(&self) -> bool {
+        !self.tracks_alt_screen
     }
 
     /// Returns the bytes that make the terminal show `capture`; empty if it already does. After a size change, the terminal
     /// must be resized first. `force` accepts that scrolled rows may be missing.
     pub(super) fn update(&mut self, mut capture: Capture, force: bool) -> Result<Vec<u8>, NeedsMore> {
-        if !self.tracks_alt_screen {
+        let needs_all = self.is_line_based();
+        if needs_all {
             mark_wrapped_rows(&mut capture);
+            if capture.truncated && !force {
+                return Err(NeedsMore);
+            }
         }
         let fresh = self.size != Some(capture.size);
+        self.is_certain = true;
         let mut paint = PaintBuffer::default();
         let mut pushed = 0;
         if !fresh {
             let leaves = self.saved_main.is_some() && !capture.scrollback.is_empty();
             let enters = self.saved_main.is_none() && self.enters_alt_screen(&capture);
             if !enters && (leaves || self.saved_main.is_none()) {
-                pushed = match self.find_scroll(&capture) {
+                let counted = self.count_scrolled(&capture);
+                self.is_certain = counted.is_some() || !needs_all && !force;
+                pushed = match counted.or_else(|| self.guess_scrolled(&capture)) {
                     Some(pushed) => pushed,
                     None if capture.truncated && !force => return Err(NeedsMore),
                     None => capture.scrollback.len(),
@@ -131,22 +152,41 @@ impl Repainter {
         self.rows = capture.rows;
         (self.cursor, self.shows_cursor, self.title) = (capture.cursor, capture.shows_cursor, capture.title);
         if self.saved_main.is_none() {
-            self.count = (!capture.truncated).then_some(capture.scrollback.len());
-            let known = capture.scrollback.len().saturating_sub(REMEMBERED_ROWS);
-            self.scrollback = capture.scrollback.into_iter().skip(known).map(|row| row.text).collect();
+            self.is_whole = !capture.truncated;
+            self.scrollback = capture.scrollback.iter().map(hash).collect();
         }
     }
 
-    /// Returns how many rows have scrolled above the screen since the last capture; `None` if unknown.
-    fn find_scroll(&self, capture: &Capture) -> Option<usize> {
-        let scrollback = &capture.scrollback;
-        // Rows can be counted if all of them are visible.
-        if let (Some(before), false) = (self.count, capture.truncated)
-            && let Some(more) = scrollback.len().checked_sub(before)
-            && self.fits(scrollback, more, false)
-        {
-            return Some(more);
+    /// Returns how many rows have scrolled above the screen since the last capture, if it can be counted. A full scrollback drops its
+    /// first rows.
+    fn count_scrolled(&self, capture: &Capture) -> Option<usize> {
+        if !self.is_whole || capture.truncated {
+            return None;
         }
+        let stable = if self.is_line_based() { &self.rows[..self.stable_rows()] } else { &[] };
+        let old: Vec<u64> = self.scrollback.iter().copied().chain(stable.iter().map(hash)).collect();
+        let new: Vec<u64> = capture.scrollback.iter().chain(&capture.rows).map(hash).collect();
+        let (before, after) = (self.scrollback.len(), capture.scrollback.len());
+        let mut places = (before.saturating_sub(after)..=before).filter(|dropped| {
+            let kept = &old[*dropped..];
+            (*dropped == 0 || kept.len() >= MIN_KEPT_ROWS) && new.starts_with(kept)
+        });
+        let dropped = places.next()?;
+        // Equal rows may fit in several places. A scrollback that grew has dropped none of its rows.
+        let is_only = dropped == 0 && after > before || places.next().is_none();
+        is_only.then(|| dropped + after - before)
+    }
+
+    /// Returns the number of rows at the top of the screen that a line-based program has completed. The cursor may be newer than the
+    /// text.
+    fn stable_rows(&self) -> usize {
+        let last = self.rows.iter().rposition(|row| !row.text.is_empty()).unwrap_or(0);
+        last.min(usize::from(self.cursor.1)).min(self.rows.len())
+    }
+
+    /// Guesses how many rows have scrolled above the screen since the last capture; `None` if nothing indicates it.
+    fn guess_scrolled(&self, capture: &Capture) -> Option<usize> {
+        let scrollback = &capture.scrollback;
         if self.scrollback.is_empty() {
             return (!capture.truncated).then_some(scrollback.len());
         }
@@ -161,17 +201,13 @@ impl Repainter {
         self.rows.iter().zip(is).filter(|(was, is)| was.text == is.text && !was.text.is_empty()).count()
     }
 
-    /// Returns true if the remembered rows are above the last `more` ones. Rows beyond a truncation are unknown.
+    /// Returns true if the last known rows are above the last `more` ones. Rows beyond a truncation are unknown.
     fn fits(&self, scrollback: &[Row], more: usize, truncated: bool) -> bool {
+        let known = &self.scrollback[self.scrollback.len().saturating_sub(MATCHED_ROWS)..];
         let old = &scrollback[..scrollback.len() - more];
-        let both = old.len().min(self.scrollback.len());
-        let enough = if truncated {
-            both >= self.scrollback.len().min(MIN_MATCHING_ROWS)
-        } else {
-            both == self.scrollback.len()
-        };
-        let known = self.scrollback.iter().rev();
-        enough && old.iter().rev().zip(known).all(|(row, text)| row.text == *text)
+        let both = old.len().min(known.len());
+        let enough = if truncated { both >= known.len().min(MIN_MATCHING_ROWS) } else { both == known.len() };
+        enough && old.iter().rev().zip(known.iter().rev()).all(|(row, known)| hash(row) == *known)
     }
 
     /// Scrolls rows out of the top of the screen. `next` is the row after them.
@@ -219,6 +255,10 @@ fn mark_wrapped_rows(capture: &mut Capture) {
         row.wraps = follows && row.columns == cols && row.text.chars().count() == cols;
         follows = !row.text.is_empty() && row.columns <= cols;
     }
+}
+
+fn hash(row: &Row) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(&row.text)
 }
 
 fn blank(size: Size) -> Vec<Row> {

@@ -19,7 +19,7 @@ struct Fixture {
 impl Fixture {
     fn new(size: Size, rows_above: u64) -> Fixture {
         let (pane, model) = (TerminalState::new(size), TerminalState::new(size));
-        Fixture { pane, model, repainter: Repainter::for_full_screen(false), rows_above }
+        Fixture { pane, model, repainter: Repainter::new(true), rows_above }
     }
 
     /// Creates the fixture for a program without a full-screen interface.
@@ -166,6 +166,67 @@ fn equal_rows_scroll_with_the_screen() {
     let before = fixture.model.screen().first_line;
     fixture.look();
     assert_eq!(fixture.model.screen().first_line, before + 2);
+}
+
+/// Writes a command and its output as a shell shows them.
+fn run_seq(fixture: &mut Fixture, last: u32) {
+    let output: String = (1..=last).map(|number| format!("{number}\r\n")).collect();
+    fixture.write(format!("seq\r\n{output}$ ").as_bytes());
+}
+
+#[test]
+fn output_of_line_based_program_is_counted() {
+    let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
+    fixture.write(b"$ ");
+    fixture.look();
+    for last in [30, 30, 40, 3, 3] {
+        run_seq(&mut fixture, last);
+        fixture.look();
+        assert!(fixture.repainter.is_certain(), "{last}");
+        assert_eq!(Fixture::stored(&fixture.model), Fixture::stored(&fixture.pane));
+    }
+}
+
+#[test]
+fn output_beyond_full_scrollback_is_counted_or_uncertain() {
+    let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
+    let look = |fixture: &mut Fixture| {
+        let mut capture = fixture.capture(10_000);
+        let dropped = capture.scrollback.len().saturating_sub(200);
+        capture.scrollback.drain(..dropped);
+        let bytes = fixture.repainter.update(capture, false).unwrap();
+        fixture.model.process_data(TsNs(1), &bytes);
+        fixture.check();
+        fixture.repainter.is_certain()
+    };
+    run_seq(&mut fixture, 150);
+    look(&mut fixture);
+    for last in [100, 101, 102] {
+        run_seq(&mut fixture, last);
+        assert!(look(&mut fixture), "{last}");
+    }
+    assert!(Fixture::stored(&fixture.pane).ends_with(&Fixture::stored(&fixture.model)));
+    run_seq(&mut fixture, 1000);
+    assert!(!look(&mut fixture), "more than the scrollback");
+    fixture.write("same\r\n".repeat(400).as_bytes());
+    look(&mut fixture);
+    fixture.write("same\r\n".repeat(3).as_bytes());
+    assert!(!look(&mut fixture), "equal rows fit in several places");
+}
+
+#[test]
+fn cleared_or_redrawn_rows_are_uncertain() {
+    for erase in ["\x1b[3J\x1b[H\x1b[2J", "\x1b[2A\x1b[2K"] {
+        let mut fixture = Fixture::of_shell(Size::new(20, 8), 5);
+        run_seq(&mut fixture, 30);
+        fixture.look();
+        fixture.write(format!("{erase}x\r\n$ ").as_bytes());
+        if erase.contains("3J") {
+            fixture.pane.clear_scrollback();
+        }
+        fixture.look();
+        assert!(!fixture.repainter.is_certain(), "{erase:?}");
+    }
 }
 
 #[test]

@@ -21,8 +21,6 @@ impl<B: Backend> Actor<B> {
                 self.terminal.skip_to(offset);
                 self.skipped_to = Some(offset);
             }
-            BackendEvent::FinalScreen(shown) if shown == self.terminal.screen().text() => {}
-            BackendEvent::FinalScreen(_) => self.link.backend.emit_final_screen(),
             BackendEvent::Gone(reason) => self.on_gone(reason),
             // Published with the status.
             BackendEvent::PlaceChanged => {}

@@ -17,7 +17,8 @@ use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::FinishedPrompt;
 use crate::response::{
-    note_hidden_start, remove_echo, response_from_screen, truncate_text, truncate_to_limits, turn_lines,
+    note_hidden_start, remove_echo, response_from_screen, shows_prompt_above, truncate_text,
+    truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
 use crate::transcript::TranscriptSource;
@@ -127,9 +128,14 @@ impl<B: Backend> Actor<B> {
         if self.skipped_to.is_some_and(|skipped_to| skipped_to > end.span.bytes.0) {
             response.incomplete = Some("a part of the program's output was lost".to_string());
         }
-        if self.link.backend.is_approximate() && response.text.trim().is_empty() {
-            response.incomplete =
-                Some("the pane shows nothing new, which is no proof of no output".to_string());
+        if self.link.backend.is_approximate() {
+            let is_lost = !is_agent && !shows_prompt_above(&self.terminal, end.span.lines.0, &prompt);
+            if is_lost {
+                response.incomplete = Some("the pane does not show the prompt above it any more".to_string());
+            } else if response.text.trim().is_empty() {
+                response.incomplete =
+                    Some("the pane shows nothing new, which is no proof of no output".to_string());
+            }
         }
         if is_cleared {
             response.incomplete = Some("the buffer was cleared during the turn".to_string());
