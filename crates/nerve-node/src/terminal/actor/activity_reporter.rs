@@ -19,12 +19,11 @@ use std::path::PathBuf;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
-use nerve_agent::profile::TranscriptKind;
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_types::{ExitStatus, TsNs};
 
-use crate::activity::TranscriptTail;
+use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
@@ -50,13 +49,13 @@ impl ActivityReporter {
         now: TsNs,
     ) -> ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
-        let tail = spec.profile.transcript.filter(|kind| *kind == TranscriptKind::Claude).map(|_| {
+        let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             let publish = move |activity| {
                 execution_log.iter().for_each(|log| log.record(&activity));
                 events.publish(Some(&node), EventKind::NodeActivity(Box::new(activity)));
             };
-            TranscriptTail::new(clock, now.into(), publish)
+            TranscriptTail::new(kind, clock, now.into(), publish)
         });
         let mut reporter = ActivityReporter { node, events, status: None, dialog: None, tail, execution_log };
         if spec.adopted.is_none() {
@@ -114,13 +113,13 @@ impl ActivityReporter {
     /// Follows the transcript at this path from now on.
     pub(super) fn follow_transcript(&self, path: PathBuf) {
         if let Some(tail) = &self.tail {
-            tail.follow(path);
+            tail.follow(Location::File(path));
         }
     }
 
     /// Reports what the screen showed of a finished turn, unless a transcript reports it.
     pub(super) fn report_screen(&self, now: TsNs, turn: u64, sections: &[Section]) {
-        if self.tail.is_some() {
+        if self.tail.as_ref().is_some_and(|tail| tail.location().is_some()) {
             return;
         }
         let activities = sections.iter().enumerate();
