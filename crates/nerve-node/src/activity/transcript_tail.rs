@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::profile::TranscriptKind;
@@ -54,6 +55,7 @@ struct Shared {
     target: Mutex<Target>,
     changed: Notify,
     state: Mutex<State>,
+    has_unknown: AtomicBool,
 }
 
 /// The conversation to follow.
@@ -140,6 +142,7 @@ impl TranscriptTail {
             target: Mutex::new(Target::default()),
             changed: Notify::new(),
             state: Mutex::new(state),
+            has_unknown: AtomicBool::new(false),
         });
         let task = tokio::spawn(run(shared.clone()));
         TranscriptTail { shared, _task: Arc::new(AbortOnDropHandle::new(task)) }
@@ -165,6 +168,11 @@ impl TranscriptTail {
     /// Returns the conversation that is followed.
     pub(crate) fn location(&self) -> Option<Location> {
         self.shared.target.lock().location.clone()
+    }
+
+    /// Returns true if a conversation has entries of unknown kinds.
+    pub(crate) fn has_unknown_entries(&self) -> bool {
+        self.shared.has_unknown.load(Ordering::Relaxed)
     }
 
     /// Reports all new activities now. Reads files: call it on a blocking thread.
@@ -248,6 +256,9 @@ impl Shared {
             state.followed = Some(FollowedSession::new(self.kind, location, state.since));
             state.read(now);
         }
+        if state.followed.as_ref().is_some_and(FollowedSession::has_unknown_entries) {
+            self.has_unknown.store(true, Ordering::Relaxed);
+        }
     }
 
     fn advance_search(&self) {
@@ -295,6 +306,13 @@ impl FollowedSession {
             Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
         };
         latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
+    }
+
+    fn has_unknown_entries(&self) -> bool {
+        match &self.conversations {
+            Conversations::Files { main, .. } => main.filter.reader.unknown() > 0,
+            Conversations::Database { readers, .. } => readers.values().any(|one| one.reader.unknown() > 0),
+        }
     }
 
     fn read(&mut self, now: TsMs, report: &mut Report) {

@@ -36,6 +36,8 @@ pub(super) struct ActivityReporter {
     status: Option<Status>,
     /// The last dialog reported, while it is open.
     dialog: Option<String>,
+    /// How the agent differs from its profile, as reported last.
+    mismatch: Option<String>,
     tail: Option<TranscriptTail>,
     /// The list of executions next to the recording.
     execution_log: Option<ExecutionLog>,
@@ -57,7 +59,15 @@ impl ActivityReporter {
             };
             TranscriptTail::new(kind, clock, now.into(), publish)
         });
-        let mut reporter = ActivityReporter { node, events, status: None, dialog: None, tail, execution_log };
+        let mut reporter = ActivityReporter {
+            node,
+            events,
+            status: None,
+            dialog: None,
+            mismatch: None,
+            tail,
+            execution_log,
+        };
         if spec.adopted.is_none() {
             reporter.report_status(now, Status::Provisioning);
         }
@@ -84,6 +94,32 @@ impl ActivityReporter {
             self.warn(now, dialog);
         }
         self.dialog = dialog;
+    }
+
+    /// Reports how the agent differs from its profile: by its screen, or by unknown entries in its session file.
+    pub(super) fn report_mismatch(&mut self, now: TsNs, screen: Option<String>) {
+        let has_unknown = self.tail.as_ref().is_some_and(TranscriptTail::has_unknown_entries);
+        let file = has_unknown.then(|| "its session file has entries of unknown kinds".to_string());
+        let mismatch = screen.or(file);
+        if self.mismatch != mismatch {
+            if let Some(mismatch) = &mismatch {
+                self.warn(now, format!("{mismatch}; {}", self.report_hint()));
+            }
+            self.mismatch = mismatch;
+        }
+    }
+
+    /// Returns how the agent differs from its profile.
+    pub(super) fn mismatch(&self) -> Option<&str> {
+        self.mismatch.as_deref()
+    }
+
+    /// Names the command that collects what is needed to mend the profile.
+    pub(super) fn report_hint(&self) -> String {
+        format!(
+            "if the agent's screens have changed, send the file of `nerve doctor --report {}`",
+            self.node.node
+        )
     }
 
     pub(super) fn report_stopping(&mut self, now: TsNs) {
