@@ -3,6 +3,8 @@
 
 #[path = "driver/dialogs.rs"]
 mod dialogs;
+#[path = "driver/drift.rs"]
+mod drift;
 #[path = "driver/foreign_input.rs"]
 mod foreign_input;
 #[path = "driver/harness.rs"]

@@ -285,6 +285,7 @@ impl Node for TerminalNode {
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
         add("faults", status.faults.summary());
+        add("profile_mismatch", status.mismatch.clone());
         add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
         let window = inner.location.window.iter().flat_map(Window::place);
         for (name, value) in inner.location.place.iter().chain(&status.place).cloned().chain(window) {

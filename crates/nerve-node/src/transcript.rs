@@ -1,8 +1,16 @@
 //! Finds and reads the transcript that an agent keeps of its conversation.
 //!
-//! `$HOME/.claude/sessions/<pid>.json` names the session of a Claude Code process; `$HOME/.claude/projects/<cwd>/<session>.jsonl` is its
-//! transcript. Running processes of Codex and opencode have their rollout file and their database open. Gemini CLI's file is found by
-//! the id with which it was started. All belong to another program: anything missing or unknown means "use the screen", never an error.
+//! | agent | its transcript is |
+//! |---|---|
+//! | Claude Code | named by its hooks and its status file, `$HOME/.claude/sessions/<pid>.json` |
+//! | Codex | the rollout file that the process has open |
+//! | Gemini CLI | the chat file of the folder with the prompt, or that of the id with which it was started |
+//! | opencode | the conversation of the folder with the prompt, in the database that the process has open |
+//!
+//! Agents in one folder share Gemini CLI's folder and opencode's database. A conversation counts only if no other one has the
+//! prompt, and either no other such agent runs in the folder or the screen shows the same answer.
+//!
+//! All belong to another program: anything missing or unknown means "use the screen", never an error.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -19,9 +27,11 @@ use nerve_agent::profile::TranscriptKind;
 use nerve_types::TsNs;
 use tokio::time::Instant;
 
-use crate::activity::TranscriptTail;
+use crate::activity::{Location, TranscriptTail};
 use crate::fork::opencode::database;
-use crate::fork::session_files::{SessionFiles, open_database_path, open_rollout_path};
+use crate::fork::session_files::{
+    SessionFiles, is_alone_in, open_database_path, open_rollout_path, rollout_folders,
+};
 
 /// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
 const MAX_TAIL_BYTES: u64 = 8 << 20;
@@ -33,6 +43,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const END_TIMEOUT: Duration = Duration::from_millis(250);
 /// [`END_TIMEOUT`] for agents on the alternate screen, which has no scrollback and so is a poor substitute.
 const FULL_SCREEN_END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Number of letters and digits at the end of an answer that are looked for on the screen.
+const COMPARED_CHARS: usize = 40;
 
 /// Locates the session files of one agent process.
 #[derive(Debug, Clone)]
@@ -46,20 +59,37 @@ pub(super) struct TranscriptSource {
     pub(super) pid: i32,
     /// The agent uses the alternate screen.
     pub(super) full_screen: bool,
+    /// The conversation of an earlier turn.
+    pub(super) last: Option<Location>,
 }
 
-/// The result of reading the file once.
-struct TranscriptRead {
-    bytes: u64,
+/// A prompt whose turn is looked for.
+#[derive(Debug, Clone)]
+pub(super) struct SentPrompt {
+    pub(super) text: Arc<str>,
+    /// Time at which it was sent.
+    pub(super) since: TsNs,
+}
+
+/// A turn and the conversation that contains it.
+struct FoundTurn {
+    location: Location,
     turn: TranscriptTurn,
 }
 
+/// The result of reading the files once.
+struct TranscriptRead {
+    bytes: u64,
+    found: Option<FoundTurn>,
+}
+
 impl TranscriptSource {
-    /// Returns the turn that answered `prompt`, sent at `since`, if the transcript contains its end. Waits shortly for it to be
-    /// written if the session files exist. Call it after the screen has shown the end of the turn.
-    pub(super) async fn turn(self, prompt: Arc<str>, since: TsNs) -> Option<ParsedTurn> {
+    /// Returns the turn that answered the prompt, if a transcript contains its end, and that transcript. Waits shortly for it to be
+    /// written if the session files exist. `screen` is the answer as the screen shows it. Call it after the screen has shown the end
+    /// of the turn.
+    pub(super) async fn turn(self, prompt: SentPrompt, screen: Arc<str>) -> Option<(ParsedTurn, Location)> {
         // Commands and shell commands are not in the file as they were typed.
-        if self.kind != TranscriptKind::Claude && prompt.starts_with(['/', '!']) {
+        if self.kind != TranscriptKind::Claude && prompt.text.starts_with(['/', '!']) {
             return None;
         }
         let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
@@ -72,47 +102,113 @@ impl TranscriptSource {
         loop {
             // A few polls once a turn are cheaper than a file watch.
             interval.tick().await;
-            let (source, text, bytes) =
-                (self.clone(), Arc::clone(&prompt), seen.as_ref().map(|reading| reading.bytes));
-            let reading = tokio::task::spawn_blocking(move || source.read(&text, since, bytes)).await.ok()?;
+            let (source, prompt, screen) = (self.clone(), prompt.clone(), Arc::clone(&screen));
+            let bytes = seen.as_ref().map(|reading| reading.bytes);
+            let reading =
+                tokio::task::spawn_blocking(move || source.read(&prompt, &screen, bytes)).await.ok()?;
             let is_settled = reading.is_none();
             seen = reading.or(seen);
-            let turn = seen.as_ref().map(|reading| &reading.turn).filter(|turn| !turn.sections.is_empty());
+            let turn = seen.as_ref().and_then(|reading| reading.found.as_ref()).map(|found| &found.turn);
             // More may follow the last text until a poll finds the file unchanged.
-            let is_over = turn.is_some_and(|turn| {
+            let is_over = turn.filter(|turn| !turn.sections.is_empty()).is_some_and(|turn| {
                 turn.is_complete || (turn.said_end && (is_settled || has_passed(deadline)))
             });
             if is_over || has_passed(deadline) {
-                let turn = seen.filter(|_| is_over)?.turn;
+                let FoundTurn { turn, location } = seen.filter(|_| is_over)?.found?;
                 if self.lacks_text(&turn) {
                     return None;
                 }
-                return Some(ParsedTurn {
+                let parsed = ParsedTurn {
                     sections: turn.sections,
                     tokens: turn.tokens,
                     is_complete: true,
                     is_truncated: false,
-                });
+                };
+                return Some((parsed, location));
             }
         }
     }
 
-    /// Reports new activities in the transcript.
-    pub(super) fn report(&self, tail: &TranscriptTail) {
-        if let Some(path) = self.path() {
-            tail.follow(path);
-            tail.catch_up();
+    /// Reports new activities in the transcript of a turn. If the transcript is not known yet, looks for it whenever files change.
+    pub(super) fn report(self, tail: &TranscriptTail, prompt: Option<SentPrompt>) {
+        match self.locate(prompt.as_ref()) {
+            Some(location) => tail.follow(location),
+            None if self.needs_prompt() && !self.is_alone() => {}
+            None => tail.search(self, prompt),
+        }
+        tail.catch_up();
+    }
+
+    /// Reports the last activities of a turn that has ended. `found` is the conversation that contains the turn.
+    pub(super) fn report_end(&self, tail: &TranscriptTail, found: Option<Location>) {
+        tail.end_search();
+        if let Some(location) = found.or_else(|| self.path().map(Location::File)) {
+            tail.follow(location);
+        }
+        tail.catch_up();
+    }
+
+    /// Returns true if only the prompt tells which conversation is this agent's.
+    fn needs_prompt(&self) -> bool {
+        matches!(self.kind, TranscriptKind::Gemini | TranscriptKind::Opencode)
+    }
+
+    /// Returns the conversation of a turn that has begun, if it is certain.
+    pub(super) fn locate(&self, prompt: Option<&SentPrompt>) -> Option<Location> {
+        match self.kind {
+            TranscriptKind::Claude | TranscriptKind::Codex => self.path().map(Location::File),
+            TranscriptKind::Gemini if let Some(path) = self.chat() => Some(Location::File(path)),
+            TranscriptKind::Gemini | TranscriptKind::Opencode => {
+                let prompt = prompt?;
+                // Another agent may have written the same prompt earlier than this one.
+                let mut found = self.read(prompt, "", None)?.found.into_iter();
+                let found = found.next().filter(|_| self.is_alone())?;
+                Some(found.location)
+            }
         }
     }
 
-    /// Returns the path of the transcript, if it is known.
+    /// Returns the folders whose files to watch for the transcript.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        match self.kind {
+            TranscriptKind::Claude => Vec::new(),
+            TranscriptKind::Codex => rollout_folders(&self.home),
+            TranscriptKind::Gemini => {
+                self.cwd().map(|cwd| self.session_files().chat_folders(&cwd)).unwrap_or_default()
+            }
+            TranscriptKind::Opencode => {
+                let database = open_database_path(self.pid);
+                database.as_deref().and_then(Path::parent).map(Path::to_path_buf).into_iter().collect()
+            }
+        }
+    }
+
+    /// Returns the path of the transcript, if it is known without the prompt.
     fn path(&self) -> Option<PathBuf> {
         self.file.clone().or_else(|| match self.kind {
             TranscriptKind::Claude => self.transcript(),
             TranscriptKind::Codex => open_rollout_path(self.pid),
-            TranscriptKind::Gemini => SessionFiles::in_home(self.home.clone()).chat(self.session.as_ref()?),
-            TranscriptKind::Opencode => open_database_path(self.pid),
+            TranscriptKind::Gemini | TranscriptKind::Opencode => None,
         })
+    }
+
+    /// Returns Gemini CLI's file of the conversation with which it was started.
+    fn chat(&self) -> Option<PathBuf> {
+        self.session_files().chat(self.session.as_ref()?)
+    }
+
+    fn session_files(&self) -> SessionFiles {
+        SessionFiles::in_home(self.home.clone())
+    }
+
+    fn cwd(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/{}/cwd", self.pid)).ok()
+    }
+
+    /// Returns true if no other agent of this kind runs in the folder.
+    fn is_alone(&self) -> bool {
+        let program = if self.kind == TranscriptKind::Gemini { "gemini" } else { "opencode" };
+        self.cwd().is_some_and(|cwd| is_alone_in(&cwd, program, self.pid))
     }
 
     /// Returns true if the agent keeps session files. A program that only mimics the agent's screen does not.
@@ -121,8 +217,19 @@ impl TranscriptSource {
             TranscriptKind::Claude => {
                 self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
             }
-            _ => self.path().is_some(),
+            TranscriptKind::Codex => self.path().is_some(),
+            TranscriptKind::Gemini => !self.chats(TsNs(0)).is_empty(),
+            TranscriptKind::Opencode => open_database_path(self.pid).is_some(),
         }
+    }
+
+    /// Returns Gemini CLI's files that may contain a turn.
+    fn chats(&self, since: TsNs) -> Vec<PathBuf> {
+        let recent = self.cwd().map(|cwd| self.session_files().chats_changed_in(&cwd, since));
+        let mut chats: Vec<PathBuf> = self.chat().into_iter().chain(recent.unwrap_or_default()).collect();
+        chats.sort();
+        chats.dedup();
+        chats
     }
 
     /// Returns true if the screen has more than the transcript: Codex and Gemini CLI do not write the text of an interrupted answer,
@@ -137,42 +244,69 @@ impl TranscriptSource {
     }
 
     /// Reads the transcript. Returns `None` if its size is still `seen` bytes, or if it cannot be read.
-    fn read(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<TranscriptRead> {
-        let path = self.path()?;
-        if self.kind == TranscriptKind::Opencode {
-            return self.read_database(&path, prompt, since);
-        }
-        let mut file = File::open(path).ok()?;
-        let bytes = file.metadata().ok()?.len();
+    fn read(&self, prompt: &SentPrompt, screen: &str, seen: Option<u64>) -> Option<TranscriptRead> {
+        let paths = match self.kind {
+            TranscriptKind::Opencode => return self.read_database(prompt, screen),
+            TranscriptKind::Gemini => self.chats(prompt.since),
+            TranscriptKind::Claude | TranscriptKind::Codex => vec![self.path()?],
+        };
+        let sizes = paths.iter().map(|path| Some(path.metadata().ok()?.len()));
+        let bytes = sizes.sum::<Option<u64>>()?;
         if seen == Some(bytes) {
             return None;
         }
+        let turns = paths.into_iter().filter_map(|path| {
+            let turn = self.read_file(&path, prompt)?;
+            Some(FoundTurn { location: Location::File(path), turn })
+        });
+        Some(TranscriptRead { bytes, found: self.choose(turns.collect(), screen) })
+    }
+
+    fn read_file(&self, path: &Path, prompt: &SentPrompt) -> Option<TranscriptTurn> {
+        let (text, since) = (&*prompt.text, Some(prompt.since));
+        let mut file = File::open(path).ok()?;
+        let bytes = file.metadata().ok()?.len();
         let parse = |file: &mut File, limit| {
-            let text = tail(file, bytes, limit)?;
+            let content = tail(file, bytes, limit)?;
             Some(match self.kind {
-                TranscriptKind::Claude => parse_turn(text.lines(), prompt, Some(since)),
-                TranscriptKind::Gemini => parse_chat(text.lines(), prompt, Some(since)),
+                TranscriptKind::Claude => parse_turn(content.lines(), text, since),
+                TranscriptKind::Gemini => parse_chat(content.lines(), text, since),
                 TranscriptKind::Codex | TranscriptKind::Opencode => {
-                    parse_rollout(text.lines(), prompt, Some(since))
+                    parse_rollout(content.lines(), text, since)
                 }
             })
         };
         // Most turns are short, and parsing megabytes takes longer than the agent needs to write the end.
-        let mut turn = parse(&mut file, SHORT_TAIL_BYTES)?;
-        if !turn.is_found && bytes > SHORT_TAIL_BYTES {
-            turn = parse(&mut file, MAX_TAIL_BYTES)?;
-        }
-        Some(TranscriptRead { bytes, turn })
+        let turn = parse(&mut file, SHORT_TAIL_BYTES)?;
+        if turn.is_found || bytes <= SHORT_TAIL_BYTES { Some(turn) } else { parse(&mut file, MAX_TAIL_BYTES) }
     }
 
-    /// Reads the turn from the only session of opencode's database that contains it. Processes share the database.
-    fn read_database(&self, path: &Path, prompt: &str, since: TsNs) -> Option<TranscriptRead> {
-        let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.pid)).ok()?;
-        let sessions = database::sessions_since(path, &cwd, since).ok()?;
-        let turns = sessions.iter().map(|session| parse_session(session, prompt, Some(since)));
-        let mut found = turns.filter(|turn| turn.is_found);
-        let turn = found.next()?;
-        found.next().is_none().then_some(TranscriptRead { bytes: 0, turn })
+    /// Reads the turn from opencode's database.
+    fn read_database(&self, prompt: &SentPrompt, screen: &str) -> Option<TranscriptRead> {
+        let path = open_database_path(self.pid)?;
+        let sessions = database::sessions_since(&path, &self.cwd()?, prompt.since).ok()?;
+        let turns = sessions.into_iter().map(|session| FoundTurn {
+            turn: parse_session(&session.messages, &prompt.text, Some(prompt.since)),
+            location: Location::Database { path: path.clone(), session: session.id },
+        });
+        Some(TranscriptRead { bytes: 0, found: self.choose(turns.collect(), screen) })
+    }
+
+    /// Returns the turn of this process. Other processes may have sent the same prompt.
+    fn choose(&self, mut turns: Vec<FoundTurn>, screen: &str) -> Option<FoundTurn> {
+        turns.retain(|found| found.turn.is_found);
+        if !self.needs_prompt() {
+            return turns.pop();
+        }
+        let started = self.chat().map(Location::File);
+        let is_known = |found: &FoundTurn| {
+            [&self.last, &started].iter().any(|known| known.as_ref() == Some(&found.location))
+        };
+        if let Some(known) = turns.iter().position(is_known) {
+            return Some(turns.swap_remove(known));
+        }
+        let found = turns.pop().filter(|_| turns.is_empty())?;
+        (is_shown(&found.turn, screen) || self.is_alone()).then_some(found)
     }
 
     /// Returns the path of the process's status file.
@@ -196,6 +330,16 @@ impl TranscriptSource {
 
 fn has_passed(deadline: Instant) -> bool {
     Instant::now() >= deadline
+}
+
+/// Returns true if the end of the turn's text is on the screen, which wraps rows and leaves marks out.
+fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
+    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<Vec<char>>();
+    let texts = turn.sections.iter().filter(|section| section.kind == SectionKind::Text);
+    let text = texts.map(|section| section.content.as_str()).collect::<String>();
+    let (text, screen) = (letters(&text), letters(screen));
+    let end = &text[text.len().saturating_sub(COMPARED_CHARS)..];
+    !end.is_empty() && screen.windows(end.len()).any(|part| part == end)
 }
 
 /// Reads at most the last `limit` bytes of a file of `size` bytes.
@@ -223,8 +367,10 @@ mod tests {
             session: None,
             pid: 0,
             full_screen: false,
+            last: None,
         };
-        source.turn("go".into(), TsNs(0)).await
+        let prompt = SentPrompt { text: "go".into(), since: TsNs(0) };
+        source.turn(prompt, "".into()).await.map(|(turn, _)| turn)
     }
 
     const TEXT: &str =

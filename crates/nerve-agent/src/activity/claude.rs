@@ -9,14 +9,12 @@ use nerve_types::activity::{Activity, Status, TsMs};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Maximum size of a reported text in bytes: a thought, arguments, an output. The rest is cut off with a note.
-const TEXT_LIMIT: usize = 64 << 10;
-/// Maximum number of running tools that are tracked. If there are more, the oldest are reported without their names.
-const MAX_CALLS: usize = 256;
+use super::{MAX_CALLS, thought, truncate};
+use crate::parse::entry::time;
 
 /// Reads the lines of one conversation in order. It tracks running tools, because their results do not name them.
 #[derive(Debug, Default)]
-pub struct ClaudeReader {
+pub(super) struct ClaudeReader {
     /// Id and name of running tools, oldest first.
     calls: VecDeque<(String, String)>,
     /// A text that is a thought if a tool use of the same message follows, and otherwise an answer.
@@ -64,7 +62,7 @@ impl ClaudeReader {
     /// | an error of the API | error |
     ///
     /// A subagent's lines are reported like its parent's. Prompts and answers are not reported, because the turn contains them.
-    pub fn read(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
+    pub(super) fn read(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
         let Ok(line) = serde_json::from_str::<Line>(line) else { return Vec::new() };
         let Some(message) = &line.message else { return Vec::new() };
         let at = line.timestamp.as_deref().and_then(time).unwrap_or(now);
@@ -159,17 +157,6 @@ impl ClaudeReader {
     }
 }
 
-fn time(text: &str) -> Option<TsMs> {
-    let time: jiff::Timestamp = text.parse().ok()?;
-    u64::try_from(time.as_millisecond()).ok().map(TsMs)
-}
-
-/// Returns a thought. Thinking that the API omits is an empty text.
-fn thought(text: &str, at: TsMs) -> Option<Activity> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| Activity::Thought { text: truncate(text.to_string()), reasoning: None, at })
-}
-
 /// Returns the file edit in a tool's result: the patch it applied, or the file it created.
 fn file_edit(result: &Value, at: TsMs) -> Option<Activity> {
     let path = result["filePath"].as_str()?.to_string();
@@ -216,24 +203,13 @@ fn tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)
 }
 
-/// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.
-fn truncate(mut text: String) -> String {
-    let whole = text.len();
-    if whole > TEXT_LIMIT {
-        let end = (0..=TEXT_LIMIT).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
-        let missing = whole - text.len();
-        text.push_str(&format!("\n[{missing} more bytes are not shown]"));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use serde_json::json;
 
+    use super::super::TEXT_LIMIT;
     use super::*;
 
     /// Lines of Claude Code 2.1.330 against a scripted model.

@@ -1,3 +1,174 @@
-//! Readers of agents' session files that report each activity once, as it is written.
+//! Reads an agent's session file as it is written and reports each activity once.
+//!
+//! The formats are undocumented and change: known lines are reported, others are skipped and counted. Prompts and answers
+//! are not reported, because the turn contains them.
 
-pub mod claude;
+mod claude;
+
+use std::collections::VecDeque;
+
+use nerve_types::activity::{Activity, Status, TsMs};
+
+use crate::parse::entry::{CallStatus, Entry, Item};
+use crate::parse::gemini_chat::ChatDecoder;
+use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
+use crate::parse::rollout::RolloutDecoder;
+use crate::profile::TranscriptKind;
+use claude::ClaudeReader;
+
+/// Maximum size of a reported text in bytes: a thought, arguments, an output. The rest is cut off with a note.
+const TEXT_LIMIT: usize = 64 << 10;
+/// Maximum number of running tools that are tracked. If there are more, the oldest are reported without their names.
+const MAX_CALLS: usize = 256;
+
+/// Reads one conversation in order.
+#[derive(Debug)]
+pub struct ActivityReader {
+    decoder: Decoder,
+    fold: ActivityFold,
+    unknown: usize,
+}
+
+#[derive(Debug)]
+enum Decoder {
+    Claude(ClaudeReader),
+    Codex(RolloutDecoder),
+    Gemini(ChatDecoder),
+    Opencode(SessionDecoder),
+}
+
+impl ActivityReader {
+    /// Creates a reader at the beginning of a conversation.
+    pub fn new(kind: TranscriptKind) -> ActivityReader {
+        let decoder = match kind {
+            TranscriptKind::Claude => Decoder::Claude(ClaudeReader::default()),
+            TranscriptKind::Codex => Decoder::Codex(RolloutDecoder::default()),
+            TranscriptKind::Gemini => Decoder::Gemini(ChatDecoder::default()),
+            TranscriptKind::Opencode => Decoder::Opencode(SessionDecoder::default()),
+        };
+        ActivityReader { decoder, fold: ActivityFold::default(), unknown: 0 }
+    }
+
+    /// Returns the activities of a line. `now` is the time for lines without one.
+    ///
+    /// | in the session file | activity |
+    /// |---|---|
+    /// | reasoning; text before a tool | thought |
+    /// | a tool | tool start, running; its arguments are JSON if the agent's are |
+    /// | its result | tool output: completed, failed, cancelled (rejected), running (in the background) |
+    /// | a changed file | file edit |
+    /// | an error that ends the turn | error |
+    pub fn read_line(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
+        let mut activities = Vec::new();
+        let mut found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
+        match &mut self.decoder {
+            Decoder::Claude(reader) => return reader.read(line, now),
+            Decoder::Codex(decoder) => match serde_json::from_str(line) {
+                Ok(line) => decoder.decode(&line, found),
+                Err(_) => self.unknown += 1,
+            },
+            Decoder::Gemini(decoder) => match serde_json::from_str(line) {
+                Ok(line) => decoder.decode(&line, found),
+                Err(_) => found(Entry { at: None, item: Item::Unknown }),
+            },
+            Decoder::Opencode(_) => {}
+        }
+        activities
+    }
+
+    /// Returns the activities of a message that is new or has changed.
+    pub fn read_message(&mut self, message: &StoredMessage, now: TsMs) -> Vec<Activity> {
+        let mut activities = Vec::new();
+        if let Decoder::Opencode(decoder) = &mut self.decoder {
+            decoder.decode(message, |entry| self.unknown += self.fold.add(entry, now, &mut activities));
+        }
+        activities
+    }
+
+    /// Returns the number of entries of unknown kinds so far.
+    pub fn unknown(&self) -> usize {
+        self.unknown
+    }
+}
+
+/// Turns entries into activities. It tracks running tools, because their results do not name them.
+#[derive(Debug, Default)]
+struct ActivityFold {
+    /// Id and name of running tools, oldest first.
+    calls: VecDeque<(String, String)>,
+    /// A text that is a thought if a tool follows, and otherwise an answer.
+    pending: Option<(String, TsMs)>,
+}
+
+impl ActivityFold {
+    /// Adds the activities of an entry. Returns 1 for an entry of an unknown kind, otherwise 0.
+    fn add(&mut self, entry: Entry, now: TsMs, activities: &mut Vec<Activity>) -> usize {
+        let at = entry.at.unwrap_or(now);
+        match entry.item {
+            Item::Text(text) => self.pending = Some((text, at)),
+            Item::Thinking(text) => activities.extend(thought(&text, at)),
+            Item::Call { id, name, args } => {
+                activities.extend(self.pending.take().and_then(|(text, at)| thought(&text, at)));
+                self.calls.push_back((id.clone(), name.clone()));
+                if self.calls.len() > MAX_CALLS {
+                    self.calls.pop_front();
+                }
+                let args = truncate(args);
+                activities.push(Activity::ToolStart {
+                    name,
+                    args,
+                    execution: id,
+                    status: Status::Running,
+                    at,
+                });
+            }
+            Item::Output { id, text, status } => {
+                let known = self.calls.iter().position(|(known, _)| *known == id);
+                let name = known.and_then(|at| self.calls.remove(at)).map(|(_, name)| name);
+                activities.push(Activity::ToolOutput {
+                    name: name.unwrap_or_default(),
+                    output: truncate(text.trim_end().to_string()),
+                    execution: id,
+                    status: match status {
+                        CallStatus::Running => Status::Running,
+                        CallStatus::Ok => Status::Completed,
+                        CallStatus::Error => Status::Failed,
+                        CallStatus::Rejected => Status::Cancelled,
+                    },
+                    at,
+                });
+            }
+            Item::Edit { path, added, removed, description } => {
+                activities.push(Activity::FileEdit { path, added, removed, description, at });
+            }
+            Item::Error(message) => activities.push(Activity::Error { message: truncate(message), at }),
+            // Tools that were running have no result.
+            Item::Interrupted(_) => activities.extend(self.calls.drain(..).map(|(execution, name)| {
+                let (output, status) = (String::new(), Status::Cancelled);
+                Activity::ToolOutput { name, output, execution, status, at }
+            })),
+            Item::Prompt(_) | Item::End => self.pending = None,
+            Item::Session(_) | Item::Context(_) | Item::Rewind | Item::Usage(_) => {}
+            Item::Unknown => return 1,
+        }
+        0
+    }
+}
+
+/// Returns a thought; `None` for an empty text, such as thinking that the API omits.
+fn thought(text: &str, at: TsMs) -> Option<Activity> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| Activity::Thought { text: truncate(text.to_string()), reasoning: None, at })
+}
+
+/// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.
+fn truncate(mut text: String) -> String {
+    let whole = text.len();
+    if whole > TEXT_LIMIT {
+        let end = (0..=TEXT_LIMIT).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        let missing = whole - text.len();
+        text.push_str(&format!("\n[{missing} more bytes are not shown]"));
+    }
+    text
+}

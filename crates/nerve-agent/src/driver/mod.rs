@@ -10,6 +10,7 @@ mod activity;
 mod barrier;
 mod columns;
 mod dialog_answer;
+mod drift;
 mod foreign_input;
 mod hook;
 mod interrupt;
@@ -100,6 +101,8 @@ pub struct Driver {
     hooks: hook::Hooks,
     usage_limits: usage_limit::UsageLimits,
     interrupts: interrupt::Interrupts,
+    /// The screen does not fit the profile.
+    is_mismatched: bool,
 }
 
 /// The requests of the driver to its caller: effects, and when to call again.
@@ -142,6 +145,7 @@ impl Driver {
             hooks: hook::Hooks::default(),
             usage_limits: usage_limit::UsageLimits::default(),
             interrupts: interrupt::Interrupts::default(),
+            is_mismatched: false,
         }
     }
 
@@ -274,6 +278,7 @@ impl Driver {
         self.advance_turn(now, &view);
         self.advance_answer(now);
         self.advance_interrupt(now, view.screen);
+        self.check_fit(now, &view);
     }
 
     /// Records input that was written without the driver. After a line end or control key, a line-based program is not

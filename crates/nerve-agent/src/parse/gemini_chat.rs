@@ -1,18 +1,16 @@
-//! Parser for Gemini CLI's session file (`~/.gemini/tmp/<project>/chats/session-<time>-<id>.jsonl`, version 0.61), which
+//! Decoder for Gemini CLI's session file (`~/.gemini/tmp/<project>/chats/session-<time>-<id>.jsonl`, version 0.61), which
 //! has the model's markdown where the screen has rows.
 //!
 //! The format is undocumented and changes: unknown lines are counted, not rejected. A message is appended when it is
-//! complete, and again when its tools have ended. `$set` lines repeat the history and are skipped: they lack the prompts
-//! whose turn failed.
-
-use std::collections::HashMap;
+//! complete, and again when its tools have ended: only then it has the tools. `$set` lines repeat the history and are
+//! skipped: they lack the prompts whose turn failed.
 
 use nerve_types::TsNs;
 use serde_json::Value;
 
-use super::rows::compact;
-use super::transcript::{TranscriptTurn, is_late_enough, json_lines};
-use super::{Section, SectionKind};
+use super::Tokens;
+use super::entry::{CallStatus, Entry, Item, SeenIds, TurnFold, edit_of_diff, time};
+use super::transcript::{TranscriptTurn, json_lines};
 
 /// Finds the last prompt that equals `prompt`, and collects the answer to it.
 ///
@@ -23,25 +21,100 @@ pub fn parse_chat<'a>(
     prompt: &str,
     since: Option<TsNs>,
 ) -> TranscriptTurn {
-    let mut reader = Reader { wanted: compact(prompt), since, ..Reader::default() };
+    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), ChatDecoder::default());
     for line in json_lines::<Value>(lines) {
         match line {
-            Some(line) => reader.line(&line),
-            None => reader.turn.unknown += 1,
+            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
+            None => fold.add_malformed(),
         }
     }
-    reader.finish()
+    fold.finish()
+}
+
+/// Decodes the lines of one conversation in order. Repeated parts are decoded once.
+#[derive(Debug, Default)]
+pub(crate) struct ChatDecoder {
+    seen: SeenIds,
+}
+
+impl ChatDecoder {
+    /// Passes the entries of a line to `found`.
+    pub(crate) fn decode(&mut self, line: &Value, mut found: impl FnMut(Entry)) {
+        let at = line["timestamp"].as_str().and_then(time);
+        let text = line["content"].as_str().unwrap_or_default().to_string();
+        let mut add = |item| found(Entry { at, item });
+        if line.get("$rewindTo").is_some() {
+            return add(Item::Rewind);
+        } else if let Some(session) = line["sessionId"].as_str() {
+            return add(Item::Session(session.to_string()));
+        } else if let Some(prompt) = prompt_text(line) {
+            return add(Item::Prompt(prompt.to_string()));
+        } else if line.get("$set").is_some() {
+            return;
+        }
+        let Some(id) = line["id"].as_str() else { return add(Item::Unknown) };
+        match line["type"].as_str() {
+            Some("gemini") => self.decode_answer(line, id, text, found),
+            Some("error") => add(Item::Error(text)),
+            Some("info") if text.starts_with("Request cancelled") => add(Item::Interrupted(text)),
+            Some("user" | "info" | "warning") => {}
+            _ => add(Item::Unknown),
+        }
+    }
+
+    fn decode_answer(&mut self, message: &Value, id: &str, text: String, mut found: impl FnMut(Entry)) {
+        let at = message["timestamp"].as_str().and_then(time);
+        let mut add = |at, item| found(Entry { at, item });
+        if self.seen.is_new(id) {
+            for thought in message["thoughts"].as_array().into_iter().flatten() {
+                add(at, Item::Thinking(thought_text(thought)));
+            }
+            add(at, Item::Text(text));
+            let usage = &message["tokens"];
+            if usage.is_object() {
+                let count = |name: &str| usage[name].as_u64().unwrap_or(0);
+                let output = count("output").saturating_add(count("thoughts"));
+                add(
+                    at,
+                    Item::Usage(Tokens { input: Some(count("input")), output: Some(output), total: None }),
+                );
+            }
+        }
+        for call in message["toolCalls"].as_array().into_iter().flatten() {
+            let word = |key: &str| call[key].as_str().unwrap_or_default().to_string();
+            let id = word("id");
+            let status = match call["status"].as_str() {
+                Some("success") => CallStatus::Ok,
+                Some("cancelled") => CallStatus::Rejected,
+                Some("error") => CallStatus::Error,
+                _ => CallStatus::Running,
+            };
+            if self.seen.is_new(&id) {
+                add(at, Item::Call { id: id.clone(), name: word("name"), args: call["args"].to_string() });
+            }
+            if status != CallStatus::Running && self.seen.is_new(&format!("{id} ended")) {
+                let at = call["timestamp"].as_str().and_then(time).or(at);
+                add(at, Item::Output { id, text: tool_result(call), status });
+                let shown = &call["resultDisplay"];
+                if let (CallStatus::Ok, Some(diff)) = (status, shown["fileDiff"].as_str()) {
+                    let path = shown["filePath"].as_str().or(shown["fileName"].as_str()).unwrap_or_default();
+                    let created = (shown["isNewFile"] == true).then(|| "created".to_string());
+                    add(at, edit_of_diff(path, diff, created));
+                }
+            }
+        }
+    }
 }
 
 /// Returns the text of a user's prompt; `None` for other messages, such as tool results and inserted context.
-pub(crate) fn prompt_text(message: &Value) -> Option<&str> {
+fn prompt_text(message: &Value) -> Option<&str> {
     let content = &message["content"];
     let first = content.as_str().or_else(|| content[0]["text"].as_str())?;
     (message["type"] == "user" && !first.starts_with("<session_context>")).then_some(first)
 }
 
 /// Returns the result of a tool: the text that the model received.
-pub(crate) fn tool_result(call: &Value) -> String {
+fn tool_result(call: &Value) -> String {
     let responses = call["result"].as_array().into_iter().flatten().map(|part| {
         let response = &part["functionResponse"]["response"];
         let text = response["output"].as_str().or_else(|| response["error"].as_str());
@@ -51,119 +124,7 @@ pub(crate) fn tool_result(call: &Value) -> String {
 }
 
 /// Returns the text of a thought.
-pub(crate) fn thought_text(thought: &Value) -> String {
+fn thought_text(thought: &Value) -> String {
     let parts = ["subject", "description"].map(|part| thought[part].as_str().unwrap_or_default());
     parts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
-}
-
-#[derive(Default)]
-struct Reader {
-    wanted: String,
-    since: Option<TsNs>,
-    turn: TranscriptTurn,
-    /// The answer's messages in order, each in its last form.
-    messages: Vec<Value>,
-    /// Index in the messages of the message with this id.
-    known: HashMap<String, usize>,
-}
-
-impl Reader {
-    fn line(&mut self, line: &Value) {
-        if line.get("$rewindTo").is_some() {
-            self.turn.is_found = false;
-        } else if let Some(session) = line["sessionId"].as_str() {
-            self.turn.session_id = Some(session.to_string());
-        } else if let Some(text) = prompt_text(line) {
-            self.prompt(text, line["timestamp"].as_str());
-        } else if self.turn.is_found && !self.turn.is_complete && line.get("$set").is_none() {
-            self.message(line);
-        }
-    }
-
-    /// Begins the turn at its prompt, and ends it at the next one.
-    fn prompt(&mut self, text: &str, timestamp: Option<&str>) {
-        if is_late_enough(timestamp, self.since) && !self.wanted.is_empty() && compact(text) == self.wanted {
-            self.turn.is_found = true;
-            self.turn.is_complete = false;
-            self.messages.clear();
-            self.known.clear();
-        } else if self.turn.is_found {
-            self.turn.is_complete = true;
-        }
-    }
-
-    fn message(&mut self, message: &Value) {
-        let Some(id) = message["id"].as_str() else {
-            self.turn.unknown += 1;
-            return;
-        };
-        match self.known.get(id) {
-            Some(&at) => self.messages[at] = message.clone(),
-            None => {
-                self.known.insert(id.to_string(), self.messages.len());
-                self.messages.push(message.clone());
-            }
-        }
-    }
-
-    fn finish(mut self) -> TranscriptTurn {
-        if !self.turn.is_found {
-            return TranscriptTurn { unknown: self.turn.unknown, ..TranscriptTurn::default() };
-        }
-        for message in std::mem::take(&mut self.messages) {
-            let text = message["content"].as_str().unwrap_or_default();
-            match message["type"].as_str() {
-                Some("gemini") => self.answer(&message, text),
-                Some("error") => self.end(SectionKind::Error, text),
-                Some("info") if text.starts_with("Request cancelled") => {
-                    self.end(SectionKind::Interrupted, text);
-                }
-                Some("user" | "info" | "warning") => {}
-                _ => self.turn.unknown += 1,
-            }
-        }
-        self.turn
-    }
-
-    fn answer(&mut self, message: &Value, text: &str) {
-        for thought in message["thoughts"].as_array().into_iter().flatten() {
-            self.push(SectionKind::Thinking, &thought_text(thought));
-        }
-        self.push(SectionKind::Text, text);
-        let calls = message["toolCalls"].as_array().map_or(&[][..], Vec::as_slice);
-        for call in calls {
-            let word = |key: &str| call[key].as_str().unwrap_or_default();
-            let status = match word("status") {
-                "success" => "ok",
-                "cancelled" => "rejected",
-                other => other,
-            };
-            let section = Section::new(SectionKind::ToolCall, tool_result(call).trim_end());
-            let section = section.with("tool", word("name")).with("id", word("id")).with("status", status);
-            self.turn.sections.push(section.with("args", call["args"].to_string()));
-        }
-        self.turn.said_end = calls.is_empty() && !text.trim().is_empty();
-        let usage = &message["tokens"];
-        if usage.is_object() {
-            let tokens = self.turn.tokens.get_or_insert_default();
-            let count = |name: &str| usage[name].as_u64().unwrap_or(0);
-            tokens.input = Some(tokens.input.unwrap_or(0).saturating_add(count("input")));
-            let output = count("output").saturating_add(count("thoughts"));
-            tokens.output = Some(tokens.output.unwrap_or(0).saturating_add(output));
-        }
-    }
-
-    /// Ends the turn with an error or an interruption.
-    fn end(&mut self, kind: SectionKind, text: &str) {
-        self.push(kind, text);
-        self.turn.is_complete = true;
-        self.turn.said_end = false;
-    }
-
-    fn push(&mut self, kind: SectionKind, text: &str) {
-        let text = text.trim_start_matches('\n').trim_end();
-        if !text.is_empty() {
-            self.turn.sections.push(Section::new(kind, text));
-        }
-    }
 }

@@ -12,6 +12,7 @@ pub mod transcript;
 mod claude;
 mod codex;
 mod echo;
+pub(crate) mod entry;
 mod gemini;
 mod layout;
 mod none;

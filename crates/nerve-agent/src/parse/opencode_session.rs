@@ -1,15 +1,16 @@
-//! Parser for a session in opencode's database (`~/.local/share/opencode/opencode.db`, version 1.18), which is complete
+//! Decoder for a session in opencode's database (`~/.local/share/opencode/opencode.db`, version 1.18), which is complete
 //! where the alternate screen is not.
 //!
 //! The format is undocumented and changes: unknown parts are counted, not rejected. Each message and each part is a JSON
-//! object. Answers name their prompt as their parent.
+//! object that is replaced while it grows. Answers name their prompt as their parent.
 
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde_json::Value;
 
-use super::rows::compact;
+use super::Tokens;
+use super::entry::{CallStatus, Entry, Item, SeenIds, TurnFold, edit_of_diff};
 use super::transcript::TranscriptTurn;
-use super::{Section, SectionKind, Tokens};
 
 /// A message of a session with its parts in order, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,26 +28,56 @@ pub struct StoredMessage {
 /// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
 /// because the same prompt may have been sent before. An empty prompt matches nothing.
 pub fn parse_session(messages: &[StoredMessage], prompt: &str, since: Option<TsNs>) -> TranscriptTurn {
-    let wanted = compact(prompt);
+    let mut fold = TurnFold::new(prompt, since);
     let messages: Vec<Message> = messages.iter().map(Message::new).collect();
-    let is_asked = |message: &Message| {
-        let at = message.info["time"]["created"].as_u64();
-        let is_late = at.is_none_or(|at| since.is_none_or(|since| at >= since.0 / 1_000_000));
-        is_late && message.is_prompt() && !wanted.is_empty() && compact(&message.text()) == wanted
-    };
-    let mut turn = TranscriptTurn::default();
-    let Some(asked) = messages.iter().rposition(is_asked) else { return turn };
-    turn.is_found = true;
+    let is_wanted =
+        |message: &Message| message.is_prompt() && fold.is_wanted(&message.text(), message.time("created"));
+    let Some(asked) = messages.iter().rposition(is_wanted) else { return fold.finish() };
+    fold.begin();
     let is_answer = |message: &&Message| message.info["parentID"] == messages[asked].id;
     let answers: Vec<&Message> = messages[asked + 1..].iter().filter(is_answer).collect();
     for answer in &answers {
-        answer.parts.iter().for_each(|part| add_part(&mut turn, part));
-        add_usage(&mut turn, &answer.info["tokens"]);
-        add_error(&mut turn, &answer.info["error"]);
+        answer.decode(|_, entry| fold.add(entry));
+        // Another answer may follow an error.
+        fold.reopen();
     }
     let is_over = answers.last().is_some_and(|last| last.is_final());
+    let mut turn = fold.finish();
     turn.is_complete = is_over || messages[asked + 1..].iter().any(Message::is_prompt);
+    // Texts grow.
+    turn.said_end = false;
     turn
+}
+
+/// Decodes messages of one conversation, each as often as it changes. Parts are decoded once, when they are complete.
+#[derive(Debug, Default)]
+pub(crate) struct SessionDecoder {
+    seen: SeenIds,
+}
+
+impl SessionDecoder {
+    /// Passes the new entries of a message to `found`.
+    pub(crate) fn decode(&mut self, message: &StoredMessage, mut found: impl FnMut(Entry)) {
+        let message = Message::new(message);
+        if message.is_prompt() {
+            if self.seen.is_new(&message.id) {
+                found(Entry { at: message.time("created"), item: Item::Prompt(message.text()) });
+            }
+        } else if message.info["role"] == "assistant" {
+            message.decode(|state, entry| match state {
+                PartState::Complete(key) if self.seen.is_new(&key) => found(entry),
+                PartState::Complete(_) | PartState::Open => {}
+            });
+        }
+    }
+}
+
+/// Tells whether an entry is final.
+enum PartState {
+    /// It still grows.
+    Open,
+    /// It is complete. The key distinguishes it from all others.
+    Complete(String),
 }
 
 struct Message {
@@ -75,10 +106,39 @@ impl Message {
         texts.collect::<Vec<_>>().join("\n")
     }
 
+    fn time(&self, name: &str) -> Option<TsMs> {
+        self.info["time"][name].as_u64().map(TsMs)
+    }
+
     /// Returns true if no further message belongs to the turn.
     fn is_final(&self) -> bool {
         let has_more = matches!(self.info["finish"].as_str(), None | Some("tool-calls" | "unknown"));
         self.info["error"].is_object() || (self.info["time"]["completed"].is_u64() && !has_more)
+    }
+
+    /// Passes the entries of an answer to `found`.
+    fn decode(&self, mut found: impl FnMut(PartState, Entry)) {
+        for (index, part) in self.parts.iter().enumerate() {
+            decode_part(part, |is_open, at, name, item| {
+                let state = match is_open {
+                    true => PartState::Open,
+                    false => PartState::Complete(format!("{} {index} {name}", self.id)),
+                };
+                found(state, Entry { at: at.or(self.time("created")), item });
+            });
+        }
+        let at = self.time("completed");
+        let state = |name: &str| match at {
+            Some(_) => PartState::Complete(format!("{} {name}", self.id)),
+            None => PartState::Open,
+        };
+        if self.info["tokens"].is_object() {
+            found(state("usage"), Entry { at, item: Item::Usage(usage(&self.info["tokens"])) });
+        }
+        let error = &self.info["error"];
+        if error.is_object() {
+            found(state("error"), Entry { at, item: failure(error) });
+        }
     }
 }
 
@@ -86,57 +146,72 @@ fn is_text(part: &Value) -> bool {
     part["type"] == "text" && part["synthetic"] != true && part["ignored"] != true
 }
 
-fn add_part(turn: &mut TranscriptTurn, part: &Value) {
+/// Passes the entries of a part to `found`: whether it still grows, its time, its name and its content.
+fn decode_part(part: &Value, mut found: impl FnMut(bool, Option<TsMs>, &str, Item)) {
+    let time = |value: &Value, name: &str| value["time"][name].as_u64().map(TsMs);
     let text = |value: &Value| value.as_str().unwrap_or_default().trim_end().to_string();
+    let (started, ended) = (time(part, "start"), time(part, "end"));
+    let is_open = started.is_some() && ended.is_none();
     match part["type"].as_str() {
         Some("text") if !is_text(part) => {}
-        Some("text") => push(turn, SectionKind::Text, &text(&part["text"])),
-        Some("reasoning") => push(turn, SectionKind::Thinking, &text(&part["text"])),
+        Some("text") => found(is_open, ended, "text", Item::Text(text(&part["text"]))),
+        Some("reasoning") => found(is_open, ended, "text", Item::Thinking(text(&part["text"]))),
         Some("tool") => {
-            let state = &part["state"];
-            let status = match state["status"].as_str().unwrap_or_default() {
-                "completed" => "ok",
-                "error" if text(&state["error"]).contains("rejected permission") => "rejected",
-                other => other,
+            let (state, id) = (&part["state"], text(&part["callID"]));
+            let status = match state["status"].as_str() {
+                Some("completed") => CallStatus::Ok,
+                Some("error") if text(&state["error"]).contains("rejected permission") => {
+                    CallStatus::Rejected
+                }
+                Some("error") => CallStatus::Error,
+                _ => CallStatus::Running,
             };
+            let (name, args) = (text(&part["tool"]), state["input"].to_string());
+            let call = Item::Call { id: id.clone(), name, args };
+            found(state["status"] == "pending", time(state, "start"), "call", call);
             let result = if state["output"].is_string() { &state["output"] } else { &state["error"] };
-            let call = Section::new(SectionKind::ToolCall, text(result)).with("tool", text(&part["tool"]));
-            let call = call.with("id", text(&part["callID"])).with("status", status);
-            turn.sections.push(call.with("args", state["input"].to_string()));
+            let (is_open, at) = (status == CallStatus::Running, time(state, "end"));
+            found(is_open, at, "output", Item::Output { id, text: text(result), status });
+            if status == CallStatus::Ok {
+                edit(state).into_iter().for_each(|edit| found(false, at, "edit", edit));
+            }
         }
         Some(
             "step-start" | "step-finish" | "snapshot" | "patch" | "file" | "agent" | "subtask" | "retry"
             | "compaction",
         ) => {}
-        _ => turn.unknown += 1,
+        _ => found(false, None, "unknown", Item::Unknown),
     }
 }
 
-/// Adds the usage of one request. Input includes tokens read from and written to the cache.
-fn add_usage(turn: &mut TranscriptTurn, usage: &Value) {
-    if !usage.is_object() {
-        return;
-    }
-    let sum = |counts: [&Value; 3], before: Option<u64>| {
-        Some(counts.into_iter().filter_map(Value::as_u64).fold(before.unwrap_or(0), u64::saturating_add))
+/// Returns the edit of a tool that changed one file.
+fn edit(state: &Value) -> Option<Item> {
+    let metadata = &state["metadata"];
+    let diff = metadata["diff"].as_str()?;
+    let paths = [&metadata["filepath"], &metadata["filediff"]["file"], &state["input"]["filePath"]];
+    let path = paths.into_iter().find_map(Value::as_str)?;
+    let created = (metadata["exists"] == false).then(|| "created".to_string());
+    Some(edit_of_diff(path, diff, created))
+}
+
+/// Returns the usage of one request. Input includes tokens read from and written to the cache.
+fn usage(tokens: &Value) -> Tokens {
+    let sum = |counts: &[&Value]| {
+        Some(counts.iter().filter_map(|count| count.as_u64()).fold(0, u64::saturating_add))
     };
-    let Tokens { input, output, .. } = turn.tokens.get_or_insert_default();
-    *input = sum([&usage["input"], &usage["cache"]["read"], &usage["cache"]["write"]], *input);
-    *output = sum([&usage["output"], &usage["reasoning"], &Value::Null], *output);
+    let (cache, reasoning) = (&tokens["cache"], &tokens["reasoning"]);
+    Tokens {
+        input: sum(&[&tokens["input"], &cache["read"], &cache["write"]]),
+        output: sum(&[&tokens["output"], reasoning]),
+        total: None,
+    }
 }
 
-fn add_error(turn: &mut TranscriptTurn, error: &Value) {
+fn failure(error: &Value) -> Item {
     let name = error["name"].as_str().unwrap_or_default();
     let message = error["data"]["message"].as_str().filter(|message| !message.is_empty()).unwrap_or(name);
     match name {
-        "MessageAbortedError" => push(turn, SectionKind::Interrupted, "interrupted"),
-        _ => push(turn, SectionKind::Error, message),
-    }
-}
-
-fn push(turn: &mut TranscriptTurn, kind: SectionKind, text: &str) {
-    let text = text.trim_start_matches('\n');
-    if !text.is_empty() {
-        turn.sections.push(Section::new(kind, text));
+        "MessageAbortedError" => Item::Interrupted("interrupted".to_string()),
+        _ => Item::Error(message.to_string()),
     }
 }

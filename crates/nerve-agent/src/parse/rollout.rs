@@ -1,18 +1,22 @@
-//! Parser for Codex's session file (`~/.codex/sessions/<date>/rollout-<time>-<id>.jsonl`, version 0.169), which is
+//! Decoder for Codex's session file (`~/.codex/sessions/<date>/rollout-<time>-<id>.jsonl`, version 0.169), which is
 //! complete where the alternate screen is not.
 //!
 //! The format is undocumented and changes: unknown lines are counted, not rejected. Lines follow each other in time: a
 //! turn extends from its prompt to the end of its task or to the next prompt.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::rows::compact;
-use super::transcript::{TranscriptTurn, is_late_enough, json_lines};
-use super::{Section, SectionKind};
+use super::Tokens;
+use super::entry::{CallStatus, Entry, Item, TurnFold, edit_of_diff, time};
+use super::transcript::{TranscriptTurn, json_lines};
+
+/// Maximum number of tools whose outcome is remembered until their output.
+const MAX_OUTCOMES: usize = 256;
 
 /// Finds the last user message that equals `prompt`, and collects the answer to it.
 ///
@@ -23,19 +27,19 @@ pub fn parse_rollout<'a>(
     prompt: &str,
     since: Option<TsNs>,
 ) -> TranscriptTurn {
-    let mut reader = Reader { wanted: compact(prompt), since, ..Reader::default() };
+    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), RolloutDecoder::default());
     for line in json_lines::<Line>(lines) {
         match line {
-            Some(line) => reader.line(&line),
-            None => reader.turn.unknown += 1,
+            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
+            None => fold.add_malformed(),
         }
     }
-    reader.turn
+    fold.finish()
 }
 
 /// A line; its payload depends on the type.
 #[derive(Deserialize)]
-struct Line {
+pub(crate) struct Line {
     timestamp: Option<String>,
     #[serde(rename = "type")]
     kind: String,
@@ -43,117 +47,111 @@ struct Line {
     payload: Value,
 }
 
-#[derive(Default)]
-struct Reader {
-    wanted: String,
-    since: Option<TsNs>,
-    turn: TranscriptTurn,
-    /// Index in the sections of the call with this id.
-    calls: HashMap<String, usize>,
+/// Decodes the lines of one conversation in order.
+#[derive(Debug, Default)]
+pub(crate) struct RolloutDecoder {
+    /// Outcomes of tools, by id, that an event reports before the tool's output. Oldest first.
+    outcomes: VecDeque<(String, CallStatus)>,
 }
 
-impl Reader {
-    fn line(&mut self, line: &Line) {
+impl RolloutDecoder {
+    /// Passes the entries of a line to `found`.
+    pub(crate) fn decode(&mut self, line: &Line, mut found: impl FnMut(Entry)) {
+        let at = line.timestamp.as_deref().and_then(time);
         let payload = &line.payload;
         let kind = payload["type"].as_str().unwrap_or_default();
+        let mut add = |item| found(Entry { at, item });
         match (line.kind.as_str(), kind) {
-            ("response_item", "message") if payload["role"] == "user" => {
-                self.user_message(&text_of(&payload["content"]), line.timestamp.as_deref());
-            }
             ("session_meta", _) => {
-                self.turn.session_id = payload["id"].as_str().map(str::to_string);
+                payload["id"].as_str().into_iter().for_each(|id| add(Item::Session(id.to_string())))
             }
-            _ if !self.turn.is_found || self.turn.is_complete => {}
-            ("response_item", _) => self.item(kind, payload),
-            ("token_usage_record", _) => self.usage(&payload["usage"]),
-            ("event_msg", "task_complete") => {
-                if let Some(error) = payload["error"]["message"].as_str() {
-                    self.push(SectionKind::Error, error);
-                }
-                self.turn.is_complete = true;
+            ("response_item", _) => self.decode_item(kind, payload, add),
+            ("token_usage_record", _) => {
+                let (input, output) = (&payload["usage"]["input_tokens"], &payload["usage"]["output_tokens"]);
+                add(Item::Usage(Tokens { input: input.as_u64(), output: output.as_u64(), total: None }));
             }
+            ("event_msg", "item_completed") => self.decode_completed(&payload["item"], at, found),
+            ("event_msg", "task_complete") => add(match payload["error"]["message"].as_str() {
+                Some(error) => Item::Error(error.to_string()),
+                None => Item::End,
+            }),
             ("event_msg", "turn_aborted") => {
-                self.push(SectionKind::Interrupted, payload["reason"].as_str().unwrap_or("interrupted"));
-                self.turn.is_complete = true;
+                add(Item::Interrupted(payload["reason"].as_str().unwrap_or("interrupted").to_string()));
             }
-            // Events repeat the items.
+            // Other events repeat the items.
             ("event_msg" | "turn_context" | "world_state" | "compacted", _) => {}
-            _ => self.turn.unknown += 1,
+            _ => add(Item::Unknown),
         }
     }
 
-    /// Begins the turn at its prompt, and ends it at the next one. Codex adds messages of its own in the user's name,
-    /// all of which begin with a tag.
-    fn user_message(&mut self, text: &str, timestamp: Option<&str>) {
-        if is_late_enough(timestamp, self.since) && !self.wanted.is_empty() && compact(text) == self.wanted {
-            let (unknown, session_id) = (self.turn.unknown, self.turn.session_id.take());
-            self.turn = TranscriptTurn { is_found: true, unknown, session_id, ..TranscriptTurn::default() };
-            self.calls.clear();
-        } else if self.turn.is_found && !text.starts_with('<') {
-            self.turn.is_complete = true;
-        }
-    }
-
-    /// Adds an item of the Responses API.
-    fn item(&mut self, kind: &str, payload: &Value) {
+    /// Decodes an item of the Responses API.
+    fn decode_item(&mut self, kind: &str, payload: &Value, mut add: impl FnMut(Item)) {
+        let word = |key: &str| payload[key].as_str();
         match kind {
-            "message" if payload["role"] == "assistant" => {
+            "message" if payload["role"] == "user" => {
                 let text = text_of(&payload["content"]);
-                self.push(SectionKind::Text, &text);
-                self.turn.said_end = !text.trim().is_empty();
+                // Codex adds messages of its own in the user's name, all of which begin with a tag.
+                add(if text.starts_with('<') { Item::Context(text) } else { Item::Prompt(text) });
             }
+            "message" if payload["role"] == "assistant" => add(Item::Text(text_of(&payload["content"]))),
             // Instructions for the model.
             "message" => {}
-            "reasoning" => self.push(SectionKind::Thinking, &text_of(&payload["summary"])),
+            "reasoning" => add(Item::Thinking(text_of(&payload["summary"]))),
             "function_call" | "custom_tool_call" | "local_shell_call" | "web_search_call" => {
-                self.call(kind, payload);
+                let args = [&payload["arguments"], &payload["input"], &payload["action"]];
+                let args = args.into_iter().find(|args| !args.is_null());
+                let args = args.map(|args| args.as_str().map_or_else(|| args.to_string(), str::to_string));
+                let name = word("name").unwrap_or(kind.trim_end_matches("_call")).to_string();
+                let id = word("call_id").or(word("id")).unwrap_or_default().to_string();
+                add(Item::Call { id: id.clone(), name, args: args.unwrap_or_default() });
+                // Written when it has ended, without an output.
+                if kind == "web_search_call" {
+                    add(Item::Output { id, text: String::new(), status: CallStatus::Ok });
+                }
             }
-            "function_call_output" | "custom_tool_call_output" => self.call_result(payload),
-            _ => self.turn.unknown += 1,
+            "function_call_output" | "custom_tool_call_output" => {
+                let id = word("call_id").unwrap_or_default().to_string();
+                let known = self.outcomes.iter().position(|(known, _)| *known == id);
+                let known = known.and_then(|at| self.outcomes.remove(at)).map(|(_, status)| status);
+                let is_failed = payload["output"]["success"] == false;
+                let status = known.unwrap_or(if is_failed { CallStatus::Error } else { CallStatus::Ok });
+                add(Item::Output { id, text: text_of(&payload["output"]), status });
+            }
+            _ => add(Item::Unknown),
         }
     }
 
-    fn call(&mut self, kind: &str, payload: &Value) {
-        let name = payload["name"].as_str().unwrap_or(kind.trim_end_matches("_call"));
-        let args = [&payload["arguments"], &payload["input"], &payload["action"]];
-        let args = args.into_iter().find(|args| !args.is_null()).map(|args| match args.as_str() {
-            Some(text) => text.to_string(),
-            None => args.to_string(),
-        });
-        let id = payload["call_id"].as_str().or(payload["id"].as_str()).unwrap_or_default();
-        self.calls.insert(id.to_string(), self.turn.sections.len());
-        let call = Section::new(SectionKind::ToolCall, "").with("tool", name).with("id", id);
-        self.turn.sections.push(call.with("args", args.unwrap_or_default()));
-        self.turn.said_end = false;
-    }
-
-    fn call_result(&mut self, payload: &Value) {
-        self.turn.said_end = false;
-        let id = payload["call_id"].as_str().unwrap_or_default();
-        let Some(call) = self.calls.get(id).and_then(|&at| self.turn.sections.get_mut(at)) else {
-            self.turn.unknown += 1;
-            return;
+    /// Decodes the event that a tool has ended, which precedes the tool's output.
+    fn decode_completed(&mut self, item: &Value, at: Option<TsMs>, mut found: impl FnMut(Entry)) {
+        let status = match item["status"].as_str() {
+            Some("completed") => CallStatus::Ok,
+            Some("failed") => CallStatus::Error,
+            Some("declined") => CallStatus::Rejected,
+            _ => return,
         };
-        call.content = text_of(&payload["output"]).trim_end().to_string();
-        let status = if payload["output"]["success"] == false { "error" } else { "ok" };
-        call.metadata.insert("status".to_string(), status.to_string());
-    }
-
-    fn push(&mut self, kind: SectionKind, text: &str) {
-        let text = text.trim_start_matches('\n').trim_end();
-        if !text.is_empty() {
-            self.turn.sections.push(Section::new(kind, text));
+        self.outcomes.push_back((item["id"].as_str().unwrap_or_default().to_string(), status));
+        if self.outcomes.len() > MAX_OUTCOMES {
+            self.outcomes.pop_front();
+        }
+        let changes = item["changes"].as_object().filter(|_| status == CallStatus::Ok);
+        for (path, change) in changes.into_iter().flatten() {
+            found(Entry { at, item: edit(path, change) });
         }
     }
+}
 
-    /// Adds the usage of one request.
-    fn usage(&mut self, usage: &Value) {
-        let tokens = self.turn.tokens.get_or_insert_default();
-        for (sum, name) in [(&mut tokens.input, "input_tokens"), (&mut tokens.output, "output_tokens")] {
-            let count = usage[name].as_u64().unwrap_or(0);
-            *sum = Some(sum.unwrap_or(0).saturating_add(count));
+fn edit(path: &str, change: &Value) -> Item {
+    let content = change["content"].as_str().unwrap_or_default();
+    let lines = u64::try_from(content.lines().count()).unwrap_or(u64::MAX);
+    let (added, removed, description) = match change["type"].as_str() {
+        Some("add") => (lines, 0, "created"),
+        Some("delete") => (0, lines, "deleted"),
+        _ => {
+            let moved = change["move_path"].as_str().map(|to| format!("moved to {to}"));
+            return edit_of_diff(path, change["unified_diff"].as_str().unwrap_or_default(), moved);
         }
-    }
+    };
+    Item::Edit { path: path.to_string(), added, removed, description: Some(description.to_string()) }
 }
 
 /// Returns the text of a string, a part with a text or content, or a list of parts.

@@ -307,7 +307,7 @@ impl Turn {
 
 /// Decodes the lines of a session file, without empty ones. `None` stands for a malformed line. A malformed last line ends the
 /// iteration, because it is still being written.
-pub(super) fn json_lines<'a, T: DeserializeOwned>(
+pub(crate) fn json_lines<'a, T: DeserializeOwned>(
     lines: impl Iterator<Item = &'a str>,
 ) -> impl Iterator<Item = Option<T>> {
     let mut lines = lines.map(str::trim).filter(|line| !line.is_empty()).peekable();
@@ -318,7 +318,7 @@ pub(super) fn json_lines<'a, T: DeserializeOwned>(
 }
 
 /// Returns false for a timestamp before `since`, compared in milliseconds.
-pub(super) fn is_late_enough(timestamp: Option<&str>, since: Option<TsNs>) -> bool {
+fn is_late_enough(timestamp: Option<&str>, since: Option<TsNs>) -> bool {
     match (since, timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok())) {
         (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
         _ => true,

@@ -17,7 +17,7 @@ fn gemini(prompt: &str) -> TranscriptTurn {
     parse_chat(CHAT.lines(), prompt, None)
 }
 
-fn messages() -> Vec<StoredMessage> {
+pub(crate) fn messages() -> Vec<StoredMessage> {
     let messages: Vec<Value> = serde_json::from_str(SESSION).expect("the fixture");
     let stored = |message: &Value| StoredMessage {
         id: message["id"].as_str().expect("an id").to_string(),

@@ -11,4 +11,4 @@
 pub mod pipe;
 mod transcript_tail;
 
-pub(crate) use transcript_tail::TranscriptTail;
+pub(crate) use transcript_tail::{Location, TranscriptTail};

@@ -1,15 +1,17 @@
 //! Follows an agent's transcript and reports new activities.
 //!
-//! Lines count if they are stamped no earlier than the start of the node. So nothing is reported twice for a resumed
+//! Activities count if they are stamped no earlier than the start of the node. So nothing is reported twice for a resumed
 //! session, a fork that begins with a copy of its parent's lines, or a node that a new server takes over. When the agent switches
-//! to another session (`/clear`, `/resume`), lines there count if they are stamped later than the last reported one.
+//! to another session (`/clear`, `/resume`), activities there count if they are stamped later than the last reported one.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use nerve_agent::activity::claude::ClaudeReader;
+use nerve_agent::activity::ActivityReader;
+use nerve_agent::profile::TranscriptKind;
 use nerve_host::clock::Clock;
 use nerve_host::folder_watcher::FolderWatcher;
 use nerve_host::line_reader::{LineEvent, LineReader};
@@ -18,8 +20,25 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::fork::opencode::database;
+use crate::transcript::{SentPrompt, TranscriptSource};
+
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
+
+/// The place of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// A file of lines.
+    File(PathBuf),
+    /// A session in opencode's database.
+    Database {
+        /// The database.
+        path: PathBuf,
+        /// Id of the session.
+        session: String,
+    },
+}
 
 /// Follows the transcripts of one node. Cheap to clone; ends with its last clone.
 #[derive(Debug, Clone)]
@@ -31,67 +50,129 @@ pub(crate) struct TranscriptTail {
 type Report = Box<dyn FnMut(Activity) + Send>;
 
 struct Shared {
+    kind: TranscriptKind,
     clock: Clock,
-    /// The transcript's path as last set.
-    named: Mutex<Option<PathBuf>>,
-    renamed: Notify,
+    target: Mutex<Target>,
+    changed: Notify,
     state: Mutex<State>,
+    has_unknown: AtomicBool,
+}
+
+/// The conversation to follow.
+#[derive(Debug, Default)]
+struct Target {
+    location: Option<Location>,
+    /// The search for another one.
+    search: Option<Arc<Search>>,
+}
+
+/// Finds the conversation of a turn that has begun.
+#[derive(Debug)]
+struct Search {
+    source: TranscriptSource,
+    prompt: Option<SentPrompt>,
 }
 
 struct State {
     report: Report,
-    /// Earlier lines are not reported.
+    /// Earlier activities are not reported.
     since: TsMs,
     followed: Option<FollowedSession>,
     is_over: bool,
 }
 
-/// The files of one session.
+/// A conversation and those of its subagents.
 struct FollowedSession {
+    location: Location,
     since: TsMs,
-    main: Conversation,
-    /// `<session>/subagents`, next to the transcript.
-    subagents: PathBuf,
-    others: BTreeMap<PathBuf, Conversation>,
+    conversations: Conversations,
 }
 
+enum Conversations {
+    Files {
+        main: Conversation,
+        /// Claude Code's `<session>/subagents`, next to the transcript.
+        subagents: Option<PathBuf>,
+        others: BTreeMap<PathBuf, Conversation>,
+    },
+    Database {
+        path: PathBuf,
+        session: String,
+        /// Messages that changed earlier have been read.
+        changed: TsMs,
+        /// One reader for each session.
+        readers: BTreeMap<String, ActivityFilter>,
+    },
+}
+
+/// Reads a file of lines.
 struct Conversation {
     lines: LineReader,
-    reader: ClaudeReader,
-    /// Earlier lines are not reported.
+    filter: ActivityFilter,
+}
+
+/// Reports the activities of a conversation that are late enough.
+struct ActivityFilter {
+    kind: TranscriptKind,
+    reader: ActivityReader,
+    /// Earlier activities are not reported.
     since: TsMs,
-    /// The time of the last reported line.
+    /// The time of the last reported activity.
     latest: Option<TsMs>,
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("named", &self.named).finish_non_exhaustive()
+        f.debug_struct("Shared").field("target", &self.target).finish_non_exhaustive()
     }
 }
 
 impl TranscriptTail {
-    /// Creates a tail that follows nothing yet. Lines stamped before `since` are not reported. Must be called on a runtime.
+    /// Creates a tail that follows nothing yet. Activities stamped before `since` are not reported. Must be called on a runtime.
     pub(crate) fn new(
+        kind: TranscriptKind,
         clock: Clock,
         since: TsMs,
         report: impl FnMut(Activity) + Send + 'static,
     ) -> TranscriptTail {
         let state = State { report: Box::new(report), since, followed: None, is_over: false };
         let shared = Arc::new(Shared {
+            kind,
             clock,
-            named: Mutex::new(None),
-            renamed: Notify::new(),
+            target: Mutex::new(Target::default()),
+            changed: Notify::new(),
             state: Mutex::new(state),
+            has_unknown: AtomicBool::new(false),
         });
         let task = tokio::spawn(run(shared.clone()));
         TranscriptTail { shared, _task: Arc::new(AbortOnDropHandle::new(task)) }
     }
 
-    /// Follows this file from now on. It need not exist yet. Returns at once.
-    pub(crate) fn follow(&self, path: PathBuf) {
-        *self.shared.named.lock() = Some(path);
-        self.shared.renamed.notify_one();
+    /// Follows this conversation from now on. Its file need not exist yet. Returns at once.
+    pub(crate) fn follow(&self, location: Location) {
+        *self.shared.target.lock() = Target { location: Some(location), search: None };
+        self.shared.changed.notify_one();
+    }
+
+    /// Looks for the conversation of a turn whenever files change. Meanwhile the last one is followed. Returns at once.
+    pub(crate) fn search(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
+        self.shared.target.lock().search = Some(Arc::new(Search { source, prompt }));
+        self.shared.changed.notify_one();
+    }
+
+    /// Ends the search because the turn has ended.
+    pub(crate) fn end_search(&self) {
+        self.shared.target.lock().search = None;
+    }
+
+    /// Returns the conversation that is followed.
+    pub(crate) fn location(&self) -> Option<Location> {
+        self.shared.target.lock().location.clone()
+    }
+
+    /// Returns true if a conversation has entries of unknown kinds.
+    pub(crate) fn has_unknown_entries(&self) -> bool {
+        self.shared.has_unknown.load(Ordering::Relaxed)
     }
 
     /// Reports all new activities now. Reads files: call it on a blocking thread.
@@ -107,9 +188,9 @@ impl TranscriptTail {
     }
 }
 
-/// Waits forever for the path or the files to change.
+/// Waits forever for the conversation or the files to change.
 async fn run(shared: Arc<Shared>) {
-    shared.renamed.notified().await;
+    shared.changed.notified().await;
     let watcher = FolderWatcher::new().inspect_err(|error| {
         tracing::warn!(%error, "cannot watch the agent's transcript: it is read when a turn begins and ends");
     });
@@ -126,7 +207,7 @@ async fn run(shared: Arc<Shared>) {
             return;
         }
         tokio::select! {
-            () = shared.renamed.notified() => {}
+            () = shared.changed.notified() => {}
             () = changed(&mut watcher) => {}
         }
     }
@@ -143,12 +224,23 @@ async fn changed(watcher: &mut Option<Arc<FolderWatcher>>) {
 impl Shared {
     /// Watches the relevant folders. Called before they are read, so that no change is missed.
     fn watch(&self, watcher: &FolderWatcher) {
-        let Some(path) = self.named.lock().clone() else { return };
-        for folder in [path.parent(), Some(subagents_folder(&path).as_path())].into_iter().flatten() {
-            if let Err(error) = watcher.watch_folder(folder) {
+        let (location, search) = {
+            let target = self.target.lock();
+            (target.location.clone(), target.search.clone())
+        };
+        let mut folders = location.map(|location| self.folders(&location)).unwrap_or_default();
+        folders.extend(search.map(|search| search.source.folders()).unwrap_or_default());
+        for folder in folders {
+            if let Err(error) = watcher.watch_folder(&folder) {
                 tracing::debug!(folder = %folder.display(), %error, "cannot watch folder");
             }
         }
+    }
+
+    fn folders(&self, location: &Location) -> Vec<PathBuf> {
+        let (Location::File(path) | Location::Database { path, .. }) = location;
+        let subagents = (self.kind == TranscriptKind::Claude).then(|| subagents_folder(path));
+        path.parent().map(Path::to_path_buf).into_iter().chain(subagents).collect()
     }
 
     fn update(&self, state: &mut State) {
@@ -157,77 +249,149 @@ impl Shared {
         }
         let now = TsMs::from(self.clock.now());
         state.read(now);
-        let Some(named) = self.named.lock().clone() else { return };
-        if state.followed.as_ref().is_none_or(|followed| followed.main.lines.path() != named) {
+        self.advance_search();
+        let Some(location) = self.target.lock().location.clone() else { return };
+        if state.followed.as_ref().is_none_or(|followed| followed.location != location) {
             state.since = state.followed.as_ref().map_or(state.since, FollowedSession::end);
-            state.followed = Some(FollowedSession::new(named, state.since));
+            state.followed = Some(FollowedSession::new(self.kind, location, state.since));
             state.read(now);
+        }
+        if state.followed.as_ref().is_some_and(FollowedSession::has_unknown_entries) {
+            self.has_unknown.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn advance_search(&self) {
+        let Some(search) = self.target.lock().search.clone() else { return };
+        let Some(location) = search.source.locate(search.prompt.as_ref()) else { return };
+        let mut target = self.target.lock();
+        // The turn may have ended, or another one begun.
+        if target.search.as_ref().is_some_and(|current| Arc::ptr_eq(current, &search)) {
+            *target = Target { location: Some(location), search: None };
+            // Its folder has to be watched.
+            self.changed.notify_one();
         }
     }
 }
 
 impl State {
     fn read(&mut self, now: TsMs) {
-        let Some(followed) = &mut self.followed else { return };
-        followed.find_subagents();
-        for conversation in std::iter::once(&mut followed.main).chain(followed.others.values_mut()) {
-            conversation.read(now, &mut self.report);
+        if let Some(followed) = &mut self.followed {
+            followed.read(now, &mut self.report);
         }
     }
 }
 
 impl FollowedSession {
-    fn new(transcript: PathBuf, since: TsMs) -> FollowedSession {
-        let subagents = subagents_folder(&transcript);
-        FollowedSession {
-            since,
-            main: Conversation::new(transcript, since),
-            subagents,
-            others: BTreeMap::new(),
-        }
+    fn new(kind: TranscriptKind, location: Location, since: TsMs) -> FollowedSession {
+        let conversations = match location.clone() {
+            Location::File(path) => Conversations::Files {
+                subagents: (kind == TranscriptKind::Claude).then(|| subagents_folder(&path)),
+                main: Conversation::new(kind, path, since),
+                others: BTreeMap::new(),
+            },
+            Location::Database { path, session } => {
+                Conversations::Database { path, session, changed: since, readers: BTreeMap::new() }
+            }
+        };
+        FollowedSession { location, since, conversations }
     }
 
     /// Returns a time later than everything reported here.
     fn end(&self) -> TsMs {
-        let latest = self.others.values().chain([&self.main]).filter_map(|one| one.latest).max();
+        let latest = match &self.conversations {
+            Conversations::Files { main, others, .. } => {
+                others.values().chain([main]).filter_map(|one| one.filter.latest).max()
+            }
+            Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
+        };
         latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
     }
 
-    fn find_subagents(&mut self) {
-        let Ok(entries) = fs::read_dir(&self.subagents) else { return };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let is_one = path.extension().is_some_and(|extension| extension == "jsonl");
-            if is_one && self.others.len() < MAX_SUBAGENTS {
-                let new = || Conversation::new(path.clone(), self.since);
-                self.others.entry(path.clone()).or_insert_with(new);
+    fn has_unknown_entries(&self) -> bool {
+        match &self.conversations {
+            Conversations::Files { main, .. } => main.filter.reader.unknown() > 0,
+            Conversations::Database { readers, .. } => readers.values().any(|one| one.reader.unknown() > 0),
+        }
+    }
+
+    fn read(&mut self, now: TsMs, report: &mut Report) {
+        match &mut self.conversations {
+            Conversations::Files { main, subagents, others } => {
+                if let Some(subagents) = subagents {
+                    find_subagents(subagents, self.since, others);
+                }
+                std::iter::once(main).chain(others.values_mut()).for_each(|one| one.read(now, report));
+            }
+            Conversations::Database { path, session, changed, readers } => {
+                let sessions = database::changed_since(path, session, *changed);
+                let sessions = sessions.inspect_err(|error| {
+                    tracing::debug!(path = %path.display(), %error, "cannot read transcript");
+                });
+                for found in sessions.into_iter().flatten() {
+                    let filter = readers
+                        .entry(found.id)
+                        .or_insert_with(|| ActivityFilter::new(TranscriptKind::Opencode, self.since));
+                    for message in &found.messages {
+                        let activities = filter.reader.read_message(message, now);
+                        filter.report(activities, report);
+                    }
+                    // Read again from here: more may be written in the same millisecond.
+                    *changed = (*changed).max(found.changed);
+                }
             }
         }
     }
 }
 
+/// Adds the transcripts of Claude Code's subagents in a folder.
+fn find_subagents(folder: &Path, since: TsMs, known: &mut BTreeMap<PathBuf, Conversation>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_one = path.extension().is_some_and(|extension| extension == "jsonl");
+        if is_one && known.len() < MAX_SUBAGENTS {
+            let new = || Conversation::new(TranscriptKind::Claude, path.clone(), since);
+            known.entry(path.clone()).or_insert_with(new);
+        }
+    }
+}
+
 impl Conversation {
-    fn new(path: PathBuf, since: TsMs) -> Conversation {
-        Conversation { lines: LineReader::new(path), reader: ClaudeReader::default(), since, latest: None }
+    fn new(kind: TranscriptKind, path: PathBuf, since: TsMs) -> Conversation {
+        Conversation { lines: LineReader::new(path), filter: ActivityFilter::new(kind, since) }
     }
 
     fn read(&mut self, now: TsMs, report: &mut Report) {
-        let Conversation { lines, reader, since, latest } = self;
+        let Conversation { lines, filter } = self;
         let read = lines.read(|found| match found {
-            LineEvent::Reset => {
-                *reader = ClaudeReader::default();
-                *since = latest.map_or(*since, |latest| TsMs(latest.0 + 1));
-            }
+            LineEvent::Reset => *filter = ActivityFilter::new(filter.kind, filter.end()),
             LineEvent::Line(line) => {
-                for activity in reader.read(line, now) {
-                    if activity.at() >= *since {
-                        *latest = (*latest).max(Some(activity.at()));
-                        report(activity);
-                    }
-                }
+                let activities = filter.reader.read_line(line, now);
+                filter.report(activities, report);
             }
         });
         if let Err(error) = read {
             tracing::debug!(path = %lines.path().display(), %error, "cannot read transcript");
+        }
+    }
+}
+
+impl ActivityFilter {
+    fn new(kind: TranscriptKind, since: TsMs) -> ActivityFilter {
+        ActivityFilter { kind, reader: ActivityReader::new(kind), since, latest: None }
+    }
+
+    /// Returns a time later than everything reported here.
+    fn end(&self) -> TsMs {
+        self.latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
+    }
+
+    fn report(&mut self, activities: Vec<Activity>, report: &mut Report) {
+        for activity in activities {
+            if activity.at() >= self.since {
+                self.latest = self.latest.max(Some(activity.at()));
+                report(activity);
+            }
         }
     }
 }
@@ -255,9 +419,13 @@ mod tests {
 
     impl TestTail {
         fn new() -> TestTail {
+            TestTail::of(TranscriptKind::Claude)
+        }
+
+        fn of(kind: TranscriptKind) -> TestTail {
             let (sender, reported) = mpsc::unbounded_channel();
-            let tail =
-                TranscriptTail::new(Clock::start(), TsMs(1000), move |activity| drop(sender.send(activity)));
+            let report = move |activity| drop(sender.send(activity));
+            let tail = TranscriptTail::new(kind, Clock::start(), TsMs(1000), report);
             TestTail { dir: tempfile::tempdir().unwrap(), tail, reported }
         }
 
@@ -271,6 +439,10 @@ mod tests {
                 Activity::Thought { text, .. } => text,
                 other => panic!("{other:?}"),
             }
+        }
+
+        fn follow(&self, path: &Path) {
+            self.tail.follow(Location::File(path.to_path_buf()));
         }
 
         fn rest(&mut self) -> Vec<Activity> {
@@ -293,7 +465,7 @@ mod tests {
     async fn new_lines_are_reported_at_once_and_once() {
         let mut test = TestTail::new();
         let path = test.path("s.jsonl");
-        test.tail.follow(path.clone());
+        test.follow(&path);
         append(&path, &thought(2000, "first"));
         assert_eq!(test.next().await, "first");
         let (head, end) = (thought(2001, "second"), thought(2002, "third"));
@@ -303,7 +475,7 @@ mod tests {
         assert_eq!(test.next().await, "second");
         assert_eq!(test.next().await, "third");
         // Setting the same path again changes nothing.
-        test.tail.follow(path.clone());
+        test.follow(&path);
         append(&path, &thought(2003, "fourth"));
         assert_eq!(test.next().await, "fourth");
         test.tail.catch_up();
@@ -315,7 +487,7 @@ mod tests {
         let mut test = TestTail::new();
         let path = test.path("s.jsonl");
         append(&path, &thought(500, "before the node began"));
-        test.tail.follow(path.clone());
+        test.follow(&path);
         append(&path, &(thought(999, "a copy of an old line") + &thought(1000, "new")));
         assert_eq!(test.next().await, "new");
         test.tail.catch_up();
@@ -326,7 +498,7 @@ mod tests {
     async fn folder_may_be_created_later() {
         let mut test = TestTail::new();
         let path = test.path("a/b/c/s.jsonl");
-        test.tail.follow(path.clone());
+        test.follow(&path);
         // Another folder is created first, so that the watcher is active when the rest follows.
         let other = test.path("a");
         fs::create_dir(other).unwrap();
@@ -341,16 +513,16 @@ mod tests {
         let mut test = TestTail::new();
         let (one, two) = (test.path("one.jsonl"), test.path("two.jsonl"));
         append(&one, &thought(2000, "one"));
-        test.tail.follow(one.clone());
+        test.follow(&one);
         assert_eq!(test.next().await, "one");
         append(&one, &thought(2001, "the last of one"));
         // A branch begins with the lines of its source.
         append(&two, &(thought(2000, "one") + &thought(2001, "the last of one") + &thought(3000, "two")));
-        test.tail.follow(two.clone());
+        test.follow(&two);
         assert_eq!(test.next().await, "the last of one");
         assert_eq!(test.next().await, "two");
         append(&one, &thought(4000, "back"));
-        test.tail.follow(one);
+        test.follow(&one);
         assert_eq!(test.next().await, "back");
         append(&two, &thought(5000, "not followed any more"));
         test.tail.catch_up();
@@ -362,7 +534,7 @@ mod tests {
         let mut test = TestTail::new();
         let path = test.path("s.jsonl");
         append(&path, &(thought(2000, "one") + &thought(2001, "two")));
-        test.tail.follow(path.clone());
+        test.follow(&path);
         assert_eq!([test.next().await, test.next().await], ["one", "two"]);
         let new = test.path("new");
         append(&new, &(thought(2001, "two") + &thought(2002, "three")));
@@ -377,7 +549,7 @@ mod tests {
         let mut test = TestTail::new();
         let path = test.path("s.jsonl");
         append(&path, &thought(2000, "main"));
-        test.tail.follow(path.clone());
+        test.follow(&path);
         assert_eq!(test.next().await, "main");
         let folder = test.path("s/subagents");
         fs::create_dir_all(&folder).unwrap();
@@ -393,7 +565,7 @@ mod tests {
         let test = TestTail::new();
         let path = test.path("s.jsonl");
         append(&path, &thought(2000, "in time"));
-        test.tail.follow(path.clone());
+        test.follow(&path);
         test.tail.finish();
         append(&path, &thought(2001, "too late"));
         test.tail.catch_up();
@@ -404,5 +576,49 @@ mod tests {
         };
         assert_eq!(text, "in time");
         assert_eq!(reported.recv().await, None, "the task has ended");
+    }
+
+    #[tokio::test]
+    async fn lines_of_other_agents_are_reported_at_once() {
+        for (kind, line) in [
+            (
+                TranscriptKind::Codex,
+                r#"{"timestamp":"1970-01-01T00:00:02Z","type":"response_item","payload":{"type":"reasoning","summary":"hm"}}"#,
+            ),
+            (
+                TranscriptKind::Gemini,
+                r#"{"timestamp":"1970-01-01T00:00:02Z","id":"m","type":"gemini","thoughts":[{"subject":"hm"}]}"#,
+            ),
+        ] {
+            let mut test = TestTail::of(kind);
+            let path = test.path("s.jsonl");
+            test.follow(&path);
+            append(&path, &format!("{line}\n"));
+            assert_eq!(test.next().await, "hm");
+        }
+    }
+
+    #[tokio::test]
+    async fn rows_of_a_database_are_reported_once_and_of_one_session_only() {
+        let mut test = TestTail::of(TranscriptKind::Opencode);
+        let (path, writer) = database::tests::example(test.dir.path());
+        let part = |id: &str, message: &str, ms: i64, text: &str| {
+            let data = json!({ "type": "reasoning", "text": text, "time": { "start": ms, "end": ms } });
+            let info = json!({ "role": "assistant", "time": { "created": ms } });
+            let update = "UPDATE message SET data = ?1 WHERE id = ?2";
+            writer.execute(update, (info.to_string(), message)).unwrap();
+            let insert = "INSERT INTO part VALUES (?1, ?2, ?3, ?4)";
+            writer.execute(insert, (id, message, ms, data.to_string())).unwrap();
+        };
+        test.tail.follow(Location::Database { path, session: "a".to_string() });
+        part("q1", "m2", 2000, "first");
+        assert_eq!(test.next().await, "first");
+        part("q1", "m3", 2001, "of another session");
+        part("q2", "m2", 2002, "second");
+        assert_eq!(test.next().await, "second");
+        part("q1", "m4", 2003, "of a subagent");
+        assert_eq!(test.next().await, "of a subagent");
+        test.tail.catch_up();
+        assert_eq!(test.rest(), []);
     }
 }

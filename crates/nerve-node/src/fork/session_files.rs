@@ -100,11 +100,9 @@ impl SessionFiles {
         let files =
             fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
         let is_in_range = |path: &PathBuf| {
-            let modified = fs::metadata(path).and_then(|meta| meta.modified()).ok();
-            let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             path.extension().is_some_and(|end| end == "jsonl")
                 // Checked before the file is opened, because there are many old files.
-                && modified.is_some_and(|time| time.as_nanos() >= u128::from(from.0))
+                && modified(path).is_some_and(|at| at >= u128::from(from.0))
                 && first_time(path).is_some_and(|at| (from..=to).contains(&at))
         };
         files.map(|file| file.path()).filter(is_in_range).collect()
@@ -121,12 +119,24 @@ impl SessionFiles {
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
 
+    /// Returns Gemini CLI's files of conversations in a folder that changed since a time.
+    pub(crate) fn chats_changed_in(&self, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
+        let is_recent = |path: &PathBuf| modified(path).is_some_and(|at| at >= u128::from(since.0));
+        let projects = self.projects().filter(|project| is_project_of(project, cwd));
+        projects.flat_map(|project| chat_files(&project)).filter(is_recent).collect()
+    }
+
+    /// Returns the folders in which Gemini CLI creates the files of conversations in a folder. The last one may not exist yet.
+    pub(crate) fn chat_folders(&self, cwd: &Path) -> Vec<PathBuf> {
+        let projects = self.projects().filter(|project| is_project_of(project, cwd));
+        let chats = projects.map(|project| project.join("chats"));
+        std::iter::once(self.home.join(".gemini/tmp")).chain(chats).collect()
+    }
+
     /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
     pub(crate) fn chats_started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
-        let is_project_of_cwd = |project: &PathBuf| {
-            read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
-        };
-        let chats = self.projects().filter(is_project_of_cwd).flat_map(|project| chat_files(&project));
+        let projects = self.projects().filter(|project| is_project_of(project, cwd));
+        let chats = projects.flat_map(|project| chat_files(&project));
         let mut ids: Vec<String> = chats
             .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
             .filter_map(|path| first_id(&path))
@@ -141,6 +151,17 @@ impl SessionFiles {
         let projects = fs::read_dir(self.home.join(".gemini/tmp")).into_iter().flatten().flatten();
         projects.map(|project| project.path())
     }
+}
+
+/// Returns true if a folder of Gemini CLI belongs to a working directory.
+fn is_project_of(project: &Path, cwd: &Path) -> bool {
+    read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
+}
+
+/// Returns when a file was modified, in nanoseconds since the Unix epoch.
+fn modified(path: &Path) -> Option<u128> {
+    let time = fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_nanos())
 }
 
 fn chat_files(project: &Path) -> Vec<PathBuf> {
@@ -206,6 +227,42 @@ pub(crate) fn open_rollout_path(pid: i32) -> Option<PathBuf> {
     let mut rollouts = open_files(pid).filter(|link| rollout_id(link).is_some());
     let first = rollouts.next()?;
     rollouts.all(|other| rollout_id(&other) == rollout_id(&first)).then_some(first)
+}
+
+/// Returns the folders in which Codex creates rollout files: `sessions`, and the last year, month and day in it.
+pub(crate) fn rollout_folders(home: &Path) -> Vec<PathBuf> {
+    let last = |folder: &PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.is_dir()).max()
+    };
+    std::iter::successors(Some(home.join(".codex/sessions")), last).take(4).collect()
+}
+
+/// Returns true if no process with this name, other than the agent and its relatives, works in a folder.
+pub(crate) fn is_alone_in(cwd: &Path, program: &str, agent: i32) -> bool {
+    let relatives: Vec<i32> = ancestors(agent).chain(process_tree(agent)).collect();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_other = |pid: &i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        // An interpreter may run the program.
+        let mut words =
+            command.split(|byte| *byte == 0).take(2).filter_map(|word| std::str::from_utf8(word).ok());
+        words.any(|word| Path::new(word).file_stem().is_some_and(|name| name == program))
+            && fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path == cwd)
+            && !relatives.contains(pid)
+    };
+    !pids.into_iter().any(|pid| is_other(&pid))
+}
+
+/// Returns the parents of a process, nearest first.
+fn ancestors(pid: i32) -> impl Iterator<Item = i32> {
+    let parent = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain anything: the state and the parent follow its end.
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok().filter(|parent| *parent > 1)
+    };
+    std::iter::successors(parent(&pid), parent)
 }
 
 /// Returns the path of opencode's database that a process or its descendants have open.

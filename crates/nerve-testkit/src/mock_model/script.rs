@@ -24,6 +24,8 @@ pub struct Script {
     pub rules: Vec<(String, Answer)>,
     /// Answers to the first requests, in order and regardless of content; the rules apply afterwards.
     pub first: Vec<Answer>,
+    /// Delay of the answer to a tool's result.
+    pub after_tool: Duration,
 }
 
 /// A request, independent of any protocol.
@@ -67,7 +69,7 @@ impl Script {
             return Answer::text(SIDE_ANSWER);
         }
         if let Some(result) = &prompt.tool_result {
-            return Answer::text(format!("The tool said: {result}\nEND-OF-TOOL"));
+            return Answer::late(self.after_tool, format!("The tool said: {result}\nEND-OF-TOOL"));
         }
         match self.rules.iter().find(|(pattern, _)| prompt.text.contains(pattern.as_str())) {
             Some((_, answer)) => answer.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::driver::{AgentState, Driver, Effect, View};
-use nerve_agent::profile::{Profile, Profiles, TranscriptKind};
+use nerve_agent::profile::{Profile, Profiles};
 use nerve_host::backend::{Backend, HostedBackend};
 use nerve_host::registry::Entry;
 use nerve_types::Foreground;
@@ -37,7 +37,7 @@ impl AgentMonitor {
 
     /// Returns true if the agent reports its tools as they run.
     pub(super) fn reports_tools(&self) -> bool {
-        self.driver.profile().transcript == Some(TranscriptKind::Claude)
+        self.driver.profile().transcript.is_some()
     }
 
     /// Records that the agent was ready when last seen; earlier output was handled.

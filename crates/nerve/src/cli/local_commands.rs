@@ -64,7 +64,8 @@ Exits with 1 if something essential is missing. A missing agent is reported but 
 EXAMPLES
   nerve doctor
   nerve doctor --json | jq '.checks[] | select(.ok | not)'
-  nerve doctor --agents")]
+  nerve doctor --agents
+  nerve doctor --report NODE")]
 pub(crate) struct DoctorArgs {
     /// Print as JSON
     #[arg(short, long)]
@@ -82,6 +83,25 @@ pub(crate) struct DoctorArgs {
     /// installed agent could not be driven.
     #[arg(long)]
     pub(crate) agents: bool,
+    /// Write a report about nodes into the current folder
+    ///
+    /// The ZIP file has the checks, the settings and the names of variables, and of each node its state, the evidence, the
+    /// agent's version, the screen and the end of the recording. Letters and digits of texts are masked. Access keys, values
+    /// of secret variables and the home folder are removed. Look through it before you send it.
+    #[arg(long, conflicts_with_all = ["agents", "fix"])]
+    pub(crate) report: bool,
+    /// Nodes in the report [default: all of the session]
+    #[arg(value_name = "NODE", requires = "report")]
+    pub(crate) nodes: Vec<String>,
+    /// Do not mask texts: the report has prompts and answers
+    #[arg(long, requires = "report")]
+    pub(crate) with_text: bool,
+    /// Server of the nodes
+    #[arg(short, long, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
+    pub(crate) server: String,
+    /// Session of the nodes [default: the server's default session]
+    #[arg(long, requires = "report", value_name = "NAME")]
+    pub(crate) session: Option<String>,
     /// Time limit per agent in seconds
     #[arg(
         long,

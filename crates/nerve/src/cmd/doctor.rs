@@ -2,6 +2,7 @@
 
 mod agents;
 mod hosts;
+mod report;
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -79,6 +80,9 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     let servers = super::server::status::running(&paths).await;
     let servers = if servers.is_empty() { "none running".to_string() } else { servers.join(", ") };
     checks.push(Check::new("servers", Ok(servers)));
+    if args.report {
+        return report::run(args, &checks).await;
+    }
     let missing: Vec<&str> =
         checks.iter().filter(|check| check.essential && !check.ok).map(|check| check.name.as_str()).collect();
     if args.json {

@@ -1,10 +1,10 @@
-//! `nerve doctor --agents`: starts, inspects and ends agents.
+//! `nerve doctor --agents` starts, inspects and ends agents; `nerve doctor --report` writes a report about nodes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use nerve_testkit::harness::CommandOutput;
+use nerve_testkit::harness::{CommandOutput, SmallDisk};
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
@@ -95,4 +95,65 @@ fn doctor_without_agents_succeeds() {
     let done = doctor(&home, &home.hermetic.work(), &[]);
     assert_eq!((done.code, done.json()["agents"].as_array().unwrap().len()), (0, 0));
     home.nerve(&["doctor", "--timeout", "2"]).assert_stderr(2, &["--agents"]);
+}
+
+/// Runs `nerve doctor --report` in the work folder and returns its result and the text of the archive.
+fn report(home: &Home, args: &[&str]) -> (CommandOutput, String) {
+    let mut command = home.command(&[&["doctor", "--report"], args].concat());
+    command.current_dir(home.hermetic.work()).env("MY_API_KEY", "hunter2hunter2");
+    let done = home.run(command);
+    let archive = fs::read(done.stdout.trim()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (done, archive.unwrap_or_default())
+}
+
+#[test]
+fn report_masks_texts_and_removes_secrets() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "execute", "sh", "echo Sesame hunter2hunter2"]);
+    let (done, archive) = report(&home, &["sh"]);
+    done.assert_stderr(0, &["masked"]);
+    for part in
+        ["sh/node.json", "sh/screen.txt", "sh/recording.cast", "system.json", env!("CARGO_PKG_VERSION")]
+    {
+        assert!(archive.contains(part), "{part}: {archive}");
+    }
+    assert!(archive.contains("Xxxxxx") && !archive.contains("Sesame"), "{archive}");
+    let (done, archive) = report(&home, &["sh", "--with-text"]);
+    done.assert_stderr(0, &["prompts and answers"]);
+    assert!(archive.contains("Sesame") && !archive.contains("hunter2"), "{archive}");
+    assert!(!archive.contains(home.hermetic.home().to_str().unwrap()), "{archive}");
+}
+
+#[test]
+fn report_fails_for_missing_nodes_and_folders() {
+    let home = Home::with_shell();
+    let (done, _) = report(&home, &["absent"]);
+    done.assert_stderr(3, &["absent"]);
+    let gone = home.hermetic.work().join("gone");
+    fs::create_dir(&gone).unwrap();
+    let mut shell = home.hermetic.command("sh");
+    shell.args(["-c", &format!("rmdir ../gone && exec {NERVE} doctor --report")]).current_dir(&gone);
+    let done = home.run(shell);
+    assert!(done.code == 1 && done.stderr.contains("hint:"), "{done:?}");
+}
+
+#[test]
+fn full_disk_fails_the_report_and_leaves_no_file() {
+    let home = Home::new();
+    let folder = home.hermetic.work().join("small");
+    let Some(_disk) = SmallDisk::mount("full_disk_fails_the_report", &folder, "4k") else { return };
+    fs::write(folder.join("filler"), [0; 4096]).unwrap();
+    let mut command = home.command(&["doctor", "--report"]);
+    command.current_dir(&folder);
+    let done = home.run(command);
+    done.assert_stderr(1, &["No space left", "hint:"]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+#[test]
+fn report_without_a_server_describes_the_machine() {
+    let home = Home::new();
+    let (done, archive) = report(&home, &[]);
+    done.assert_stderr(0, &["no nodes"]);
+    assert!(archive.contains("system.json") && archive.contains("pseudo-terminals"), "{archive}");
 }

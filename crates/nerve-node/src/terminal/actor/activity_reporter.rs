@@ -19,12 +19,11 @@ use std::path::PathBuf;
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
-use nerve_agent::profile::TranscriptKind;
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_types::{ExitStatus, TsNs};
 
-use crate::activity::TranscriptTail;
+use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
@@ -37,6 +36,8 @@ pub(super) struct ActivityReporter {
     status: Option<Status>,
     /// The last dialog reported, while it is open.
     dialog: Option<String>,
+    /// How the agent differs from its profile, as reported last.
+    mismatch: Option<String>,
     tail: Option<TranscriptTail>,
     /// The list of executions next to the recording.
     execution_log: Option<ExecutionLog>,
@@ -50,15 +51,23 @@ impl ActivityReporter {
         now: TsNs,
     ) -> ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
-        let tail = spec.profile.transcript.filter(|kind| *kind == TranscriptKind::Claude).map(|_| {
+        let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             let publish = move |activity| {
                 execution_log.iter().for_each(|log| log.record(&activity));
                 events.publish(Some(&node), EventKind::NodeActivity(Box::new(activity)));
             };
-            TranscriptTail::new(clock, now.into(), publish)
+            TranscriptTail::new(kind, clock, now.into(), publish)
         });
-        let mut reporter = ActivityReporter { node, events, status: None, dialog: None, tail, execution_log };
+        let mut reporter = ActivityReporter {
+            node,
+            events,
+            status: None,
+            dialog: None,
+            mismatch: None,
+            tail,
+            execution_log,
+        };
         if spec.adopted.is_none() {
             reporter.report_status(now, Status::Provisioning);
         }
@@ -85,6 +94,32 @@ impl ActivityReporter {
             self.warn(now, dialog);
         }
         self.dialog = dialog;
+    }
+
+    /// Reports how the agent differs from its profile: by its screen, or by unknown entries in its session file.
+    pub(super) fn report_mismatch(&mut self, now: TsNs, screen: Option<String>) {
+        let has_unknown = self.tail.as_ref().is_some_and(TranscriptTail::has_unknown_entries);
+        let file = has_unknown.then(|| "its session file has entries of unknown kinds".to_string());
+        let mismatch = screen.or(file);
+        if self.mismatch != mismatch {
+            if let Some(mismatch) = &mismatch {
+                self.warn(now, format!("{mismatch}; {}", self.report_hint()));
+            }
+            self.mismatch = mismatch;
+        }
+    }
+
+    /// Returns how the agent differs from its profile.
+    pub(super) fn mismatch(&self) -> Option<&str> {
+        self.mismatch.as_deref()
+    }
+
+    /// Names the command that collects what is needed to mend the profile.
+    pub(super) fn report_hint(&self) -> String {
+        format!(
+            "if the agent's screens have changed, send the file of `nerve doctor --report {}`",
+            self.node.node
+        )
     }
 
     pub(super) fn report_stopping(&mut self, now: TsNs) {
@@ -114,13 +149,13 @@ impl ActivityReporter {
     /// Follows the transcript at this path from now on.
     pub(super) fn follow_transcript(&self, path: PathBuf) {
         if let Some(tail) = &self.tail {
-            tail.follow(path);
+            tail.follow(Location::File(path));
         }
     }
 
     /// Reports what the screen showed of a finished turn, unless a transcript reports it.
     pub(super) fn report_screen(&self, now: TsNs, turn: u64, sections: &[Section]) {
-        if self.tail.is_some() {
+        if self.tail.as_ref().is_some_and(|tail| tail.location().is_some()) {
             return;
         }
         let activities = sections.iter().enumerate();

@@ -100,6 +100,7 @@ impl<B: Backend> Actor<B> {
             session: self.link.agent_session().cloned(),
             pid: self.link.backend.pid()?,
             full_screen: self.terminal.modes().alternate,
+            last: self.reporter.transcript_tail().and_then(|tail| tail.location()),
         })
     }
 
@@ -108,7 +109,8 @@ impl<B: Backend> Actor<B> {
         if self.link.transcript().is_none()
             && let (Some(source), Some(tail)) = (self.transcript(), self.reporter.transcript_tail())
         {
-            tokio::task::spawn_blocking(move || source.report(&tail));
+            let prompt = self.turns.active().map(ActiveTurn::sent_prompt);
+            tokio::task::spawn_blocking(move || source.report(&tail, prompt));
         }
     }
 }

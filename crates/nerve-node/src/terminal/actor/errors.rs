@@ -1,6 +1,6 @@
 //! The errors of a node's requests.
 
-use nerve_agent::driver::AgentState;
+use nerve_agent::driver::{AgentState, Source};
 use nerve_api::value::Delivery;
 use nerve_host::backend::Backend;
 
@@ -23,10 +23,14 @@ impl<B: Backend> Actor<B> {
         let mut error = EngineError::new(ErrorKind::Blocked, message);
         error.choices = choices.clone().into();
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
-        let hint = if choices.is_empty() {
-            "the dialog has no choices: check the screen and type with `nerve server node write`"
-        } else {
-            "answer the dialog with `nerve server node answer`"
+        let is_unknown =
+            self.driver.evidence().source == Source::Quiet && self.spec.profile.composer.is_some();
+        let hint = match choices.is_empty() {
+            true if is_unknown => format!("check the screen; {}", self.reporter.report_hint()),
+            true => {
+                "the dialog has no choices: check the screen and type with `nerve server node write`".into()
+            }
+            false => "answer the dialog with `nerve server node answer`".to_string(),
         };
         self.with_screen(error.hint(hint))
     }
@@ -50,6 +54,10 @@ impl<B: Backend> Actor<B> {
     pub(super) fn late_error(&self, reason: &str) -> EngineError {
         let mut error = EngineError::timeout(format!("node '{}': {reason}", self.spec.node.node));
         error.delivery = Some(Delivery::Unknown);
-        self.with_screen(error.hint("run `nerve server node why` to see the evidence for its state"))
+        let hint = match self.reporter.mismatch() {
+            Some(mismatch) => format!("{mismatch}; {}", self.reporter.report_hint()),
+            None => "run `nerve server node why` to see the evidence for its state".to_string(),
+        };
+        self.with_screen(error.hint(hint))
     }
 }

@@ -239,6 +239,7 @@ impl<B: Backend> Actor<B> {
             self.link.remember_unsent_prompt(self.driver.unsent_prompt());
         }
         self.lifecycle.finish_stop();
+        self.reporter.report_mismatch(self.clock.now(), self.driver.mismatch());
         // Poll often while a caller may wait for a start or a turn to end. Not during a dialog: that waits for a person.
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
         self.link.backend.set_watchful(watchful && !self.lifecycle.is_ended());
@@ -281,6 +282,7 @@ impl<B: Backend> Actor<B> {
             delivery: self.driver.turn().map(|(_, delivery)| delivery),
             queued: self.turns.queue.len(),
             faults: self.faults.clone(),
+            mismatch: self.reporter.mismatch().map(str::to_string),
             end_reason: self.lifecycle.end_reason().cloned(),
             agent_session: self.link.agent_session().cloned(),
             place: self.link.backend.place().to_vec(),

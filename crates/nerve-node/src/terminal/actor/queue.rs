@@ -12,6 +12,7 @@ use crate::command::{ClientOrigin, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
 use crate::stream::Stream;
+use crate::transcript::SentPrompt;
 
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
@@ -21,6 +22,8 @@ const MAX_QUEUED: usize = 64;
 pub(super) struct ActiveTurn {
     pub(super) request: RequestedTurn,
     pub(super) number: u64,
+    /// Time at which the prompt was sent.
+    pub(super) since: TsNs,
     pub(super) parser: ParserKind,
     pub(super) preceding: Option<u64>,
     /// The chunk stream, if chunks were requested.
@@ -34,6 +37,11 @@ pub(super) struct ActiveTurn {
 }
 
 impl ActiveTurn {
+    /// Returns the prompt for finding it in a transcript.
+    pub(super) fn sent_prompt(&self) -> SentPrompt {
+        SentPrompt { text: Arc::clone(&self.request.prompt.text), since: self.since }
+    }
+
     /// Returns true if this is the prompt with the ticket and its answer is not known yet.
     pub(super) fn can_cancel(&self, ticket: u64) -> bool {
         self.request.has_ticket(ticket) && self.finishing.is_none()

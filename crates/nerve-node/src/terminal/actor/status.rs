@@ -24,6 +24,8 @@ pub(crate) struct Status {
     pub(crate) delivery: Option<Delivery>,
     pub(crate) queued: usize,
     pub(crate) faults: Faults,
+    /// How the agent differs from its profile.
+    pub(crate) mismatch: Option<String>,
     /// Reason for the end of the node, if the exit status does not show it.
     pub(crate) end_reason: Option<String>,
     /// Id of the agent's own conversation.
@@ -47,6 +49,7 @@ impl Status {
             delivery: None,
             queued: 0,
             faults: Faults::default(),
+            mismatch: None,
             end_reason: None,
             agent_session: spec.agent_session.clone(),
             place: Vec::new(),

@@ -21,7 +21,7 @@ use crate::response::{
     truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
-use crate::transcript::TranscriptSource;
+use crate::transcript::{SentPrompt, TranscriptSource};
 
 impl<B: Backend> Actor<B> {
     /// Starts the next prompt if the node can take one. Prompts wait behind the dialog of another one's turn, whose caller is
@@ -87,6 +87,7 @@ impl<B: Backend> Actor<B> {
         self.turns.begin(ActiveTurn {
             request,
             number,
+            since: now,
             parser,
             preceding,
             stream,
@@ -169,11 +170,12 @@ impl<B: Backend> Actor<B> {
     /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
     fn read_transcript(&mut self, source: TranscriptSource, mut response: Response, outcome: Outcome) {
         let Some(active) = self.turns.active_mut() else { return };
-        let prompt = Arc::clone(&active.request.prompt.text);
+        let prompt = SentPrompt { since: response.time.0, ..active.sent_prompt() };
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         tokio::spawn(async move {
-            if let Some(parsed) = source.turn(prompt, response.time.0).await {
+            let (parsed, found) = source.turn(prompt, response.text.as_str().into()).await.unzip();
+            if let Some(parsed) = parsed {
                 response.text = parsed.text();
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
@@ -187,7 +189,7 @@ impl<B: Backend> Actor<B> {
                 truncate_to_limits(&mut response);
             }
             // Activities of the turn are reported before its answer.
-            let report = tail.map(|tail| tokio::task::spawn_blocking(move || same.report(&tail)));
+            let report = tail.map(|tail| tokio::task::spawn_blocking(move || same.report_end(&tail, found)));
             if let Some(report) = report {
                 let _ = report.await;
             }
