@@ -17,7 +17,8 @@ use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::FinishedPrompt;
 use crate::response::{
-    note_hidden_start, remove_echo, response_from_screen, truncate_text, truncate_to_limits, turn_lines,
+    keep_text_before_error, note_hidden_start, remove_echo, response_from_screen, truncate_text,
+    truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
 use crate::transcript::TranscriptSource;
@@ -168,7 +169,8 @@ impl<B: Backend> Actor<B> {
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         tokio::spawn(async move {
-            if let Some(parsed) = source.turn(prompt, response.time.0).await {
+            if let Some(mut parsed) = source.turn(prompt, response.time.0).await {
+                keep_text_before_error(&mut parsed.sections, &response.sections);
                 response.text = parsed.text();
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
