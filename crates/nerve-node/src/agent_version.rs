@@ -157,8 +157,8 @@ mod tests {
     #[tokio::test]
     async fn scripts_and_missing_programs_have_no_version() {
         let folder = tempfile::tempdir().unwrap();
-        let program = install(folder.path(), "no version");
-        assert_eq!(checked(&program, false).await.unwrap().as_deref(), Some("unknown"));
+        let script = install(folder.path(), "no version");
+        assert_eq!(checked(&script, false).await.unwrap().as_deref(), Some("unknown"));
         let missing = program(&["/nonexistent/codex"]);
         assert_eq!(checked(&missing, false).await.unwrap().as_deref(), Some("unknown"));
     }
