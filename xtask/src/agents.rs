@@ -55,24 +55,32 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs other versions into a separate folder and returns the folder of their programs.
-pub(crate) fn install_others(project: &Project, packages: &[(String, String)]) -> anyhow::Result<PathBuf> {
+/// Installs one version of a package into a folder and returns the folder of its programs. Its own cache of npm is in the folder, too.
+pub(crate) fn install_version(folder: &Path, package: &str, version: &str) -> anyhow::Result<PathBuf> {
     check_npm()?;
-    let folder = project.target.join("agents-other");
-    // An earlier call may have installed other packages.
-    match fs::remove_dir_all(&folder) {
+    // An interrupted run may have left it.
+    match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-        _ => fs::create_dir_all(&folder)?,
+        _ => fs::create_dir_all(folder)?,
     }
-    let wanted: Vec<String> =
-        packages.iter().map(|(name, version)| format!("    \"{name}\": \"{version}\"")).collect();
-    let manifest =
-        format!("{{\n  \"private\": true,\n  \"dependencies\": {{\n{}\n  }}\n}}\n", wanted.join(",\n"));
+    let manifest = format!("{{\"private\": true, \"dependencies\": {{\"{package}\": \"{version}\"}}}}\n");
     fs::write(folder.join("package.json"), manifest)?;
     let npm = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-    project::run(Command::new("npm").current_dir(&folder).args(npm))?;
-    link_binaries(&folder, |package| packages.iter().any(|(name, _)| name == package))?;
+    let mut npm_install = Command::new("npm");
+    project::run(npm_install.current_dir(folder).args(npm).env("npm_config_cache", folder.join("cache")))?;
+    fs::remove_dir_all(folder.join("cache"))?;
+    link_binaries(folder, |name| name == package)?;
     Ok(folder.join("node_modules/.bin"))
+}
+
+/// Returns the pinned packages with their versions.
+pub(crate) fn pinned(project: &Project) -> anyhow::Result<Vec<(String, String)>> {
+    let manifest = fs::read_to_string(project.root.join("xtask/agents/package.json"))?;
+    let manifest: serde_json::Value = serde_json::from_str(&manifest)?;
+    let pins = manifest["dependencies"].as_object().context("package.json pins no packages")?;
+    let pins =
+        pins.iter().map(|(name, version)| (name.clone(), version.as_str().unwrap_or_default().to_string()));
+    Ok(pins.collect())
 }
 
 fn check_npm() -> anyhow::Result<()> {
@@ -84,8 +92,13 @@ fn check_npm() -> anyhow::Result<()> {
 
 fn link_binaries(folder: &Path, has: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     for (package, script) in LINKERS.into_iter().filter(|(package, _)| has(package)) {
+        let package_folder = folder.join("node_modules").join(package);
+        // Old versions of Claude Code are JavaScript and have no linker.
+        if !package_folder.join(script).exists() {
+            continue;
+        }
         let mut node = Command::new("node");
-        node.current_dir(folder.join("node_modules").join(package)).arg(script);
+        node.current_dir(package_folder).arg(script);
         // Without its binary a linker would download one; offline it fails with an error.
         node.env("npm_config_offline", "true");
         project::run(&mut node).with_context(|| format!("cannot link the binary of {package}"))?;

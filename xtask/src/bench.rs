@@ -60,14 +60,6 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
     Ok(missed.is_empty())
 }
 
-/// Builds one benchmark and returns cargo's artifact messages.
-pub(crate) fn build_only(project: &Project, name: &str) -> anyhow::Result<String> {
-    let mut command = project.command(cargo_program());
-    command.args(["bench", "--package", "nerve", "--bench", name, "--no-run", "--locked"]);
-    let artifacts = project::output(command.arg("--message-format=json-render-diagnostics"))?;
-    Ok(String::from_utf8(artifacts)?)
-}
-
 /// Builds all benchmarks before any runs, so that edits during the run have no effect. Returns cargo's artifact messages.
 fn build(project: &Project) -> anyhow::Result<String> {
     let mut command = project.command(cargo_program());

@@ -1,7 +1,6 @@
 //! The project's own chores. `cargo xtask help` lists them.
 #![expect(clippy::print_stdout, reason = "a command line tool talks on stdout")]
 
-mod agent_matrix;
 mod agents;
 mod bench;
 mod debian_packages;
@@ -9,6 +8,7 @@ mod generated_pages;
 mod hermetic;
 mod lockfile;
 mod machine_paths;
+mod matrix;
 mod programs;
 mod project;
 mod pypi_packages;
@@ -32,9 +32,14 @@ cargo xtask COMMAND
               docs/graph.schema.json, docs/openapi.json)
   bench [NAME …]
               run all benchmarks and write docs/benchmarks.md, or run some and print them
-  agents [--versions AGENT=VERSION[,…]] [--package NAME=VERSION …] [--bin DIR] [--only AGENT]
-              try what nerve does with the real agents and write the table in
-              docs/agents.md; with other versions, a folder or one agent: print it
+  matrix [--agents AGENT[,…]] [--versions VERSION[,…]] [--sizes COLSxROWS[,…]] [--jobs N] [--again] [--program FILE]
+              run the scenarios with the last eight versions of the real agents that have no
+              result yet (with --again those that failed, too) and write docs/compatibility.md;
+              --program is the benchmark `agents`, already built
+  matrix --page
+              write the page from the results so far
+  matrix --measure answers,VARIANT,COUNT or --measure starts,VARIANT,COUNT,AT_ONCE
+              time answers, or start nodes, of a pinned agent
   words       lower the counts in xtask/words.txt to what the files contain now
   help        this text
 
@@ -64,7 +69,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "test" => test::run(&test::Options::parse(rest)?),
         "setup" => test::setup(&project::Project::find()?),
         "generate" => generated_pages::generate(&project::Project::find()?),
-        "agents" => agent_matrix::run(&project::Project::find()?, rest),
+        "matrix" => matrix::run(&project::Project::find()?, rest),
         "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {

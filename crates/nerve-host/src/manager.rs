@@ -52,6 +52,9 @@ pub struct Label {
     pub profile: String,
     /// Name of the parser.
     pub parser: String,
+    /// Version of the agent at its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
     /// Time limit of the start.
     pub ready_timeout: Duration,
     /// Time limit of a turn without one of its own.

@@ -13,6 +13,7 @@ use nerve_mux::pane::Panes;
 
 use super::NodeHandle;
 use super::launch::Launch;
+use crate::agent_version;
 use crate::bash::BashNode;
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
@@ -154,6 +155,18 @@ impl NodeFactory {
             Some(_) => spec.claude_session_id,
             None => identify(&profile, &mut argv, spec.claude_session_id)?,
         };
+        let agent_version = match pane {
+            Some(_) => None,
+            None => {
+                let (cwd, env) = (spec.cwd.clone(), spec.env.clone());
+                let program =
+                    Program { argv: argv.clone(), cwd, env, env_remove: profile.env_remove.clone() };
+                agent_version::check(&profile, &program, spec.force).await.map_err(|mut error| {
+                    error.message = format!("node '{}' was not started: {}", node.node, error.message);
+                    error
+                })?
+            }
+        };
         let journal = self.journal(&at, spec.history)?;
         let mut env = spec.env;
         // HOME is in the label with its value.
@@ -190,6 +203,7 @@ impl NodeFactory {
             kind: spec.backend,
             log_start: spec.backend.is_claude(),
             agent_session,
+            agent_version,
             proxy: proxy.clone(),
         };
         let label = label(&shared.server, &at, spec.history, env_names, &terminal);
@@ -366,6 +380,7 @@ fn label(server: &str, node: &NodeRef, history: bool, env: Vec<String>, terminal
         env_home: terminal.program.env.get("HOME").cloned(),
         profile: terminal.profile.name.clone(),
         parser: terminal.parser.to_string(),
+        agent_version: terminal.agent_version.clone(),
         ready_timeout: terminal.ready_timeout,
         response_timeout: terminal.response_timeout,
         history,

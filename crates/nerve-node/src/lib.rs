@@ -34,6 +34,7 @@ pub mod trace;
 pub mod turn_failure;
 pub mod upstream;
 
+mod agent_version;
 mod journal;
 mod prompt;
 mod replies;

@@ -85,6 +85,7 @@ impl Observer {
             kind: BackendKind::Pty,
             log_start: false,
             agent_session: None,
+            agent_version: None,
         };
         let hooks = spec.attach_hooks(relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
         Some(Observer { spec, hooks })

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
-use nerve_agent::parse::{ParsedTurn, Section};
+use nerve_agent::parse::{ParsedTurn, Section, SectionKind};
 use nerve_api::value::ResponseSource;
 use nerve_vt::terminal::{LineIndex, TerminalState};
 use serde_json::Map;
@@ -99,6 +99,16 @@ fn expand_tabs(text: &str, col: usize) -> Cow<'_, str> {
         width += cells;
     }
     expanded.into()
+}
+
+/// Adds the texts of the screen to an answer that is only an error: agents do not write what came before it to their session files.
+pub(crate) fn keep_text_before_error(sections: &mut Vec<Section>, screen: &[Section]) {
+    let is_text = |section: &&Section| section.kind == SectionKind::Text;
+    let ends_with_error = sections.last().is_some_and(|last| last.kind == SectionKind::Error);
+    if ends_with_error && !sections.iter().any(|section| is_text(&section)) {
+        let error = sections.len() - 1;
+        sections.splice(error..error, screen.iter().filter(is_text).cloned());
+    }
 }
 
 /// Truncates a response to what fits on the wire, and notes that in its attributes. A truncated text is incomplete.
@@ -212,6 +222,23 @@ pub(super) fn response_from_screen(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_before_an_error_comes_from_the_screen() {
+        let section = |kind, text: &str| Section::new(kind, text);
+        let screen =
+            [section(SectionKind::Text, "half"), section(SectionKind::Error, "stream dis\nconnected")];
+        let error = || section(SectionKind::Error, "stream disconnected");
+        let mut sections = vec![error()];
+        keep_text_before_error(&mut sections, &screen);
+        assert_eq!(sections, [section(SectionKind::Text, "half"), error()]);
+        let mut whole = vec![section(SectionKind::Text, "from the file"), error()];
+        keep_text_before_error(&mut whole, &screen);
+        assert_eq!(whole.len(), 2);
+        let mut done = vec![section(SectionKind::Text, "done")];
+        keep_text_before_error(&mut done, &screen);
+        assert_eq!(done.len(), 1);
+    }
 
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(str::to_string).collect()

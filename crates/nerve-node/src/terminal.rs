@@ -110,6 +110,7 @@ struct Inner {
     limits: (Duration, Duration),
     profile: Arc<Profile>,
     parser: ParserKind,
+    agent_version: Option<String>,
     pid: Option<i32>,
     kind: BackendKind,
     location: TerminalLocation,
@@ -294,6 +295,7 @@ impl Node for TerminalNode {
         for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
             add(name, Some(value));
         }
+        add("agent_version", inner.agent_version.clone());
         add("agent_session", status.agent_session.clone());
         let is_claude =
             inner.profile.session.as_ref().is_some_and(|forms| forms.id_source == Some(IdSource::Claude));
@@ -401,6 +403,7 @@ impl TerminalNode {
             proxy: spec.proxy.clone(),
             profile: spec.profile.clone(),
             parser: spec.parser,
+            agent_version: spec.agent_version.clone(),
             pid: backend.pid(),
             requests: requests.clone(),
             status,

@@ -75,6 +75,7 @@ impl Hermetic {
                 ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
                 ("DISABLE_TELEMETRY", "1"),
                 ("DISABLE_AUTOUPDATER", "1"),
+                ("CLAUDE_CODE_MAX_RETRIES", "1"),
                 ("IS_SANDBOX", "1"),
                 (drawing, "1"),
             ],
@@ -88,7 +89,7 @@ impl Hermetic {
     pub fn gemini(&self, base_url: &str) -> io::Result<AgentRecipe> {
         let settings = json!({
             "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": false } },
-            "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false },
+            "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 2 },
             "privacy": { "usageStatisticsEnabled": false },
             "model": { "disableLoopDetection": true },
         });
@@ -120,6 +121,8 @@ impl Hermetic {
             &format!(r#"base_url = "{base_url}/v1""#),
             r#"wire_api = "responses""#,
             r#"env_key = "FAKE_KEY""#,
+            "request_max_retries = 1",
+            "stream_max_retries = 1",
             "",
         ]
         .join("\n");

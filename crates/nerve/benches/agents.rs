@@ -1,41 +1,117 @@
-//! The real agents: time from start to ready, and overhead of agent and nerve over the model's own time. With
-//! `--table`, the compatibility table of agent versions instead: `cargo xtask agents`.
+//! The real agents: time from start to ready, and overhead of agent and nerve over the model's own time. `cargo xtask matrix` runs the
+//! scenarios through this program: `--cell VARIANT COLSxROWS [SCENARIO …]`.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
+#[allow(dead_code, reason = "shared with the tests, none uses all of it")]
+#[path = "../tests/agent_scenarios/mod.rs"]
+mod agent_scenarios;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
-#[allow(dead_code, reason = "shared with the tests of nerve-engine, which use all of it")]
-#[path = "../../nerve-engine/tests/trial/mod.rs"]
-mod trial;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nerve_testkit::find_agent;
+use serde_json::json;
 
+use agent_scenarios::{Cell, Scenario, VARIANTS, Verdict};
 use support::{Report, Samples};
-use trial::{Row, VARIANTS, run_scenario, table};
 
 /// Timed short answers per agent.
 const TURNS: usize = 10;
 /// Timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of each step of a cell of the matrix.
+const STEP: Duration = Duration::from_secs(90);
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let only = arguments.iter().skip_while(|argument| *argument != "--only").nth(1);
-    if arguments.iter().any(|argument| argument == "--table") {
-        let rows = rows(only.map(String::as_str)).await?;
-        println!("{}", table(&rows));
-        for fault in rows.iter().flat_map(Row::faults) {
-            eprintln!("{fault}\n");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["--list"] => list(),
+        ["--cell", variant, size, ref scenarios @ ..] => run_cell(variant, size, scenarios).await,
+        ["--answers", variant, count] => time_answers(variant, count.parse()?).await,
+        ["--starts", variant, count, at_once] => start_nodes(variant, count.parse()?, at_once.parse()?).await,
+        _ if support::is_debug_build() => Ok(()),
+        _ => report().await,
+    }
+}
+
+/// Prints the variants and the scenarios, each as a line of JSON.
+fn list() -> Result<()> {
+    for variant in &VARIANTS {
+        println!("{}", json!({"variant": variant.name, "agent": variant.agent, "title": variant.title}));
+    }
+    for scenario in Scenario::ALL {
+        println!("{}", json!({"scenario": scenario.title(), "depends_on_size": scenario.depends_on_size()}));
+    }
+    Ok(())
+}
+
+async fn cell(name: &str, size: &str) -> Result<Cell> {
+    let variant = VARIANTS.iter().find(|variant| variant.name == name);
+    let variant = variant.with_context(|| format!("unknown variant '{name}'"))?;
+    let (cols, rows) = size.split_once('x').context("a size is COLSxROWS")?;
+    Ok(Cell::new(variant, (cols.parse()?, rows.parse()?), STEP).await?)
+}
+
+/// Runs scenarios and prints each result as a line of JSON as soon as it is known.
+async fn run_cell(variant: &str, size: &str, names: &[&str]) -> Result<()> {
+    let mut cell = cell(variant, size).await?;
+    println!("{}", json!({"version": cell.version().await}));
+    for scenario in Scenario::ALL {
+        let title = scenario.title();
+        if scenario != Scenario::Ready && !names.contains(&title.as_str()) {
+            continue;
         }
-        return Ok(());
+        let (verdict, note) = match cell.run(scenario).await {
+            Verdict::Passed => ("passed", String::new()),
+            Verdict::Partial(note) => ("partial", note),
+            Verdict::Failed(note) => ("failed", note),
+            Verdict::Skipped(note) => ("skipped", note),
+        };
+        println!("{}", json!({"scenario": title, "verdict": verdict, "note": note}));
     }
-    if support::is_debug_build() {
-        return Ok(());
+    cell.stop().await;
+    Ok(())
+}
+
+/// Times answers of one agent; none may end early.
+async fn time_answers(variant: &str, count: usize) -> Result<()> {
+    let mut cell = cell(variant, "120x40").await?;
+    if let Verdict::Failed(reason) = cell.run(Scenario::Ready).await {
+        bail!(reason);
     }
+    let outcome = cell.time_answers(count).await;
+    cell.stop().await;
+    let mut times: Vec<u128> = cell.times.reply.iter().map(Duration::as_millis).collect();
+    times.sort_unstable();
+    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
+    println!(
+        "{variant}: {} answers, last byte → reply p50 {:?} ms, p99 {:?} ms, {}",
+        times.len(),
+        at(50),
+        at(99),
+        outcome.map_or_else(|fault| fault, |()| "0 premature".to_string())
+    );
+    Ok(())
+}
+
+/// Creates nodes in groups, each node with a prompt before it is ready.
+async fn start_nodes(variant: &str, count: usize, at_once: usize) -> Result<()> {
+    let mut cell = cell(variant, "120x40").await?;
+    let mut faults = Vec::new();
+    for _ in 0..count / at_once {
+        faults.extend(cell.start_nodes(at_once).await.err());
+    }
+    println!("{variant}: {count} nodes, {at_once} at once, {} groups with faults", faults.len());
+    println!("{}", faults.join("\n"));
+    Ok(())
+}
+
+/// Prints the benchmark of the pinned agents.
+async fn report() -> Result<()> {
     let mut report = Report::new(
         "Real agents",
         &format!(
@@ -45,40 +121,29 @@ async fn main() -> Result<()> {
              between the last two is the model's own time. No goals: most of it is the agents' own."
         ),
     );
-    let rows = rows(None).await?;
-    for row in &rows {
-        let name = format!("{} {}", row.variant.title, row.version);
+    let installed = VARIANTS.iter().filter(|variant| find_agent(variant.agent).is_some());
+    for variant in installed {
+        eprintln!("{}", variant.title);
+        let mut cell = Cell::new(variant, (120, 40), PATIENCE).await?;
+        let version = cell.version().await.unwrap_or_else(|| "?".to_string());
+        if let Verdict::Failed(reason) = cell.run(Scenario::Ready).await {
+            bail!("{}: {reason}", variant.title);
+        }
+        let timed = cell.time_answers(TURNS).await;
+        cell.stop().await;
+        if let Err(fault) = timed {
+            bail!("{}: {fault}", variant.title);
+        }
         let times = [
-            ("start → ready", &row.times.ready),
-            ("submit → request", &row.times.submit),
-            ("last byte → reply", &row.times.reply),
+            ("start → ready", &cell.times.ready),
+            ("submit → request", &cell.times.submit),
+            ("last byte → reply", &cell.times.reply),
         ];
         for (what, times) in times {
             let values = Samples::new(times.iter().map(|time| time.as_secs_f64() * 1000.0).collect());
-            report.row(&format!("{name}, {what}"), &values.median("ms"));
+            report.row(&format!("{} {version}, {what}", variant.title), &values.median("ms"));
         }
     }
     report.print();
     Ok(())
-}
-
-/// Measures all installed agents (or those whose name begins with `only`) one after the other.
-async fn rows(only: Option<&str>) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for variant in VARIANTS.iter().filter(|variant| only.is_none_or(|only| variant.name.starts_with(only))) {
-        if find_agent(variant.agent).is_none() {
-            eprintln!("{}: not installed", variant.title);
-            continue;
-        }
-        eprintln!("{}", variant.title);
-        rows.push(
-            run_scenario(variant, TURNS, PATIENCE)
-                .await
-                .with_context(|| format!("cannot try {}", variant.name))?,
-        );
-    }
-    if rows.is_empty() {
-        bail!("no agent is installed in {}: cargo xtask setup", nerve_testkit::agents_dir().display());
-    }
-    Ok(rows)
 }

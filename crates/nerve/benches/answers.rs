@@ -178,6 +178,7 @@ fn start(
         kind: BackendKind::Pty,
         log_start: false,
         agent_session: None,
+        agent_version: None,
     };
     // With hooks as a server's nodes have them.
     let relay = hooks.then(|| Path::new(env!("CARGO_BIN_EXE_nerve")));

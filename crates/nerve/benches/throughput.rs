@@ -161,6 +161,7 @@ async fn drive(program: Program) -> Result<u64> {
         kind: BackendKind::Pty,
         log_start: false,
         agent_session: None,
+        agent_version: None,
     };
     let node = TerminalNode::start(spec, None, Vec::new())?;
     node.wait(&[StateName::Stopped], Some(LIMIT)).await?;

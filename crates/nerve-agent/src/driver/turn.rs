@@ -308,7 +308,10 @@ impl Driver {
         let has_worked = self.has_worked();
         let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
         let cleared = self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
-        let due = since + Duration::from_millis(self.profile.submit.enter_ms);
+        // A busy machine can stop an agent for seconds, and what looks ignored would be sent later.
+        let is_last = enters >= self.profile.submit.enters;
+        let patience = if is_last { self.profile.submit.echo_ms } else { self.profile.submit.enter_ms };
+        let due = since + Duration::from_millis(patience);
         if has_worked || asks || cleared {
             if let Some(turn) = &mut self.turns.current {
                 turn.delivery = if has_worked || asks { Delivery::Started } else { Delivery::Submitted };

@@ -7,9 +7,11 @@
 mod pattern;
 mod registry;
 pub mod session;
+mod version;
 
 pub use pattern::Pattern;
 pub use registry::{ProfileError, Profiles};
+pub use version::{TestedVersions, Version};
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -30,6 +32,8 @@ pub struct Profile {
     /// File names of matching programs, without folders.
     #[serde(default)]
     pub programs: Vec<String>,
+    /// The versions of the program that the profile was tested with.
+    pub versions: Option<TestedVersions>,
     /// Provider of the model, as in OpenTelemetry's `gen_ai.provider.name`: `anthropic`, `openai`, `gcp.gemini`. Unset
     /// if the user chooses the model.
     #[serde(default)]
@@ -116,6 +120,12 @@ pub enum ContextKind {
 }
 
 impl Profile {
+    /// Returns the index of the program in a command that starts it, which may begin with wrappers such as `env`.
+    pub fn program_at(&self, argv: &[String]) -> Option<usize> {
+        let at = registry::program_at(argv)?;
+        self.programs.iter().any(|program| program == registry::file_name(&argv[at])).then_some(at)
+    }
+
     /// Returns how the program treats earlier messages. Default: programs with a composer remember their own
     /// conversation; any other may be a shell.
     pub fn context_kind(&self) -> ContextKind {

@@ -73,8 +73,11 @@ fn enter_without_effect_is_reported() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    harness.advance(10_000);
+    // The last Enter gets as long as the echo: a stopped agent may still take it.
+    harness.advance(3 * 800 + 9_999);
     assert_eq!(harness.take_written().matches('\r').count(), 4);
+    assert!(harness.ended.is_empty());
+    harness.advance(1);
     assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
 }
 

@@ -98,6 +98,9 @@ pub struct NodeSpec {
     /// Id of the Claude Code session to resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claude_session_id: Option<String>,
+    /// Starts a version of the agent that is older than those its profile was tested with. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
     /// Model of a chat node. Required for `backend` = `chat`, invalid for others.
     #[serde(default, deserialize_with = "chat", skip_serializing_if = "Option::is_none")]
     pub chat: Option<Box<ChatSettings>>,
@@ -171,6 +174,7 @@ impl NodeSpec {
             ready_timeout: default_ready_timeout(),
             response_timeout: default_response_timeout(),
             claude_session_id: None,
+            force: false,
             chat: None,
             proxy: None,
             conversation: None,

@@ -101,6 +101,7 @@ impl Engine {
             response_timeout: label.response_timeout,
             journal: self.inner.factory.journal(&label_node(label), label.history)?,
             agent_session: memory.agent_session.clone(),
+            agent_version: label.agent_version.clone(),
             proxy,
             adopted: Some(memory),
             // The node of a host sets it.

@@ -46,6 +46,8 @@ pub struct TerminalSpec {
     pub log_start: bool,
     /// Id of the agent's own conversation, if it was given one.
     pub agent_session: Option<String>,
+    /// Version of the agent at its start.
+    pub agent_version: Option<String>,
     /// The node's proxy. It is already running and ends with the node.
     pub proxy: Option<NodeProxy>,
 }

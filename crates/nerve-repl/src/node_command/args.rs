@@ -145,6 +145,9 @@ pub struct CreateArgs {
     /// Claude Code session id [default: from the command, otherwise generated]
     #[arg(long, value_name = "UUID")]
     pub claude_session_id: Option<String>,
+    /// Start the agent even if its version is older than the tested ones
+    #[arg(long)]
+    pub force: bool,
     /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub env: Vec<EnvPair>,

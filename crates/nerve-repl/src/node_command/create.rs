@@ -39,6 +39,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         tmux_session: args.pane.tmux_session,
         socket: args.pane.socket,
         claude_session_id: args.claude_session_id,
+        force: args.force,
         chat: chat_params(args.model, args.backend)?.map(Box::new),
         env,
         cols: args.cols,

@@ -53,6 +53,8 @@ pub struct Reply {
     pub every: Duration,
     /// The parts in order.
     pub parts: Vec<Part>,
+    /// The connection is reset after the last piece of text, or before the body if it is not a stream.
+    pub is_cut: bool,
 }
 
 /// A part of a reply.
@@ -118,6 +120,12 @@ impl Answer {
     /// Creates a text answer in pieces with a pause between them.
     pub fn slow(every: Duration, pieces: Vec<String>) -> Answer {
         Answer::Reply(Reply { every, parts: vec![Part::Text(pieces)], ..Reply::default() })
+    }
+
+    /// Creates a text answer whose connection is reset after this text.
+    pub fn cut(text: impl Into<String>) -> Answer {
+        let parts = vec![Part::Text(vec![text.into()])];
+        Answer::Reply(Reply { parts, is_cut: true, ..Reply::default() })
     }
 
     /// Creates an answer of some words and a tool use.

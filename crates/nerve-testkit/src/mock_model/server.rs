@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::answer::{Answer, Reply};
+use super::answer::{Answer, BodyEnd, Reply};
 use super::requests::{RecordedRequest, Requests};
 use super::script::{Prompt, Script};
 use super::stream::{self, Event};
@@ -220,7 +220,14 @@ async fn answer(
     if stream {
         let state = shared.clone();
         let sent = move || state.requests.answered(number);
-        stream::respond(protocol.events(&reply, body, id, &prompt.tools), stopped, sent)
+        let mut events = protocol.events(&reply, body, id, &prompt.tools);
+        if reply.is_cut {
+            events.truncate(stream::end_of_text(&events, &reply.text()));
+        }
+        let end = if reply.is_cut { BodyEnd::Broken } else { BodyEnd::Whole };
+        stream::respond(events, end, stopped, sent)
+    } else if reply.is_cut {
+        stream::reset()
     } else {
         shared.requests.answered(number);
         Json(protocol.whole(&reply, body, id, &prompt.tools)).into_response()

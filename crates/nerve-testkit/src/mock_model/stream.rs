@@ -44,10 +44,11 @@ impl Event {
     }
 }
 
-/// Sends the events in order; ends early if the client disconnects or the server stops. Calls `sent` when all were
+/// Sends the events in order and ends the body as given; ends early if the client disconnects or the server stops. Calls `sent` when all were
 /// sent.
 pub(super) fn respond(
     events: Vec<Event>,
+    end: BodyEnd,
     stopped: watch::Receiver<bool>,
     sent: impl FnOnce() + Send + 'static,
 ) -> Response {
@@ -58,7 +59,18 @@ pub(super) fn respond(
         }
     });
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(ReaderStream::new(reader))).into_response()
+    let body = reader.chain(After { end, has_waited: false });
+    (headers, Body::from_stream(ReaderStream::new(body))).into_response()
+}
+
+/// Creates a response whose connection is reset before its body.
+pub(super) fn reset() -> Response {
+    Body::from_stream(ReaderStream::new(After { end: BodyEnd::Broken, has_waited: false })).into_response()
+}
+
+/// Returns the number of events up to the first that contains the text.
+pub(super) fn end_of_text(events: &[Event], text: &str) -> usize {
+    events.iter().position(|event| event.text.contains(text)).map_or(events.len(), |at| at + 1)
 }
 
 /// Creates a response of verbatim bytes.

@@ -49,6 +49,9 @@ pub(crate) struct AskArgs {
     /// show-sandbox-execution'
     #[arg(long)]
     pub(crate) trace_tools: bool,
+    /// Start the agent even if its version is older than the tested ones
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Time limit in seconds, including the start
     #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,

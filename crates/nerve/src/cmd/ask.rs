@@ -75,6 +75,7 @@ fn spec(args: &AskArgs) -> Result<NodeSpec> {
     Ok(NodeSpec {
         cwd: Some(args.cwd.as_ref().map_or(here.clone(), |cwd| here.join(cwd))),
         profile: args.profile.clone(),
+        force: args.force,
         env: trace_tools(args.trace_tools).into_iter().collect(),
         // The node exists only for this question.
         history: false,

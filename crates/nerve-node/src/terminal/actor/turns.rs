@@ -17,8 +17,8 @@ use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::journal::FinishedPrompt;
 use crate::response::{
-    note_hidden_start, remove_echo, response_from_screen, shows_prompt_above, truncate_text,
-    truncate_to_limits, turn_lines,
+    keep_text_before_error, note_hidden_start, remove_echo, response_from_screen, shows_prompt_above,
+    truncate_text, truncate_to_limits, turn_lines,
 };
 use crate::stream::Stream;
 use crate::transcript::{SentPrompt, TranscriptSource};
@@ -94,7 +94,7 @@ impl<B: Backend> Actor<B> {
             stream_due: None,
             is_cleared: false,
             finishing: None,
-            metered: self.spec.events.begin_turn(self.spec.kind.as_str()),
+            metered: self.spec.events.begin_turn(self.spec.kind),
         });
     }
 
@@ -175,7 +175,8 @@ impl<B: Backend> Actor<B> {
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         tokio::spawn(async move {
             let (parsed, found) = source.turn(prompt, response.text.as_str().into()).await.unzip();
-            if let Some(parsed) = parsed {
+            if let Some(mut parsed) = parsed {
+                keep_text_before_error(&mut parsed.sections, &response.sections);
                 response.text = parsed.text();
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);

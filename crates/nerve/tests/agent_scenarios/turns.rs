@@ -1,4 +1,4 @@
-//! The scenario, one function per behaviour.
+//! Scenarios that are turns of the cell's agent.
 
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
@@ -10,89 +10,34 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::mock_model::RecordedRequest;
 
 use super::harness::{ENDLESS, ENDLESS_START, Harness, PASTE_ANSWER, PASTE_MARKER};
-use super::{Behaviour, Row, Times, Variant, Verdict};
+use super::variants::Variant;
+use super::{Times, Verdict};
 
 /// Lines of the long answer (the script's `HUGE`) and of the large paste.
 const LINES: usize = 300;
-/// Maximum number of Ctrl+C presses to exit an agent, and the wait after each.
-const EXIT_ATTEMPTS: (u32, Duration) = (20, Duration::from_millis(500));
+/// Time that an agent gets to give up after an error of the API, before it is interrupted.
+const RETRIES: Duration = Duration::from_secs(45);
 
 /// A verdict, or the reason of a failure.
-type Outcome = Result<Verdict, String>;
+pub(super) type Outcome = Result<Verdict, String>;
 
-/// Runs the scenario with one agent. `turns` is the number of timed short answers, `step_timeout` the limit of each step.
-///
-/// # Errors
-/// If the harness cannot be set up. Failures of the agent are verdicts.
-pub(crate) async fn run_scenario(
-    variant: &'static Variant,
-    turns: usize,
-    step_timeout: Duration,
-) -> std::io::Result<Row> {
-    let mut harness = Harness::new(variant, step_timeout).await?;
-    let version = harness.version().await.unwrap_or_else(|| "?".to_string());
-    let mut times = Times::default();
-    let mut verdicts = Vec::new();
-    let mut is_aborted = false;
-    for behaviour in Behaviour::ALL {
-        if is_aborted {
-            verdicts.push((behaviour, Verdict::NotTried));
-            continue;
-        }
-        let outcome = attempt(&mut harness, variant, behaviour, turns, &mut times).await;
-        let verdict = match outcome {
-            Ok(verdict) => verdict,
-            Err(reason) => Verdict::Failed(format!("{reason}\n{}", harness.screen().await)),
-        };
-        if let Verdict::Failed(_) = &verdict {
-            is_aborted = behaviour == Behaviour::Start || harness.recover().await.is_err();
-        }
-        verdicts.push((behaviour, verdict));
-    }
-    harness.stop().await;
-    Ok(Row { variant, version, verdicts, times })
-}
-
-async fn attempt(
-    harness: &mut Harness,
-    variant: &Variant,
-    behaviour: Behaviour,
-    turns: usize,
-    times: &mut Times,
-) -> Outcome {
-    match behaviour {
-        Behaviour::Start => {
-            times.ready.push(harness.start().await.map_err(describe)?);
-            Ok(Verdict::Passed)
-        }
-        Behaviour::Short => short(harness, turns, times).await,
-        Behaviour::Long => long(harness).await,
-        Behaviour::Tool => tool(harness, variant).await,
-        Behaviour::Permission => permission(harness, variant).await,
-        Behaviour::Paste => paste(harness).await,
-        Behaviour::Interrupt => interrupt(harness).await,
-        Behaviour::ApiError => api_error(harness).await,
-        Behaviour::Exit => exit(harness).await,
-    }
-}
-
-fn describe(error: EngineError) -> String {
+pub(super) fn describe(error: EngineError) -> String {
     format!("{:?}: {}", error.kind, error.message)
 }
 
-fn expect(holds: bool, what: &str, response: &impl Debug) -> Result<(), String> {
+pub(super) fn expect(holds: bool, what: &str, response: &impl Debug) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{what}: {response:?}")) }
 }
 
 /// Runs a turn and checks that it started and ended properly.
-async fn ask(harness: &Harness, prompt: &str) -> Result<Response, String> {
+pub(super) async fn ask(harness: &Harness, prompt: &str) -> Result<Response, String> {
     let response = harness.ask(prompt).await.map_err(describe)?;
     expect(response.delivery == Delivery::Started, "no start was detected", &response)?;
     expect(response.is_ready && response.is_complete, "no end was detected", &response)?;
     Ok(response)
 }
 
-async fn short(harness: &Harness, turns: usize, times: &mut Times) -> Outcome {
+pub(super) async fn short(harness: &Harness, turns: usize, times: &mut Times) -> Outcome {
     for turn in 1..=turns.max(1) {
         let prompt = format!("hello number {turn}");
         let submitted = SystemTime::now();
@@ -115,7 +60,7 @@ fn is_turn(request: &RecordedRequest, prompt: &str) -> bool {
         && request.body.to_string().contains(prompt)
 }
 
-async fn long(harness: &Harness) -> Outcome {
+pub(super) async fn long(harness: &Harness) -> Outcome {
     let response = ask(harness, "HUGE answer please").await?;
     expect(response.source == ResponseSource::Transcript, "not from the agent's session file", &response)?;
     expect(response.text.trim_end().ends_with("END-OF-HUGE"), "the end is missing", &response)?;
@@ -133,7 +78,7 @@ async fn long(harness: &Harness) -> Outcome {
     }
 }
 
-async fn tool(harness: &Harness, variant: &Variant) -> Outcome {
+pub(super) async fn tool(harness: &Harness, variant: &Variant) -> Outcome {
     let response = ask(harness, &(variant.tool)(&harness.home.work().join("notes.txt"))).await?;
     let is_complete = response.text.contains("END-OF-TOOL") && response.text.contains(variant.tool_result);
     expect(is_complete, "the tool's result is missing", &response)?;
@@ -142,16 +87,9 @@ async fn tool(harness: &Harness, variant: &Variant) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-async fn permission(harness: &mut Harness, variant: &Variant) -> Outcome {
+pub(super) async fn dialog(harness: &mut Harness, variant: &Variant) -> Outcome {
     harness.take_tool_events();
-    let blocked = match harness.ask(variant.permission_prompt).await {
-        Ok(response) => return Err(format!("no permission request: {response:?}")),
-        Err(error) if error.kind == ErrorKind::Blocked => error,
-        Err(error) => return Err(describe(error)),
-    };
-    if !(2..=5).contains(&blocked.choices.len()) {
-        return Err(format!("unexpected choices: {:?}", blocked.choices));
-    }
+    request_permission(harness, variant).await?;
     let response = harness.answer(Choice::Number(1)).await.map_err(describe)?;
     expect(response.text.contains("END-OF-TOOL"), "the turn did not continue", &response)?;
     expect(harness.home.work().join("made-by-tool.txt").exists(), "the tool did not run", &response)?;
@@ -161,7 +99,7 @@ async fn permission(harness: &mut Harness, variant: &Variant) -> Outcome {
     }
 }
 
-async fn paste(harness: &Harness) -> Outcome {
+pub(super) async fn paste(harness: &Harness) -> Outcome {
     let rows: Vec<String> =
         (1..=LINES).map(|row| format!("{PASTE_MARKER} row {row} of {LINES}: äöü \"quoted\"")).collect();
     let response = ask(harness, &rows.join("\n")).await?;
@@ -175,7 +113,7 @@ async fn paste(harness: &Harness) -> Outcome {
     Err("the paste reached the model changed".to_string())
 }
 
-async fn interrupt(harness: &Harness) -> Outcome {
+pub(super) async fn interrupt(harness: &Harness) -> Outcome {
     let (engine, prompt) =
         (harness.nodes.engine.clone(), harness.prompt(&format!("{ENDLESS} answer please")));
     let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
@@ -192,30 +130,77 @@ async fn interrupt(harness: &Harness) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-async fn api_error(harness: &Harness) -> Outcome {
-    let response = match harness.ask("ERR 400 now").await {
-        Ok(response) => response,
+/// Runs the turn that asks for a permission.
+async fn request_permission(harness: &Harness, variant: &Variant) -> Result<(), String> {
+    let blocked = match harness.ask(variant.permission_prompt).await {
+        Ok(response) => return Err(format!("no permission request: {response:?}")),
+        Err(error) if error.kind == ErrorKind::Blocked => error,
         Err(error) => return Err(describe(error)),
     };
-    let ready = response.is_ready;
-    let value = response.clone().into_value();
-    expect(value["success"] == false, "reported as a success", &response)?;
-    expect(
-        value["error"].as_str().is_some_and(|error| error.contains("scripted error")),
-        "the message is missing",
-        &response,
-    )?;
-    expect(ready, "not ready again", &response)?;
+    if (2..=5).contains(&blocked.choices.len()) {
+        return Ok(());
+    }
+    Err(format!("unexpected choices: {:?}", blocked.choices))
+}
+
+pub(super) async fn refusal(harness: &Harness, variant: &Variant) -> Outcome {
+    let made = harness.home.work().join("made-by-tool.txt");
+    // The file of an earlier permission.
+    let _ = std::fs::remove_file(&made);
+    request_permission(harness, variant).await?;
+    let response = harness.answer(Choice::Cancel).await.map_err(describe)?;
+    expect(!made.exists(), "the tool ran", &response)?;
+    expect(!response.text.contains("END-OF-TOOL"), "the tool's result was answered", &response)?;
+    let next = ask(harness, "hello after the refusal").await?;
+    expect(next.text.contains("hello after the refusal"), "unexpected next answer", &next)?;
     Ok(Verdict::Passed)
 }
 
-async fn exit(harness: &Harness) -> Outcome {
-    for _ in 0..EXIT_ATTEMPTS.0 {
-        // The program may have exited already.
-        let _ = harness.write("\x03").await;
-        if harness.wait(StateName::Stopped, EXIT_ATTEMPTS.1).await.is_ok() {
-            return Ok(Verdict::Passed);
+pub(super) async fn slow(harness: &Harness) -> Outcome {
+    let response = ask(harness, "Please answer SLOW").await?;
+    expect(response.text.trim_end().ends_with("END-OF-SLOW"), "ended early", &response)?;
+    Ok(Verdict::Passed)
+}
+
+/// Sends a prompt that the API answers with an error. The turn must fail and keep `kept`; an agent that tries again for long is
+/// interrupted. The next prompt must be answered.
+pub(super) async fn api_error(harness: &Harness, prompt: &str, kept: &str) -> Outcome {
+    let (engine, request) = (harness.nodes.engine.clone(), harness.prompt(prompt));
+    let mut turn = tokio::spawn(async move { engine.run_turn(request, Default::default()).await });
+    let mut remark = None;
+    let ended = match tokio::time::timeout(RETRIES, &mut turn).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            remark = Some(format!("still trying after {} s, interrupted", RETRIES.as_secs()));
+            harness.interrupt().await.map_err(describe)?;
+            turn.await
         }
+    };
+    match ended.map_err(|error| error.to_string())? {
+        Ok(response) => {
+            let Some(failure) = response.failure() else {
+                return Err(format!("reported as a success: {response:?}"));
+            };
+            if !response.text.contains(kept) {
+                expect(!response.raw.contains(kept), "the text is missing", &response)?;
+                remark = Some("the agent removes the text".to_string());
+            }
+            if remark.is_none() && prompt.contains("400") {
+                // A narrow window wraps it.
+                let words = failure.message.split_whitespace().collect::<Vec<_>>().join(" ");
+                expect(words.contains("scripted error"), "the message is missing", &response)?;
+                expect(response.is_ready, "not ready again", &response)?;
+            }
+        }
+        Err(error) if error.kind == ErrorKind::Blocked => {
+            remark = Some(format!("a dialog: {}", error.choices.join(", ")));
+            harness.answer_dialog(Choice::Cancel).await.map_err(describe)?;
+        }
+        Err(error) => remark = Some(describe(error)),
     }
-    Err("the exit was not detected".to_string())
+    let recovered = harness.wait(StateName::Ready, harness.nodes.limit).await;
+    recovered.map_err(|error| format!("not ready again: {}", describe(error)))?;
+    let next = ask(harness, "hello after the error").await?;
+    expect(next.text.contains("hello after the error"), "unexpected next answer", &next)?;
+    Ok(remark.map_or(Verdict::Passed, Verdict::Partial))
 }

@@ -22,7 +22,14 @@ pub(crate) struct Variant {
     pub(crate) tool_result: &'static str,
     /// Prompt that requests a permission to create `made-by-tool.txt`.
     pub(crate) permission_prompt: &'static str,
+    /// True if the conversation stays in the scrollback.
+    pub(crate) is_inline: bool,
+    /// Memory of one running agent.
+    pub(crate) memory_mib: usize,
 }
+
+/// Session id of Gemini CLI: its session file is found by the id.
+pub(super) const GEMINI_SESSION: &str = "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11";
 
 /// All variants, in the order of the table.
 pub(crate) const VARIANTS: [Variant; 6] = [
@@ -34,6 +41,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         tool: read,
         tool_result: "beta note",
         permission_prompt: "TOUCHTOOL please",
+        is_inline: true,
+        memory_mib: 250,
     },
     Variant {
         agent: "claude",
@@ -43,6 +52,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         tool: read,
         tool_result: "beta note",
         permission_prompt: "TOUCHTOOL please",
+        is_inline: false,
+        memory_mib: 250,
     },
     Variant {
         agent: "codex",
@@ -53,6 +64,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         tool: run,
         tool_result: "slept",
         permission_prompt: "ESCTOOL please",
+        is_inline: false,
+        memory_mib: 220,
     },
     Variant {
         agent: "codex",
@@ -62,6 +75,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         tool: run,
         tool_result: "slept",
         permission_prompt: "ESCTOOL please",
+        is_inline: true,
+        memory_mib: 220,
     },
     Variant {
         agent: "gemini",
@@ -69,13 +84,14 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         title: "Gemini CLI",
         recipe: |home, url| {
             let mut recipe = home.gemini(url)?;
-            // Its session file is found by the id.
-            recipe.argv.extend(["--session-id", "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11"].map(String::from));
+            recipe.argv.extend(["--session-id", GEMINI_SESSION].map(String::from));
             Ok(recipe)
         },
         tool: read,
         tool_result: "beta note",
         permission_prompt: "TOUCHTOOL please",
+        is_inline: true,
+        memory_mib: 400,
     },
     Variant {
         agent: "opencode",
@@ -85,6 +101,8 @@ pub(crate) const VARIANTS: [Variant; 6] = [
         tool: read,
         tool_result: "beta note",
         permission_prompt: "TOUCHTOOL please",
+        is_inline: false,
+        memory_mib: 1000,
     },
 ];
 

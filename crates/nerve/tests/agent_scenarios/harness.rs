@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use nerve_api::reply::TurnResponse;
 use nerve_api::request::ExecuteInput;
-use nerve_node::command::{Choice, EventKind, Response, StateName};
+use nerve_node::command::{Choice, EventKind, NodeSpec, Response, StateName};
 use nerve_node::error::EngineError;
 use nerve_record::activity::Activity;
-use nerve_testkit::harness::{EngineHarness, node_ref};
-use nerve_testkit::mock_model::{Answer, MockModel, Script};
+use nerve_testkit::harness::{CommandOutput, EngineHarness, RealAgent, node_ref};
+use nerve_testkit::mock_model::{Answer, BodyEnd, MockModel, Script};
 use nerve_testkit::{AgentRecipe, Hermetic, wait_until_async};
 
-use super::Variant;
+use super::variants::{GEMINI_SESSION, Variant};
 
 /// A prompt with this word gets an answer that takes a minute.
 pub(super) const ENDLESS: &str = "ENDLESS";
@@ -22,28 +22,41 @@ pub(super) const ENDLESS_START: &str = "One word after the other";
 /// A prompt with this word is answered with [`PASTE_ANSWER`].
 pub(super) const PASTE_MARKER: &str = "PASTED-ROWS";
 pub(super) const PASTE_ANSWER: &str = "I have got all rows.";
+/// A prompt with these words is answered by a connection that is reset at once.
+pub(super) const CUT_BEFORE: &str = "CUT-BEFORE the answer";
+/// A prompt with these words is answered with [`CUT_TEXT`] on a connection that is reset then.
+pub(super) const CUT_AFTER: &str = "CUT-AFTER some words";
+pub(super) const CUT_TEXT: &str = "The first half";
 
 pub(super) struct Harness {
     pub(super) nodes: EngineHarness,
     pub(super) model: MockModel,
     pub(super) home: Hermetic,
-    node: &'static str,
+    variant: &'static Variant,
+    /// Columns and rows of the terminals.
+    size: (u16, u16),
     recipe: AgentRecipe,
 }
 
 impl Harness {
     /// Creates the model, the home and the engine; does not start the agent.
-    pub(super) async fn new(variant: &Variant, step_timeout: Duration) -> io::Result<Harness> {
+    pub(super) async fn new(
+        variant: &'static Variant,
+        size: (u16, u16),
+        step_timeout: Duration,
+    ) -> io::Result<Harness> {
         let home = Hermetic::new()?;
         std::fs::write(home.work().join("notes.txt"), "alpha note\nbeta note\n")?;
         let words = std::iter::once(ENDLESS_START.to_string()).chain((0..600).map(|n| format!(" {n}")));
         let script = Script::default()
             .rule(ENDLESS, Answer::slow(Duration::from_millis(100), words.collect()))
-            .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER));
+            .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER))
+            .rule(CUT_BEFORE, Answer::stream("", BodyEnd::Broken))
+            .rule(CUT_AFTER, Answer::cut(CUT_TEXT));
         let model = MockModel::start(script).await;
         let recipe = (variant.recipe)(&home, &model.url())?;
         let nodes = EngineHarness::new(EngineHarness::config(home.root()), step_timeout);
-        Ok(Harness { nodes, model, home, node: variant.agent, recipe })
+        Ok(Harness { nodes, model, home, variant, size, recipe })
     }
 
     /// Returns the version reported by the program: its first number of three parts.
@@ -63,14 +76,65 @@ impl Harness {
     /// Starts the agent and waits until it is ready; returns the time this took.
     pub(super) async fn start(&self) -> Result<Duration, EngineError> {
         let began = Instant::now();
-        self.nodes.engine.create(self.nodes.agent_spec(self.node, &self.home, &self.recipe)).await?;
-        self.nodes.wait(self.node, StateName::Ready).await?;
+        self.nodes.engine.create(self.spec(self.node(), &self.recipe)).await?;
+        self.nodes.wait(self.node(), StateName::Ready).await?;
         Ok(began.elapsed())
+    }
+
+    /// Returns the name of the cell's node.
+    pub(super) fn node(&self) -> &'static str {
+        self.variant.agent
+    }
+
+    fn spec(&self, node: &str, recipe: &AgentRecipe) -> NodeSpec {
+        let (cols, rows) = self.size;
+        let spec = self.nodes.agent_spec(node, &self.home, recipe);
+        NodeSpec { cols: Some(cols), rows: Some(rows), force: true, ..spec }
+    }
+
+    /// Returns the command line of an agent with a conversation of its own.
+    fn numbered_recipe(&self, number: usize) -> AgentRecipe {
+        let mut recipe = self.recipe.clone();
+        for argument in recipe.argv.iter_mut().filter(|argument| *argument == GEMINI_SESSION) {
+            *argument = format!("{number:08x}{}", &GEMINI_SESSION[8..]);
+        }
+        recipe
+    }
+
+    /// Describes the node `nNUMBER`, with a conversation of its own.
+    pub(super) fn numbered_spec(&self, number: usize) -> NodeSpec {
+        self.spec(&format!("n{number}"), &self.numbered_recipe(number))
+    }
+
+    pub(super) fn size(&self) -> (u16, u16) {
+        self.size
+    }
+
+    /// Returns the memory of one agent.
+    pub(super) fn memory_mib(&self) -> usize {
+        self.variant.memory_mib
+    }
+
+    /// Returns true if the whole conversation stays in the scrollback.
+    pub(super) fn keeps_conversation_on_screen(&self) -> bool {
+        self.variant.is_inline
+    }
+
+    /// Returns the command line of an agent with a conversation of its own, for a shell.
+    pub(super) fn command_line(&self, number: usize) -> String {
+        self.numbered_recipe(number).argv.join(" ")
+    }
+
+    /// Runs nerve in the agent's environment while the model answers.
+    pub(super) async fn nerve(&self, arguments: &[&str]) -> CommandOutput {
+        let mut command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
+        command.args(arguments).envs(self.recipe.env.iter().cloned());
+        RealAgent::run(command).await
     }
 
     pub(super) async fn stop(&self) {
         // Fails if the agent has already exited, which is fine.
-        let _ = self.nodes.engine.stop_node(node_ref(self.node).into(), Default::default()).await;
+        let _ = self.nodes.engine.stop_node(node_ref(self.node()).into(), Default::default()).await;
     }
 
     /// Waits until the agent is ready again after a failure, or restarts it.
@@ -88,34 +152,39 @@ impl Harness {
     }
 
     pub(super) async fn wait(&self, state: StateName, limit: Duration) -> Result<(), EngineError> {
-        self.nodes.wait_within(self.node, state, limit).await.map(drop)
+        self.nodes.wait_within(self.node(), state, limit).await.map(drop)
     }
 
     pub(super) async fn write(&self, keys: &str) -> Result<(), EngineError> {
-        self.nodes.engine.write_bytes(&node_ref(self.node), keys.into()).await.map(drop)
+        self.nodes.engine.write_bytes(&node_ref(self.node()), keys.into()).await.map(drop)
     }
 
     pub(super) async fn interrupt(&self) -> Result<(), EngineError> {
-        self.nodes.interrupt(self.node).await
+        self.nodes.interrupt(self.node()).await
     }
 
     pub(super) fn prompt(&self, text: &str) -> ExecuteInput {
-        self.nodes.execute(self.node, text)
+        self.nodes.execute(self.node(), text)
     }
 
     pub(super) async fn ask(&self, text: &str) -> Result<Response, EngineError> {
-        self.nodes.send(self.node, text).await
+        self.nodes.send(self.node(), text).await
+    }
+
+    /// Answers a dialog, whether it belongs to a turn or not.
+    pub(super) async fn answer_dialog(&self, choice: Choice) -> Result<(), EngineError> {
+        self.nodes.answer(self.node(), choice).await.map(drop)
     }
 
     /// Answers a dialog of a turn; returns the turn's response.
     pub(super) async fn answer(&self, choice: Choice) -> Result<TurnResponse, EngineError> {
-        let response = self.nodes.answer(self.node, choice).await?;
+        let response = self.nodes.answer(self.node(), choice).await?;
         response.ok_or_else(|| EngineError::internal("no turn was answered"))
     }
 
     /// Returns the agent's state with its evidence, and the screen.
     pub(super) async fn screen(&self) -> String {
-        self.nodes.screen(self.node).await
+        self.nodes.screen(self.node()).await
     }
 
     /// Waits until the terminal shows `words`.

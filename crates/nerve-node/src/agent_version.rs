@@ -1,0 +1,174 @@
+//! Reads the version of an agent before its node is created.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use nerve_agent::profile::{Profile, TestedVersions, Version};
+use nerve_host::backend::Program;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::error::{EngineError, ErrorKind};
+
+/// Limit for `PROGRAM --version`.
+const PRINT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Folders above a program in which its package.json is looked for.
+const PACKAGE_DEPTH: usize = 4;
+/// Bytes that are read of a package.json.
+const LIMIT: u64 = 64 << 10;
+/// Programs whose printed version is remembered.
+const CACHE: usize = 64;
+
+/// Versions printed by programs, and the time at which each program was written.
+static PRINTED: Mutex<BTreeMap<PathBuf, (SystemTime, Option<Version>)>> = Mutex::new(BTreeMap::new());
+
+/// Returns the version of the agent that the command starts, for the metadata: `unknown` if it cannot be read. `None` if the profile
+/// names no tested versions.
+///
+/// # Errors
+/// InvalidRequest: it is older than the tested ones, without `force`.
+pub(crate) async fn check(
+    profile: &Profile,
+    program: &Program,
+    force: bool,
+) -> Result<Option<String>, EngineError> {
+    let Some(tested) = &profile.versions else { return Ok(None) };
+    let Some(version) = read(profile, tested, program).await else { return Ok(Some("unknown".to_string())) };
+    if version < tested.oldest && !force {
+        let name = &profile.name;
+        let message = format!("{name} {version} is outside the tested range ({tested})");
+        let hint = format!("update {name}, or add `--force` to start it nevertheless");
+        return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint));
+    }
+    Ok(Some(match tested.contains(version) {
+        true => version.to_string(),
+        false => format!("{version} (tested: {tested})"),
+    }))
+}
+
+async fn read(profile: &Profile, tested: &TestedVersions, program: &Program) -> Option<Version> {
+    let at = profile.program_at(&program.argv)?;
+    let program = Program { argv: program.argv[at..].to_vec(), ..program.clone() };
+    let path = program.find().ok()?.canonicalize().ok()?;
+    match tested.package.as_deref().and_then(|package| packaged_version(&path, package)) {
+        Some(version) => Some(version),
+        None => printed_version(&path, &program).await,
+    }
+}
+
+/// Returns the version in the package.json of the package that contains the program.
+fn packaged_version(path: &Path, package: &str) -> Option<Version> {
+    let read = |folder: &Path| {
+        let mut text = String::new();
+        File::open(folder.join("package.json")).ok()?.take(LIMIT).read_to_string(&mut text).ok()?;
+        let content: Value = serde_json::from_str(&text).ok()?;
+        (content["name"] == package).then(|| content["version"].as_str()?.parse().ok())?
+    };
+    path.ancestors().skip(1).take(PACKAGE_DEPTH).find_map(read)
+}
+
+/// Returns the version that the program prints. A script is not run, because it may do anything with an unknown argument.
+async fn printed_version(path: &Path, program: &Program) -> Option<Version> {
+    let mut start = [0; 2];
+    File::open(path).ok()?.read_exact(&mut start).ok()?;
+    if start == *b"#!" {
+        return None;
+    }
+    let written = path.metadata().ok()?.modified().ok()?;
+    if let Some((_, version)) = PRINTED.lock().get(path).filter(|(at, _)| *at == written) {
+        return *version;
+    }
+    let mut command = tokio::process::Command::new(path);
+    command.arg("--version").envs(&program.env).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    for name in &program.env_remove {
+        command.env_remove(name);
+    }
+    let output = tokio::time::timeout(PRINT_TIMEOUT, command.output()).await.ok()?.ok()?;
+    let version = Version::in_text(&String::from_utf8_lossy(&output.stdout));
+    let mut printed = PRINTED.lock();
+    if printed.len() >= CACHE {
+        printed.clear();
+    }
+    printed.insert(path.to_path_buf(), (written, version));
+    version
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use nerve_agent::profile::Profiles;
+
+    use super::*;
+
+    /// Installs a package as npm does and returns a program that starts it.
+    fn install(folder: &Path, version: &str) -> Program {
+        let package = folder.join("node_modules/@openai/codex");
+        fs::create_dir_all(package.join("bin")).unwrap();
+        fs::create_dir_all(folder.join("node_modules/.bin")).unwrap();
+        let content = format!(r#"{{"name": "@openai/codex", "version": "{version}"}}"#);
+        fs::write(package.join("package.json"), content).unwrap();
+        let script = package.join("bin/codex.js");
+        fs::write(&script, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let link = folder.join("node_modules/.bin/codex");
+        if !link.exists() {
+            symlink(&script, &link).unwrap();
+        }
+        program(&["env", "A=b", &link.display().to_string()])
+    }
+
+    fn program(argv: &[&str]) -> Program {
+        let argv = argv.iter().map(ToString::to_string).collect();
+        Program { argv, cwd: None, env: BTreeMap::new(), env_remove: Vec::new() }
+    }
+
+    async fn checked(program: &Program, force: bool) -> Result<Option<String>, EngineError> {
+        let profile = Profiles::builtin().get("codex").unwrap();
+        check(&profile, program, force).await
+    }
+
+    #[tokio::test]
+    async fn older_version_is_refused_without_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = install(folder.path(), "0.1.0");
+        let error = checked(&program, false).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest);
+        assert!(error.message.starts_with("codex 0.1.0 is outside the tested range (0."), "{error}");
+        assert!(error.hint.unwrap().contains("--force"));
+        let forced = checked(&program, true).await.unwrap().unwrap();
+        assert!(forced.starts_with("0.1.0 (tested: 0."), "{forced}");
+    }
+
+    #[tokio::test]
+    async fn newer_version_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let newer = checked(&install(folder.path(), "99.0.0"), false).await.unwrap().unwrap();
+        assert!(newer.starts_with("99.0.0 (tested: "), "{newer}");
+        let tested = Profiles::builtin().get("codex").unwrap().versions.clone().unwrap().newest.to_string();
+        assert_eq!(checked(&install(folder.path(), &tested), false).await.unwrap(), Some(tested));
+    }
+
+    #[tokio::test]
+    async fn scripts_and_missing_programs_have_no_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = install(folder.path(), "no version");
+        assert_eq!(checked(&script, false).await.unwrap().as_deref(), Some("unknown"));
+        let missing = program(&["/nonexistent/codex"]);
+        assert_eq!(checked(&missing, false).await.unwrap().as_deref(), Some("unknown"));
+    }
+
+    #[tokio::test]
+    async fn other_programs_print_their_version() {
+        let git = program(&["git"]);
+        let path = git.find().unwrap();
+        let printed = printed_version(&path, &git).await;
+        assert!(printed.is_some());
+        assert_eq!(PRINTED.lock()[&path].1, printed);
+    }
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask matrix`: runs the scenarios with published versions of the agents and writes `docs/compatibility.md`.
+
+mod cells;
+mod options;
+mod page;
+mod results;
+mod versions;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use anyhow::Context;
+
+use crate::project::{self, Project, cargo_program};
+use crate::{agents, bench};
+use cells::{Cell, Runner};
+use options::Options;
+use results::Results;
+
+/// The page that the results are written to.
+const PAGE: &str = "docs/compatibility.md";
+
+/// Runs the cells that have no result yet and writes the page. Returns `false` if a scenario failed.
+pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
+    let options = Options::parse(args)?;
+    let folder = project.target.join("matrix");
+    fs::create_dir_all(&folder)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build(project)?,
+    };
+    let plan = cells::Plan::of(&program)?;
+    let results = Arc::new(Mutex::new(Results::open(&folder.join("results.jsonl"))?));
+    let pinned = agents::pinned(project)?;
+    if options.runs() {
+        let mut cells = VecDeque::new();
+        for (agent, package) in agents::PACKAGES.iter().filter(|(agent, _)| options.has_agent(agent)) {
+            let versions = match &options.versions {
+                versions if versions.is_empty() => versions::to_test(project, agent, package, &pinned)?,
+                versions => versions.clone(),
+            };
+            for version in versions {
+                let is_pinned = pinned.iter().any(|(name, pin)| name == package && *pin == version);
+                let install = Arc::new(cells::Install::new(&folder, package, &version, is_pinned, project));
+                cells.extend(plan.cells(agent, &version, &options.sizes, &install));
+            }
+        }
+        // The pinned versions come first.
+        cells.make_contiguous().sort_by_key(|cell: &Cell| !cell.install.is_pinned());
+        work(&program, &results, cells, &options)?;
+    }
+    if let Some(measure) = &options.measure {
+        agents::install(project)?;
+        let lines = Runner { program: &program, results: &results, repeats_failures: false }
+            .measure(measure, project)?;
+        println!("{lines}");
+    }
+    let results = lock(&results);
+    fs::write(project.root.join(PAGE), page::render(&plan, &results, &pinned))
+        .with_context(|| format!("cannot write {PAGE}"))?;
+    println!("written: {PAGE}");
+    Ok(!results.has_failures())
+}
+
+/// Runs the cells on `--jobs` threads.
+fn work(
+    program: &Path,
+    results: &Arc<Mutex<Results>>,
+    cells: VecDeque<Cell>,
+    options: &Options,
+) -> anyhow::Result<()> {
+    let queue = Mutex::new(cells);
+    let runner = Runner { program, results, repeats_failures: options.repeats_failures };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.jobs)
+            .map(|_| {
+                scope.spawn(|| -> anyhow::Result<()> {
+                    loop {
+                        let Some(cell) = lock(&queue).pop_front() else { return Ok(()) };
+                        runner.run(&cell)?;
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| match worker.join() {
+            Ok(outcome) => outcome,
+            Err(_) => anyhow::bail!("a worker panicked"),
+        })
+    })
+}
+
+/// Builds nerve and the program that runs a cell.
+fn build(project: &Project) -> anyhow::Result<PathBuf> {
+    let mut command = project.command(cargo_program());
+    command.args(["build", "--workspace", "--bin", "nerve", "--bench", "agents", "--locked"]);
+    command.args(project::FEATURES).arg("--message-format=json-render-diagnostics");
+    let artifacts = String::from_utf8(project::output(&mut command)?)?;
+    let program = bench::program(&artifacts, "agents").context("cargo built no such program")?;
+    Ok(PathBuf::from(program))
+}
+
+/// Locks. A thread that panicked left nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

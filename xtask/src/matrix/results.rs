@@ -1,0 +1,114 @@
+//! The results of the scenarios, kept in a file so that an interrupted run resumes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// Names a result: variant, version, size, scenario.
+pub(super) type Key = [String; 4];
+
+/// A result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// `passed`, `partial`, `failed` or `skipped`.
+    pub(super) verdict: String,
+    pub(super) note: String,
+}
+
+/// All results so far. A later one of the same key replaces the earlier.
+#[derive(Debug)]
+pub(super) struct Results {
+    file: File,
+    known: BTreeMap<Key, Outcome>,
+    /// Lines of measurements by their name.
+    measurements: BTreeMap<String, String>,
+}
+
+impl Results {
+    /// Opens the file. A line that an interrupted run has not completed is ignored.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Results> {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let file = File::options().create(true).append(true).open(path)?;
+        let mut results = Results { file, known: BTreeMap::new(), measurements: BTreeMap::new() };
+        for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+            results.take(&line);
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            results.file.write_all(b"\n")?;
+        }
+        Ok(results)
+    }
+
+    fn take(&mut self, line: &Value) {
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_string();
+        if line["measurement"].is_string() {
+            self.measurements.insert(text("measurement"), text("note"));
+            return;
+        }
+        let key = ["variant", "version", "size", "scenario"].map(text);
+        self.known.insert(key, Outcome { verdict: text("verdict"), note: text("note") });
+    }
+
+    /// Adds a result.
+    pub(super) fn add(&mut self, key: &Key, verdict: &str, note: &str) -> std::io::Result<()> {
+        let [variant, version, size, scenario] = key;
+        self.append(&json!({
+            "variant": variant, "version": version, "size": size, "scenario": scenario,
+            "verdict": verdict, "note": note,
+        }))
+    }
+
+    /// Adds a measurement.
+    pub(super) fn add_measurement(&mut self, name: &str, note: &str) -> std::io::Result<()> {
+        self.append(&json!({"measurement": name, "note": note}))
+    }
+
+    fn append(&mut self, line: &Value) -> std::io::Result<()> {
+        self.take(line);
+        self.file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Outcome> {
+        self.known.get(key)
+    }
+
+    /// Returns the tested versions of a variant.
+    pub(super) fn versions(&self, variant: &str) -> Vec<String> {
+        let mut versions: Vec<String> =
+            self.known.keys().filter(|key| key[0] == variant).map(|key| key[1].clone()).collect();
+        versions.sort_by_key(|version| std::cmp::Reverse(super::versions::parts(version)));
+        versions.dedup();
+        versions
+    }
+
+    pub(super) fn measurements(&self) -> impl Iterator<Item = &String> {
+        self.measurements.values()
+    }
+
+    pub(super) fn has_failures(&self) -> bool {
+        self.known.values().any(|outcome| outcome.verdict == "failed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_survive_an_interrupted_run() {
+        let path = std::env::temp_dir().join(format!("nerve-xtask-results-{}", std::process::id()));
+        let key: Key = ["codex", "0.169.0", "60x20", "short"].map(String::from);
+        Results::open(&path).unwrap().add(&key, "failed", "why").unwrap();
+        File::options().append(true).open(&path).unwrap().write_all(b"{\"variant\":").unwrap();
+        let mut results = Results::open(&path).unwrap();
+        assert!(results.has_failures());
+        results.add(&key, "passed", "").unwrap();
+        let results = Results::open(&path).unwrap();
+        assert_eq!(results.get(&key).unwrap().verdict, "passed");
+        assert_eq!(results.versions("codex"), ["0.169.0"]);
+        fs::remove_file(path).unwrap();
+    }
+}
