@@ -20,11 +20,11 @@ pub trait AnyReply: Any + Send {
     /// The line exceeds the limit of the protocol.
     fn line(&self, envelope: &Envelope<'_>) -> Result<Vec<u8>, TooLarge>;
 
-    /// Encodes the reply and the warnings as the body of an HTTP response. `next`: the cursor of the next page, if the reply is a page.
+    /// Encodes the reply and the warnings as the body of an HTTP response.
     ///
     /// # Errors
     /// The body is longer than a line may be.
-    fn body(&self, envelope: &Envelope<'_>, next: Option<&Option<String>>) -> Result<Vec<u8>, TooLarge>;
+    fn body(&self, envelope: &Envelope<'_>) -> Result<Vec<u8>, TooLarge>;
 
     /// Returns the id of the item that the reply describes, if a request can have created it.
     fn created_id(&self) -> Option<&str>;
@@ -38,8 +38,8 @@ impl<T: Reply> AnyReply for T {
         envelope.line(self, None)
     }
 
-    fn body(&self, envelope: &Envelope<'_>, next: Option<&Option<String>>) -> Result<Vec<u8>, TooLarge> {
-        let body = Body { reply: &envelope.data(self), next, warnings: envelope.warnings };
+    fn body(&self, envelope: &Envelope<'_>) -> Result<Vec<u8>, TooLarge> {
+        let body = Body { reply: &envelope.data(self), warnings: envelope.warnings };
         // Replies are maps with text keys, lists and plain values, so this cannot fail.
         let bytes = serde_json::to_vec(&body).unwrap_or_default();
         if bytes.len() > MAX_LINE_BYTES { Err(TooLarge { bytes: bytes.len() as u64 }) } else { Ok(bytes) }
@@ -59,8 +59,6 @@ impl<T: Reply> AnyReply for T {
 struct Body<'a, T> {
     #[serde(flatten)]
     reply: &'a T,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<&'a Option<String>>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
 }

@@ -18,7 +18,7 @@ use crate::error::ClientError;
 impl NerveClient {
     /// Lists the recordings, newest first; at most `last`.
     pub async fn recordings(&self, last: Option<usize>) -> Result<Vec<RecordingInfo>, ClientError> {
-        Ok(self.request(&ListRecordings { last }).await?.recordings)
+        Ok(self.request(&ListRecordings { last, ..ListRecordings::default() }).await?.recordings)
     }
 
     /// Removes old recordings and unneeded folders of branches.

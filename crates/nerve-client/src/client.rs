@@ -184,7 +184,7 @@ impl NerveClient {
 
     /// Lists all sessions.
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, ClientError> {
-        Ok(self.request(&ListSessions {}).await?.sessions)
+        Ok(self.request(&ListSessions::default()).await?.sessions)
     }
 
     /// Creates a session.

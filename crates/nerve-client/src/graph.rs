@@ -70,7 +70,7 @@ impl NerveClient {
 
     /// Lists the graphs of a session, without their definitions.
     pub async fn list_graphs(&self, session: Option<&str>) -> Result<Vec<GraphInfo>, ClientError> {
-        let params = ListGraphs { session_id: session.map(str::to_string) };
+        let params = ListGraphs { session_id: session.map(str::to_string), ..ListGraphs::default() };
         Ok(self.request(&params).await?.graphs_info)
     }
 
@@ -91,7 +91,7 @@ impl NerveClient {
 
     /// Lists all runs, newest first, without their steps.
     pub async fn runs(&self) -> Result<Vec<RunInfo>, ClientError> {
-        Ok(self.request(&ListRuns {}).await?.runs)
+        Ok(self.request(&ListRuns::default()).await?.runs)
     }
 
     /// Returns the current state of a run, with at most the `last` steps.

@@ -297,6 +297,9 @@ impl NerveClient {
 
     /// Lists the nodes of a session.
     pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
-        Ok(self.request(&ListNodes { session_id: session.map(str::to_string) }).await?.nodes_info)
+        Ok(self
+            .request(&ListNodes { session_id: session.map(str::to_string), ..ListNodes::default() })
+            .await?
+            .nodes_info)
     }
 }

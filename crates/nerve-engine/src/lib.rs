@@ -8,6 +8,7 @@ pub mod conversation;
 pub mod data_dirs;
 pub mod dispatch;
 pub mod library;
+mod page;
 pub mod recordings;
 mod results;
 pub mod snapshots;

@@ -112,7 +112,7 @@ impl From<EngineError> for Failure {
 impl Failure {
     /// The reply is too large.
     pub(crate) fn too_large(error: &TooLarge) -> Failure {
-        let hint = Some("request fewer entries or lines".to_string());
+        let hint = Some("request fewer entries or lines, or a list in pages (limit, cursor)".to_string());
         let details = ErrorDetails { hint, ..ErrorDetails::of(ErrorKind::TooLarge) };
         Failure { message: error.to_string(), details: Box::new(details) }
     }

@@ -29,4 +29,7 @@ pub struct GraphList {
     /// The graphs in the same order, without their definitions.
     #[serde(default)]
     pub graphs_info: Vec<GraphInfo>,
+    /// Cursor of the next page; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }

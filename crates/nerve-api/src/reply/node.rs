@@ -141,6 +141,9 @@ pub struct NodeList {
     /// The nodes in the same order, with their descriptions.
     #[serde(default)]
     pub nodes_info: Vec<NodeInfo>,
+    /// Cursor of the next page; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// Reply to STOP_NODE and SHUTDOWN.

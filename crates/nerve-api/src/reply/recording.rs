@@ -69,6 +69,9 @@ impl From<ExitStatus> for RecordedExit {
 pub struct RecordingList {
     /// Recordings, newest first.
     pub recordings: Vec<RecordingInfo>,
+    /// Cursor of the next page; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// Reply to PRUNE_RECORDINGS: what was removed, or with `dry_run` what would be.

@@ -108,4 +108,7 @@ pub struct WebhookAttempt {
 pub struct ResultList {
     /// Results, newest first, without their responses.
     pub results: Vec<ResultInfo>,
+    /// Cursor of the next page; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }

@@ -104,6 +104,9 @@ pub struct GateInfo {
 pub struct RunList {
     /// Runs, newest first, without their steps.
     pub runs: Vec<RunInfo>,
+    /// Cursor of the next page; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// A finished run with its results. Reply to EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN. If the run failed or was cancelled, the `data` of the

@@ -87,6 +87,9 @@ pub struct SessionInfo {
 pub struct SessionList {
     /// All sessions.
     pub sessions: Vec<SessionInfo>,
+    /// Cursor of the next page; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// Reply to START_SESSION and STOP_SESSION.

@@ -6,7 +6,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{id_requests, read};
+use super::{PageRequest, id_requests, read};
 
 /// Options of a run: shared by the requests that start one, and stored in its journal.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -91,6 +91,9 @@ pub struct ListGraphs {
     /// Session to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Part of the list.
+    #[serde(flatten)]
+    pub page: PageRequest,
 }
 
 /// EXECUTE_GRAPH as received.

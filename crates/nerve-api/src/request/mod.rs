@@ -11,6 +11,7 @@ mod graph;
 mod history;
 mod node;
 mod node_spec;
+mod page;
 mod proxy;
 mod read;
 mod recording;
@@ -44,6 +45,7 @@ pub use node::{
     RunCommand, SendInterrupt, ShowNode, StartNode, StopNode, WaitNode, WriteData,
 };
 pub use node_spec::{CreateNode, InheritedNode, NodeRef, NodeSpec};
+pub use page::PageRequest;
 pub use proxy::{ProxyBudget, ProxyPrices, ProxySettings};
 pub use read::read;
 pub use recording::{ListRecordings, PruneRecordings};

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::conversation::ConversationOptions;
-use super::id_requests;
 use super::result::WebhookTarget;
 use super::value::{NodeChoice, Seconds, States};
+use super::{PageRequest, id_requests};
 use crate::value::{Multiplexer, ParserKind};
 
 id_requests! {
@@ -253,4 +253,7 @@ pub struct ListNodes {
     /// Session to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Part of the list.
+    #[serde(flatten)]
+    pub page: PageRequest,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::PageRequest;
 use super::value::Seconds;
 
 /// LIST_RECORDINGS: lists the recordings on the server's machine, newest first, whichever server made them.
@@ -11,6 +12,9 @@ pub struct ListRecordings {
     /// Returns only the newest recordings, at most this many. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
+    /// Part of the list.
+    #[serde(flatten)]
+    pub page: PageRequest,
 }
 
 /// PRUNE_RECORDINGS: removes old recordings, and folders of branches that are no longer needed. Requires `older_than`,

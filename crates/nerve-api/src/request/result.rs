@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::PageRequest;
 use super::value::Seconds;
 
 /// Webhook: a URL that receives a POST request when an execution has ended.
@@ -39,9 +40,12 @@ pub struct ListResults {
     /// Returns only results of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// Maximum number of results. Default: 100.
+    /// Returns only the newest results, at most this many. Default: 100, or all in pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
+    /// Part of the list.
+    #[serde(flatten)]
+    pub page: PageRequest,
 }
 
 /// CANCEL_RESULT: cancels an asynchronous execution.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::PageRequest;
+
 /// CANCEL_GRAPH: cancels one run by its id, or all runs of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -57,6 +59,10 @@ pub struct AnswerGate {
 }
 
 /// LIST_RUNS: lists all runs, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ListRuns {}
+pub struct ListRuns {
+    /// Part of the list.
+    #[serde(flatten)]
+    pub page: PageRequest,
+}

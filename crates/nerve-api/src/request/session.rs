@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::PageRequest;
+
 /// CREATE_SESSION: creates a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -59,6 +61,10 @@ session_requests! {
 }
 
 /// LIST_SESSIONS: lists all sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ListSessions {}
+pub struct ListSessions {
+    /// Part of the list.
+    #[serde(flatten)]
+    pub page: PageRequest,
+}

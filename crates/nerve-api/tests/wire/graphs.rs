@@ -265,10 +265,11 @@ fn run_results_serialize_as_documented() {
     let graphs = GraphList {
         graphs: vec!["g".into()],
         graphs_info: vec![GraphInfo { graph_id: "g".into(), ..GraphInfo::default() }],
+        next: None,
     };
     assert_eq!(
         serde_json::to_value(&graphs).unwrap(),
-        json!({"graphs": ["g"], "graphs_info": [{"graph_id": "g", "session_id": "", "steps": []}]})
+        json!({"graphs": ["g"], "graphs_info": [{"graph_id": "g", "session_id": "", "steps": []}], "next": null})
     );
     let cancelled = RunsCancelled { cancelled: true, runs: vec!["r".into()] };
     assert_eq!(serde_json::to_value(cancelled).unwrap(), json!({"cancelled": true, "runs": ["r"]}));

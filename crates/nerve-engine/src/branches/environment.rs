@@ -84,7 +84,7 @@ impl RecordedNode {
         let node = match &self.node {
             Some(node) if self.server.as_deref() == Some(name) => {
                 // The session may no longer exist.
-                let request = ListNodes { session_id: self.session.clone() };
+                let request = ListNodes { session_id: self.session.clone(), ..ListNodes::default() };
                 let nodes = server.list_nodes(request).await.unwrap_or_default();
                 nodes.into_iter().find(|info| info.id == *node && self.is_recorded_node(info))
             }

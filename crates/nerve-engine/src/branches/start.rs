@@ -55,7 +55,8 @@ pub(super) async fn free_name(
     plan: &Plan,
     taken: &BTreeSet<String>,
 ) -> Result<String, EngineError> {
-    let nodes = server.list_nodes(ListNodes { session_id: plan.session.clone() }).await?;
+    let nodes =
+        server.list_nodes(ListNodes { session_id: plan.session.clone(), ..ListNodes::default() }).await?;
     match &plan.node {
         Err(base) => {
             Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))

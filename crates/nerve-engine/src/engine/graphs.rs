@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::Engine;
 use super::context::RequestContext;
+use crate::page::paginate;
 
 impl Engine {
     /// Registers a graph in a session, under its own id.
@@ -51,7 +52,7 @@ impl Engine {
     /// Lists the graphs of a session without their definitions, sorted by id.
     ///
     /// # Errors
-    /// NotFound (session).
+    /// NotFound (session), InvalidRequest (page).
     pub async fn list_graphs(
         &self,
         request: ListGraphs,
@@ -66,7 +67,7 @@ impl Engine {
             })
             .collect();
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
-        Ok(GraphList { graphs: ids, graphs_info: graphs })
+        paginate(&request.page, GraphList { graphs: ids, graphs_info: graphs, next: None })
     }
 
     /// Deletes a graph. Its runs continue.

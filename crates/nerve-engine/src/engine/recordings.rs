@@ -7,19 +7,20 @@ use nerve_node::error::EngineError;
 use super::Engine;
 use super::context::RequestContext;
 use crate::library::{list_recordings, prune_recordings};
+use crate::page::paginate;
 
 impl Engine {
     /// Lists the recordings, newest first.
     ///
     /// # Errors
-    /// InvalidRequest (no recordings here).
+    /// InvalidRequest (no recordings here, page).
     pub async fn list_recordings(
         &self,
         request: ListRecordings,
         _: RequestContext,
     ) -> Result<RecordingList, EngineError> {
         let recordings = self.file_job(move |dirs| Ok(list_recordings(request.last, dirs))).await?;
-        Ok(RecordingList { recordings })
+        paginate(&request.page, RecordingList { recordings, next: None })
     }
 
     /// Removes old recordings and unneeded folders of branches. It is completed even if the future is dropped.

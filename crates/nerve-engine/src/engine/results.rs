@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_api::reply::{ResultInfo, ResultList, WebhookAttempt};
-use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, Seconds};
+use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, PageRequest, Seconds};
 use nerve_api::value::ResultStatus;
 use nerve_host::clock::MAX_TIMEOUT;
 use nerve_node::NodeHandle;
@@ -21,6 +21,7 @@ use super::context::RequestContext;
 use super::conversations::without_default;
 use super::specs;
 use super::turns::Caller;
+use crate::page::paginate;
 use crate::results::{ActiveResult, record};
 use crate::webhook::{Delivery, FIRST_PAUSE, Webhook};
 
@@ -294,18 +295,20 @@ impl Engine {
     /// Lists results without their responses, the newest first.
     ///
     /// # Errors
-    /// Process: the folder of results cannot be read.
+    /// Process (the folder of results cannot be read), InvalidRequest (page).
     pub async fn list_results(
         &self,
         request: ListResults,
         _: RequestContext,
     ) -> Result<ResultList, EngineError> {
-        let ListResults { session_id, node_id, last } = request;
+        let ListResults { session_id, node_id, last, page } = request;
+        let default = if page == PageRequest::default() { DEFAULT_LIST_LIMIT } else { usize::MAX };
         let fits = move |record: &ResultInfo| {
             session_id.as_ref().is_none_or(|session| *session == record.session_id)
                 && node_id.as_ref().is_none_or(|node| *node == record.node_id)
         };
-        Ok(ResultList { results: self.inner.results.list(last.unwrap_or(DEFAULT_LIST_LIMIT), fits).await? })
+        let results = self.inner.results.list(last.unwrap_or(default), fits).await?;
+        paginate(&page, ResultList { results, next: None })
     }
 
     /// Removes a queued prompt, or interrupts its turn. Returns the updated result.

@@ -24,6 +24,7 @@ use super::context::RequestContext;
 use super::graphs::{find_graph, no_graph};
 use super::runs::{Run, RunEnd, not_found};
 use super::{Engine, subgraphs};
+use crate::page::paginate;
 
 /// An admitted run that has not started.
 struct PendingRun {
@@ -380,12 +381,12 @@ impl Engine {
     /// Lists runs without their steps, the newest first. Runs that have ended are included.
     ///
     /// # Errors
-    /// None.
-    pub async fn list_runs(&self, _: ListRuns, _: RequestContext) -> Result<RunList, EngineError> {
+    /// InvalidRequest (page).
+    pub async fn list_runs(&self, request: ListRuns, _: RequestContext) -> Result<RunList, EngineError> {
         let engine = self.clone();
         let mut runs = spawn_blocking(move || engine.inner.runs.list()).await?;
         runs.iter_mut().for_each(|run| run.steps.clear());
-        Ok(RunList { runs })
+        paginate(&request.page, RunList { runs, next: None })
     }
 
     /// Returns the state of a run, with all of its steps or the last ones.

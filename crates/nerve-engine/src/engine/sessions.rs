@@ -18,6 +18,7 @@ use nerve_node::names::with_session;
 use super::Engine;
 use super::context::RequestContext;
 use super::specs::{self, node_ref};
+use crate::page::paginate;
 
 impl Engine {
     /// Starts a node and waits until its program runs, not until it is ready. Warns if its pane does not have the requested
@@ -155,10 +156,11 @@ impl Engine {
     /// Lists the nodes of a session by id, defined ones included.
     ///
     /// # Errors
-    /// NotFound (session).
+    /// NotFound (session), InvalidRequest (page).
     pub async fn list_nodes(&self, request: ListNodes, _: RequestContext) -> Result<NodeList, EngineError> {
         let nodes = self.nodes(request.session_id.as_deref())?;
-        Ok(NodeList { nodes: nodes.iter().map(|node| node.id.clone()).collect(), nodes_info: nodes })
+        let ids = nodes.iter().map(|node| node.id.clone()).collect();
+        paginate(&request.page, NodeList { nodes: ids, nodes_info: nodes, next: None })
     }
 
     /// Describes a node.
@@ -256,14 +258,15 @@ impl Engine {
     /// Lists all sessions.
     ///
     /// # Errors
-    /// None.
+    /// InvalidRequest (page).
     pub async fn list_sessions(
         &self,
-        _: ListSessions,
+        request: ListSessions,
         _: RequestContext,
     ) -> Result<SessionList, EngineError> {
         let sessions = self.inner.sessions.list();
-        Ok(SessionList { sessions: sessions.iter().map(|session| session.info()).collect() })
+        let sessions = sessions.iter().map(|session| session.info()).collect();
+        paginate(&request.page, SessionList { sessions, next: None })
     }
 
     /// Stops the nodes of a session and deletes it.

@@ -110,7 +110,7 @@ async fn run_cannot_have_the_name_of_a_session() {
             assert_eq!(error.kind, ErrorKind::AlreadyExists, "{error}");
         }
     }
-    let sessions = engine.list_sessions(ListSessions {}, Default::default()).await.unwrap().sessions;
+    let sessions = engine.list_sessions(ListSessions::default(), Default::default()).await.unwrap().sessions;
     assert_eq!(sessions.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["default", "work"]);
     execute(&engine, of_nodes, "r-1", false).await.unwrap();
 }

@@ -138,5 +138,5 @@ pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> 
         0 => "There are no recordings.".to_string(),
         _ => recordings.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    Ok(Success::new(&text, &RecordingList { recordings }))
+    Ok(Success::new(&text, &RecordingList { recordings, next: None }))
 }

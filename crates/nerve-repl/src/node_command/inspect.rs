@@ -17,7 +17,7 @@ const MAX_COMMAND: usize = 60;
 
 /// Lists the nodes of a session.
 pub(super) async fn list(target: &Target) -> Result<()> {
-    let params = ListNodes { session_id: target.session.clone() };
+    let params = ListNodes { session_id: target.session.clone(), ..ListNodes::default() };
     let data = target.request(&params).await?;
     if target.json {
         return out::json(&data);

@@ -26,7 +26,7 @@ pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Prob
 /// Returns the nodes of all sessions.
 async fn nodes(shared: &Shared) -> Result<Vec<NodeInfo>, Problem> {
     let engine = &shared.state.engine;
-    let sessions = engine.list_sessions(ListSessions {}, RequestContext::default()).await;
+    let sessions = engine.list_sessions(ListSessions::default(), RequestContext::default()).await;
     let sessions = sessions
         .map_err(|_| Problem::internal("the nodes cannot be counted: this is a bug in nerve"))?
         .sessions;

@@ -36,7 +36,6 @@ pub(crate) mod mount;
 mod openapi;
 mod operation;
 mod operations;
-mod page;
 pub(crate) mod plaintext;
 mod problem;
 pub(crate) mod query;

@@ -133,13 +133,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let json = |schema: Value| json!({ "application/json": { "schema": schema } });
     let (status, done, content) = match &operation.handler {
         Handler::Request(mapped) => {
-            let mut schema = Value::from((mapped.reply)(generator));
-            if mapped.paginate.is_some() {
-                let next = json!({ "type": "object", "properties": { "next": {
-                    "description": "Cursor of the next page; null on the last page.", "type": ["string", "null"],
-                } } });
-                schema = json!({ "allOf": [schema, next] });
-            }
+            let schema = Value::from((mapped.reply)(generator));
             (if mapped.creates { "201" } else { "200" }, "Done", json(schema))
         }
         Handler::Builtin(which, _) => match which {

@@ -4,7 +4,6 @@ use nerve_api::RequestName;
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
 
-use super::page::Paginate;
 use super::query::Query;
 
 /// An operation of the HTTP interface.
@@ -68,7 +67,7 @@ pub(crate) struct RequestMapping {
     /// The reply.
     pub(crate) reply: SchemaOf,
     /// The reply is a list, which is returned in pages.
-    pub(crate) paginate: Option<Paginate>,
+    pub(crate) is_list: bool,
     /// The request creates an item: the reply has its id.
     pub(crate) creates: bool,
     /// The reply may come before the end of the work, with `async` or `detach`.

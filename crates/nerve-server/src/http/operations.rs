@@ -13,7 +13,6 @@ use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
 use super::operation::{BodyUse, Builtin, Handler, Operation, RequestMapping};
-use super::page::{self, List};
 use super::query::{self, Kind, Query};
 use crate::legacy_names;
 
@@ -39,10 +38,10 @@ const fn get<R: Request>(path: &'static str, summary: &'static str) -> Operation
     operation::<R>("GET", path, summary)
 }
 
-/// Returns a list in pages.
-const fn list<R: Request<Reply: List>>(path: &'static str, summary: &'static str) -> Operation {
+/// Returns a list in pages. Its query contains [`LIMIT`] and [`CURSOR`].
+const fn list<R: Request>(path: &'static str, summary: &'static str) -> Operation {
     let operation = get::<R>(path, summary);
-    with!(operation, mapped => RequestMapping { paginate: Some(page::paginate::<R::Reply>), ..mapped })
+    with!(operation, mapped => RequestMapping { is_list: true, ..mapped })
 }
 
 const fn post<R: Request>(path: &'static str, summary: &'static str) -> Operation {
@@ -60,7 +59,7 @@ const fn operation<R: Request>(method: &'static str, path: &'static str, summary
         params: of::<R>,
         body: BodyUse::None,
         reply: refer::<R::Reply>,
-        paginate: None,
+        is_list: false,
         creates: false,
         may_be_later: false,
         takes_trace: false,
@@ -112,8 +111,10 @@ const IN_SESSION: &[Query] = &[SESSION];
 const fn agent(method: &'static str, path: &'static str, summary: &'static str, which: Builtin) -> Operation {
     Operation { handler: Handler::Builtin(which, IN_SESSION), ..builtin(method, path, summary, which) }
 }
-const PAGED: &[Query] = &[page::LIMIT, page::CURSOR];
-const PAGED_IN_SESSION: &[Query] = &[SESSION, page::LIMIT, page::CURSOR];
+const LIMIT: Query = Query::same("limit", Kind::Number, "Items of the page, from 1 to 1000; 100 if absent.");
+const CURSOR: Query = Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
+const PAGED: &[Query] = &[LIMIT, CURSOR];
+const PAGED_IN_SESSION: &[Query] = &[SESSION, LIMIT, CURSOR];
 const HISTORY: &[Query] = &[
     SESSION,
     Query::same("server_name", Kind::Text, "Server that wrote the log. Default: this server."),
@@ -263,8 +264,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         &[
             SESSION,
             Query::of("node", "node_id", Kind::Text, "Returns only results of this node."),
-            page::LIMIT,
-            page::CURSOR,
+            LIMIT,
+            CURSOR,
         ],
     ),
     get::<GetResult>("/results/{result_id}", "Returns the result of an asynchronous execution").with_query(

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 
+use nerve_api::Reply;
 use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
-use nerve_api::{AnyReply, Reply};
 use nerve_engine::dispatch::Outcome;
 
-use super::page::{Page, Paginate};
 use super::problem::Problem;
 use crate::answer::Answer;
 use crate::legacy_names;
@@ -22,8 +21,6 @@ pub(crate) struct ReplyBody {
 /// Changes to a reply before it is encoded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Edit {
-    /// Reduces a list to this page.
-    pub(crate) page: Option<(Paginate, Page)>,
     /// Calls the node a channel.
     pub(crate) is_channel: bool,
 }
@@ -31,11 +28,15 @@ pub(crate) struct Edit {
 impl Edit {
     /// Encodes the body of an answer.
     pub(crate) fn encode(&self, answer: Answer, mut outcome: Outcome) -> Result<ReplyBody, Problem> {
-        let next = outcome.as_mut().ok().and_then(|reply| self.apply(&mut **reply));
+        if let Ok(reply) = &mut outcome
+            && self.is_channel
+        {
+            legacy_names::call_channel(&mut **reply);
+        }
         let encoded = answer.encode(outcome, |envelope, result| match result {
             Ok(reply) => {
                 let created_id = reply.created_id().map(str::to_string);
-                Ok(Ok(ReplyBody { bytes: reply.body(envelope, next.as_ref())?, created_id }))
+                Ok(Ok(ReplyBody { bytes: reply.body(envelope)?, created_id }))
             }
             Err(failure) => {
                 let problem = Problem::of(failure, envelope);
@@ -44,14 +45,6 @@ impl Edit {
             }
         });
         encoded.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
-    }
-
-    /// Returns the cursor of the next page, which is null on the last page. `None`: the reply is no page.
-    fn apply(&self, reply: &mut dyn AnyReply) -> Option<Option<String>> {
-        if self.is_channel {
-            legacy_names::call_channel(reply);
-        }
-        self.page.as_ref().map(|(paginate, page)| paginate(page, reply))
     }
 }
 

@@ -13,7 +13,6 @@ use super::body::ReceivedBody;
 use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
 use super::operation::{BodyUse, RequestMapping};
-use super::page::Page;
 use super::problem::Problem;
 use super::reply::{self, Edit, ReplyBody};
 use super::{Shared, body, query};
@@ -22,6 +21,9 @@ use crate::client_origin;
 use crate::legacy_names;
 use crate::requests::{self, Incoming, Refusal};
 use crate::state::ServerState;
+
+/// Items of a page of a list if the query has no limit.
+const DEFAULT_LIMIT: u64 = 100;
 
 /// Decoded names and values of a query.
 pub(crate) type RawQuery = Vec<(String, String)>;
@@ -47,12 +49,10 @@ pub(crate) async fn serve(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
-    let mut query = query::read(mapped.query, &raw_query(&parts.uri)?)?;
-    let page = match mapped.paginate {
-        Some(paginate) => Some((paginate, Page::from_params(&mut query)?)),
-        None => None,
-    };
-    let mut params = Params::from(query);
+    let mut params = Params::from(query::read(mapped.query, &raw_query(&parts.uri)?)?);
+    if mapped.is_list && !params.contains_key("limit") {
+        params.insert("limit".to_string(), Param::Value(DEFAULT_LIMIT.into()));
+    }
     for (name, text) in &path {
         params.insert(name.to_string(), Param::Value(text.into()));
     }
@@ -65,15 +65,11 @@ pub(crate) async fn serve(
     if mapped.takes_trace {
         take_trace(&mut params, &parts.headers);
     }
-    if mapped.request == RequestName::ListResults {
-        // This module cuts the list into pages.
-        params.insert("last".to_string(), Param::Value(u32::MAX.into()));
-    }
     let is_set = |option: &&str| params.get(*option).is_some_and(|param| param.clone().into_value() == true);
     let later = ["async", "detach"].iter().any(is_set);
     let request = decode(mapped.request, params, &shared);
     drop(sent);
-    let edit = Edit { page, is_channel: legacy_names::is_channel_path(parts.uri.path()) };
+    let edit = Edit { is_channel: legacy_names::is_channel_path(parts.uri.path()) };
     let encode = move |answer, outcome| edit.encode(answer, outcome);
     let (reply, share) = dispatch(request, &shared, share, encode).await?;
     Ok(respond(reply?, mapped, later, &parts.uri, share))

@@ -205,6 +205,33 @@ async fn failed_start_affects_only_its_caller() {
 }
 
 #[tokio::test]
+async fn lists_come_in_pages() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        client.request_ok("CREATE_SESSION", json!({ "name": name })).await;
+    }
+    let (mut cursor, mut pages) = (Value::Null, Vec::new());
+    loop {
+        let page = client.request_ok("LIST_SESSIONS", json!({ "limit": 4, "cursor": cursor })).await;
+        let names = page["sessions"].as_array().unwrap().iter().map(|session| session["name"].clone());
+        pages.push(names.collect::<Vec<_>>());
+        cursor = page["next"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec!["a", "b", "c", "d"], vec!["default", "e"]]);
+    let all = client.request_ok("LIST_SESSIONS", json!({})).await;
+    assert_eq!((all["sessions"].as_array().unwrap().len(), &all["next"]), (6, &Value::Null));
+    for invalid in [json!({ "limit": 0 }), json!({ "limit": 1001 }), json!({ "cursor": "x" })] {
+        let reply = client.request("LIST_SESSIONS", invalid.clone()).await;
+        assert_eq!(reply["data"]["error_type"], "invalid_request", "{invalid}: {reply}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn concurrent_turns_get_separate_answers() {
     let server = TestServer::start();
     let mut first = server.client().await;

@@ -18,7 +18,7 @@ pub(crate) async fn run(args: ResultArgs) -> Result<()> {
     let as_json = args.server.json;
     let Some(id) = args.id else {
         let last = args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX));
-        let filter = ListResults { session_id: None, node_id: args.node, last };
+        let filter = ListResults { node_id: args.node, last, ..ListResults::default() };
         return list(client.results(&filter).await?, as_json);
     };
     let result = if args.cancel {
@@ -73,7 +73,7 @@ fn show(result: ResultInfo, as_json: bool) -> Result<()> {
 
 fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
     if as_json {
-        return out::json(&ResultList { results });
+        return out::json(&ResultList { results, next: None });
     }
     if results.is_empty() {
         out::note("no results; create one with 'nerve server node execute NODE TEXT --async'");

@@ -15,7 +15,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     match args.command {
         SessionCommand::List => {
-            let data: SessionList = client.request(&ListSessions {}).await?;
+            let data: SessionList = client.request(&ListSessions::default()).await?;
             if json {
                 return out::json(&data);
             }

@@ -36,7 +36,7 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
     let graphs = target.client.list_graphs(target.session()).await?;
     if target.json {
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
-        return out::json(&GraphList { graphs: ids, graphs_info: graphs });
+        return out::json(&GraphList { graphs: ids, graphs_info: graphs, next: None });
     }
     if graphs.is_empty() {
         out::note(format_args!(

@@ -24,7 +24,7 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
         runs.retain(|run| run.session_id == session);
     }
     if target.json {
-        return out::json(&RunList { runs });
+        return out::json(&RunList { runs, next: None });
     }
     if runs.is_empty() {
         out::note(format_args!("no runs; run a graph with '{}'", target.command("run FILE")));

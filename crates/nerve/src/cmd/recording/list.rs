@@ -37,7 +37,9 @@ pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
 fn list(args: &ListArgs) -> Result<()> {
     let dirs = ServerPaths::from_env().data_dirs();
     let all = match &args.server {
-        Some(server) => send(server, ListRecordings { last: args.last })?.recordings,
+        Some(server) => {
+            send(server, ListRecordings { last: args.last, ..ListRecordings::default() })?.recordings
+        }
         None => list_recordings(args.last, &dirs),
     };
     if args.json {

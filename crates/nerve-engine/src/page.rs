@@ -1,36 +1,28 @@
 //! Pagination of lists. A page begins after the last item of the previous one, so that concurrent changes
 //! neither repeat nor skip other items.
 
-use std::any::Any;
 use std::cmp::Ordering;
 
 use nerve_api::reply::{
     GraphInfo, GraphList, NodeInfo, NodeList, RecordingInfo, RecordingList, ResultInfo, ResultList, RunInfo,
     RunList, SessionInfo, SessionList,
 };
-use nerve_api::{AnyReply, Reply};
-use serde_json::{Map, Value};
+use nerve_api::request::PageRequest;
+use nerve_node::error::{EngineError, ErrorKind};
 
-use super::problem::Problem;
-use super::query::{Kind, Query, short};
-
-/// Default number of items on a page.
-const DEFAULT_LIMIT: u64 = 100;
 /// Maximum number of items on a page.
 const MAX_LIMIT: u64 = 1000;
 /// Maximum length of a cursor in bytes: a time and an id.
 const MAX_CURSOR_BYTES: usize = 256;
 
-pub(crate) const LIMIT: Query =
-    Query::same("limit", Kind::Number, "Items of the page, from 1 to 1000; 100 if absent.");
-pub(crate) const CURSOR: Query =
-    Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
-
 /// A reply that is a list.
-pub(crate) trait List: Reply {
+pub(crate) trait List {
     type Item;
 
     fn items(&mut self) -> &mut Vec<Self::Item>;
+
+    /// Returns the cursor of the next page.
+    fn next(&mut self) -> &mut Option<String>;
 
     /// Returns the time and the id of an item. Items are ordered by time, newest first, and then by id; the time is 0 in lists that are
     /// ordered by id.
@@ -48,6 +40,10 @@ macro_rules! lists {
 
             fn items(&mut self) -> &mut Vec<$item> {
                 &mut self.$items
+            }
+
+            fn next(&mut self) -> &mut Option<String> {
+                &mut self.next
             }
 
             fn key(item: &$item) -> (f64, &str) {
@@ -75,12 +71,15 @@ fn seconds(time: impl Into<Option<f64>>) -> f64 {
     time.into().unwrap_or(0.0)
 }
 
-/// Reduces a list, whose type it knows, to a page. Returns the cursor of the next page.
-pub(crate) type Paginate = fn(&Page, &mut dyn AnyReply) -> Option<String>;
-
-/// Implements [`Paginate`] for one type of list.
-pub(crate) fn paginate<L: List>(page: &Page, reply: &mut dyn AnyReply) -> Option<String> {
-    page.apply((reply as &mut dyn Any).downcast_mut::<L>()?)
+/// Reduces a list to the requested page.
+///
+/// # Errors
+/// InvalidRequest: the limit is out of range, or the cursor is invalid.
+pub(crate) fn paginate<L: List>(request: &PageRequest, mut list: L) -> Result<L, EngineError> {
+    if *request != PageRequest::default() {
+        *list.next() = Page::new(request)?.apply(&mut list);
+    }
+    Ok(list)
 }
 
 /// The requested page.
@@ -112,24 +111,19 @@ fn compare(a: (f64, &str), b: (f64, &str)) -> Ordering {
 }
 
 impl Page {
-    /// Removes the page from the parameters, since commands do not know it.
-    ///
-    /// # Errors
-    /// Returns a problem if the limit is out of range or the cursor is invalid.
-    pub(crate) fn from_params(params: &mut Map<String, Value>) -> Result<Page, Problem> {
-        let limit = params.shift_remove("limit").as_ref().and_then(Value::as_u64).unwrap_or(DEFAULT_LIMIT);
+    fn new(request: &PageRequest) -> Result<Page, EngineError> {
+        let limit = request.limit.unwrap_or(MAX_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(Problem::invalid(format!(
-                "query parameter limit: {limit} is not from 1 to {MAX_LIMIT}"
-            )));
+            let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         }
-        let after = match params.shift_remove("cursor") {
-            Some(Value::String(cursor)) => Some(Position::parse(&cursor).ok_or_else(|| {
-                Problem::invalid(format!("query parameter cursor: invalid value {:?}", short(&cursor)))
+        let parse = |cursor: &String| {
+            Position::parse(cursor).ok_or_else(|| {
+                EngineError::new(ErrorKind::InvalidRequest, "params.cursor: invalid value")
                     .hint("use the value of 'next' from the previous page")
-            })?),
-            _ => None,
+            })
         };
+        let after = request.cursor.as_ref().map(parse).transpose()?;
         Ok(Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), after })
     }
 
@@ -157,12 +151,8 @@ mod tests {
 
     use super::*;
 
-    fn object(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
-    }
-
-    fn page(limit: u64, cursor: &Value) -> Page {
-        Page::from_params(&mut object(json!({ "limit": limit, "cursor": cursor }))).unwrap()
+    fn page(limit: u64, cursor: Option<String>) -> Page {
+        Page::new(&PageRequest { limit: Some(limit), cursor }).unwrap()
     }
 
     #[test]
@@ -173,17 +163,17 @@ mod tests {
                 started_at: f64::from(n / 2) + 0.1,
                 ..RunInfo::default()
             };
-            RunList { runs: (0..n).map(run).collect() }
+            RunList { runs: (0..n).map(run).collect(), next: None }
         };
         let mut seen = Vec::new();
-        let mut cursor = Value::Null;
+        let mut cursor = None;
         for n in 20.. {
             // New items come first, and are not on later pages.
             let mut list = all(n);
-            let next = page(3, &cursor).apply(&mut list);
+            let next = page(3, cursor).apply(&mut list);
             seen.extend(list.runs.into_iter().map(|run| run.run_id));
             match next {
-                Some(next) => cursor = next.into(),
+                Some(next) => cursor = Some(next),
                 None => break,
             }
         }
@@ -194,27 +184,34 @@ mod tests {
     #[test]
     fn ids_match_items_of_page() {
         let list = |ids: &[&str]| -> GraphList {
-            let items: Vec<Value> = ids.iter().map(|id| json!({ "graph_id": id })).collect();
+            let items: Vec<serde_json::Value> = ids.iter().map(|id| json!({ "graph_id": id })).collect();
             serde_json::from_value(json!({ "graphs": ids, "graphs_info": items })).unwrap()
         };
         let mut first = list(&["a", "b", "c"]);
-        let next = page(2, &Value::Null).apply(&mut first).unwrap();
+        let next = page(2, None).apply(&mut first).unwrap();
         assert_eq!(first.graphs, ["a", "b"]);
         let mut last = list(&["b", "c"]);
-        assert_eq!(page(2, &next.into()).apply(&mut last), None);
+        assert_eq!(page(2, Some(next)).apply(&mut last), None);
         assert_eq!((last.graphs, last.graphs_info[0].graph_id.as_str()), (vec!["c".to_string()], "c"));
     }
 
     #[test]
     fn limits_and_cursors_are_checked() {
+        let request = |limit, cursor: Option<&str>| PageRequest { limit, cursor: cursor.map(str::to_string) };
         for bad in [
-            json!({ "limit": 0 }),
-            json!({ "limit": 1001 }),
-            json!({ "cursor": "x" }),
-            json!({ "cursor": "nan~a" }),
+            request(Some(0), None),
+            request(Some(1001), None),
+            request(None, Some("x")),
+            request(None, Some("nan~a")),
         ] {
-            assert!(Page::from_params(&mut object(bad.clone())).is_err(), "{bad}");
+            assert_eq!(Page::new(&bad).unwrap_err().kind, ErrorKind::InvalidRequest, "{bad:?}");
         }
-        assert_eq!(Page::from_params(&mut Map::new()).unwrap(), Page { limit: 100, after: None });
+    }
+
+    #[test]
+    fn whole_list_is_returned_without_limit() {
+        let runs = vec![RunInfo::default(); 2000];
+        let list = paginate(&PageRequest::default(), RunList { runs, next: None }).unwrap();
+        assert_eq!((list.runs.len(), list.next), (2000, None));
     }
 }

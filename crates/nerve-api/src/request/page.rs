@@ -1,0 +1,15 @@
+//! The part of a list that a request asks for.
+
+use serde::{Deserialize, Serialize};
+
+/// The page of a list. Without a limit and a cursor, the whole list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PageRequest {
+    /// Items of the page, from 1 to 1000. Default: all; 100 over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Where the page begins: `next` of the previous page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
