@@ -8,7 +8,7 @@ use nerve_api::reply::{
     RunList, SessionInfo, SessionList,
 };
 use nerve_api::request::PageRequest;
-use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::error::EngineError;
 
 /// Maximum number of items on a page.
 const MAX_LIMIT: u64 = 1000;
@@ -115,11 +115,11 @@ impl Page {
         let limit = request.limit.unwrap_or(MAX_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
             let message = format!("params.limit: {limit} is not from 1 to {MAX_LIMIT}");
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+            return Err(EngineError::invalid_request(message));
         }
         let parse = |cursor: &String| {
             Position::parse(cursor).ok_or_else(|| {
-                EngineError::new(ErrorKind::InvalidRequest, "params.cursor: invalid value")
+                EngineError::invalid_request("params.cursor: invalid value")
                     .hint("use the value of 'next' from the previous page")
             })
         };
@@ -147,6 +147,7 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use nerve_node::error::ErrorKind;
     use serde_json::json;
 
     use super::*;

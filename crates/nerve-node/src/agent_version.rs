@@ -12,7 +12,7 @@ use nerve_host::backend::Program;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 
 /// Limit for `PROGRAM --version`.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -42,7 +42,7 @@ pub(crate) async fn check(
         let name = &profile.name;
         let message = format!("{name} {version} is outside the tested range ({tested})");
         let hint = format!("update {name}, or add `--force` to start it nevertheless");
-        return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint));
+        return Err(EngineError::invalid_request(message).hint(hint));
     }
     Ok(Some(match tested.contains(version) {
         true => version.to_string(),
@@ -105,6 +105,7 @@ mod tests {
     use nerve_agent::profile::Profiles;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     /// Installs a package as npm does and returns a program that starts it.
     fn install(folder: &Path, version: &str) -> Program {

@@ -449,7 +449,7 @@ fn no_hosts_error(node: &NodeRef, backend: BackendKind) -> EngineError {
     let message = format!(
         "node '{node}' was not started: a {backend} node shows a host in a pane, and this engine has no hosts"
     );
-    EngineError::new(ErrorKind::InvalidRequest, message)
+    EngineError::invalid_request(message)
         .hint("create the node in a server (`nerve server start`), name an existing pane, or use backend pty")
 }
 

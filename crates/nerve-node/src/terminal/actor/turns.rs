@@ -94,7 +94,7 @@ impl<B: Backend> Actor<B> {
             stream_due: None,
             is_cleared: false,
             finishing: None,
-            metered: self.spec.events.begin_turn(self.spec.kind),
+            metered: self.spec.events.begin_turn(self.spec.kind.as_str()),
         });
     }
 
