@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use nerve_node::bash::BashNode;
 use nerve_node::command::NodeRef;
+use nerve_node::error::ErrorKind;
 use nerve_node::events::Publisher;
 use nerve_node::terminal::Journal;
 

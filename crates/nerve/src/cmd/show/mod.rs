@@ -132,8 +132,7 @@ fn print_bytes(recording: &Path) -> Result<u8> {
     }
     out.flush().map_err(write_failure)?;
     losses.contradict(reader.contradictions());
-    losses.report();
-    Ok(DONE)
+    Ok(losses.report())
 }
 
 fn recording_arg(recording: &Path) -> RecordingArg {
