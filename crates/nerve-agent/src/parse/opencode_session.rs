@@ -64,9 +64,12 @@ impl SessionDecoder {
                 found(Entry { at: message.time("created"), item: Item::Prompt(message.text()) });
             }
         } else if message.info["role"] == "assistant" {
+            // A text is written when the tool behind it has already started: keep their order.
+            let mut is_waiting = false;
             message.decode(|state, entry| match state {
-                PartState::Complete(key) if self.seen.is_new(&key) => found(entry),
-                PartState::Complete(_) | PartState::Open => {}
+                PartState::Open => is_waiting |= matches!(entry.item, Item::Text(_) | Item::Thinking(_)),
+                PartState::Complete(key) if !is_waiting && self.seen.is_new(&key) => found(entry),
+                PartState::Complete(_) => {}
             });
         }
     }
@@ -118,9 +121,10 @@ impl Message {
 
     /// Passes the entries of an answer to `found`.
     fn decode(&self, mut found: impl FnMut(PartState, Entry)) {
+        let is_complete = self.time("completed").is_some();
         for (index, part) in self.parts.iter().enumerate() {
             decode_part(part, |is_open, at, name, item| {
-                let state = match is_open {
+                let state = match is_open && !is_complete {
                     true => PartState::Open,
                     false => PartState::Complete(format!("{} {index} {name}", self.id)),
                 };

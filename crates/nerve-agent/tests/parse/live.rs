@@ -152,7 +152,7 @@ fn opencode_parts_are_reported_when_they_are_complete() {
     let diff = "Index: /w/n\n--- /w/n\n+++ /w/n\n@@ -1 +1 @@\n-a\n+b\n";
     let done = json!({ "output": "ok", "metadata": { "diff": diff, "filediff": { "file": "/w/n" } } });
     let stages = [
-        vec![text(None)],
+        vec![text(None), tool("running", json!({}))],
         vec![text(Some(2)), tool("pending", json!({}))],
         vec![text(Some(2)), tool("running", json!({}))],
         vec![text(Some(2)), tool("completed", done)],
