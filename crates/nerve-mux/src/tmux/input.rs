@@ -21,8 +21,8 @@ pub(super) const BLOCKED: &str = "held";
 #[derive(Debug)]
 pub(super) struct Input {
     pane: String,
-    /// The format that is true if the pane takes no input.
-    blocks: String,
+    /// tmux format that is true if the pane takes no input.
+    blocked_format: String,
     /// Name of the paste buffer.
     buffer: String,
     queue: VecDeque<Piece>,
@@ -44,13 +44,13 @@ enum Piece {
 impl Input {
     /// Creates the queue of a pane with the program `pid`, if known.
     pub(super) fn new(pane: &str, pid: Option<i32>) -> Input {
-        let blocks = match pid {
+        let blocked_format = match pid {
             Some(pid) => format!("#{{||:#{{pane_in_mode}},#{{!=:#{{pane_pid}},{pid}}}}}"),
             None => "#{pane_in_mode}".to_string(),
         };
         Input {
             pane: pane.to_string(),
-            blocks,
+            blocked_format,
             buffer: super::client::buffer_name(),
             queue: VecDeque::new(),
             waiting: 0,
@@ -59,7 +59,8 @@ impl Input {
         }
     }
 
-    /// Queues bytes. Paste brackets are left to tmux, because only tmux knows whether the program enabled them. Returns false and takes nothing if too much is queued.
+    /// Queues bytes. Returns false and takes nothing if too much is queued. Paste brackets are left to tmux, because only
+    /// tmux knows whether the program enabled them.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if self.waiting + bytes.len() > WRITE_LIMIT {
@@ -118,7 +119,7 @@ impl Input {
             }
         };
         let held = format!("display-message -p {BLOCKED}");
-        commands.push(command(&["if-shell", "-F", "-t", &self.pane, &self.blocks, &held, &action]));
+        commands.push(command(&["if-shell", "-F", "-t", &self.pane, &self.blocked_format, &held, &action]));
         self.in_flight = Some(size);
         Some(commands)
     }

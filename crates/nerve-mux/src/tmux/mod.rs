@@ -48,7 +48,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Attaches to an existing pane. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// [`SpawnError`].
+/// [`SpawnError`]: the pane does not exist, or another process drives it.
 pub async fn start(context: PaneContext<'_>) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
     let tmux = Tmux::new(context.socket).with_program(context.panes.tmux.clone());
     tmux.version().await?;

@@ -32,6 +32,7 @@ use nerve_types::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::pane::Refresh;
 use self::pane_cache::WeztermServer;
 use self::poller::{Poller, Process, SharedState};
 use self::repaint::Repainter;
@@ -48,7 +49,7 @@ const MAX_QUEUED_EVENTS: usize = 8;
 /// Attaches to an existing pane. Also returns the pane's entry and size.
 ///
 /// # Errors
-/// [`SpawnError`].
+/// [`SpawnError`]: the pane does not exist, another process drives it, or its program has ended.
 pub async fn start(context: PaneContext<'_>) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
     ensure_built()?;
     let server = server_of(context.panes, context.socket.map(str::to_string));
@@ -157,7 +158,7 @@ impl PaneBuilder {
             adopted,
             _claim: claim,
             tasks,
-            looked_at: None,
+            refresh: Refresh::None,
             output: Vec::new(),
             events,
             place: Vec::new(),

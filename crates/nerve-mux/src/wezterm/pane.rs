@@ -25,10 +25,20 @@ use crate::pane::{Claim, PaneEntry, Panes};
 use crate::pane_text::last_rows;
 use crate::tty;
 
-/// Age from which a look at the pane is stale.
-const MAX_LOOK_AGE: Duration = Duration::from_millis(300);
+/// Age from which a refresh of the content is stale.
+const MAX_REFRESH_AGE: Duration = Duration::from_millis(300);
 /// Exceeds any scrollback; WezTerm clips the range.
 const ALL_ROWS: u32 = 1_000_000;
+
+/// The refresh of the content before a prompt is typed.
+pub(super) enum Refresh {
+    /// None was requested since the last prompt.
+    None,
+    /// The poller has been asked for it.
+    Requested,
+    /// The content was current at this time.
+    Done { at: TsNs },
+}
 
 /// A pane of WezTerm.
 pub struct WeztermPane {
@@ -47,8 +57,7 @@ pub struct WeztermPane {
     /// Exclusive right to drive the pane.
     pub(super) _claim: Option<Claim>,
     pub(super) tasks: Vec<AbortOnDropHandle<()>>,
-    /// Time of the last requested look at the pane.
-    pub(super) looked_at: Option<TsNs>,
+    pub(super) refresh: Refresh,
     pub(super) output: Vec<u8>,
     pub(super) events: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
@@ -80,8 +89,8 @@ impl WeztermPane {
                 self.events.push_back(BackendEvent::CaughtUp)
             }
             PaneEvent::FirstPoll => {}
-            PaneEvent::Looked => {
-                self.looked_at = Some(now);
+            PaneEvent::Refreshed => {
+                self.refresh = Refresh::Done { at: now };
                 self.events.push_back(BackendEvent::LeaseChanged);
             }
             PaneEvent::Gap => self.events.push_back(BackendEvent::Skipped(self.pump.offset())),
@@ -224,13 +233,20 @@ impl Backend for WeztermPane {
         true
     }
 
-    /// Grants the lease once after a look at the pane: a person may have typed since the last poll.
+    /// Grants the lease once after a refresh: a person may have typed since the last poll.
     fn lease(&mut self, now: TsNs) -> Lease {
-        if self.looked_at.take().is_some_and(|at| now.since(at) < MAX_LOOK_AGE) {
-            return Lease::Free;
+        match std::mem::replace(&mut self.refresh, Refresh::Requested) {
+            Refresh::Done { at } if now.since(at) < MAX_REFRESH_AGE => {
+                self.refresh = Refresh::None;
+                return Lease::Free;
+            }
+            // A second request would end after the prompt has begun, and would seem fresh to the next prompt.
+            Refresh::Requested => {}
+            Refresh::None | Refresh::Done { .. } => {
+                self.shared.refresh.store(true, Ordering::Relaxed);
+                self.shared.wake.notify_one();
+            }
         }
-        self.shared.look.store(true, Ordering::Relaxed);
-        self.shared.wake.notify_one();
         Lease::Pending
     }
 

@@ -70,8 +70,8 @@ pub(super) enum PaneEvent {
     Place(Vec<(&'static str, String)>),
     /// The initial content has been reported.
     FirstPoll,
-    /// The content is as new as the last request in [`SharedState::look`].
-    Looked,
+    /// The content is as new as the last request in [`SharedState::refresh`].
+    Refreshed,
     /// Output before this may be missing.
     Gap,
     /// A non-fatal failure.
@@ -87,8 +87,8 @@ pub(super) enum PaneEvent {
 pub(super) struct SharedState {
     /// Poll now: input was sent, or the current content was requested.
     pub(super) wake: Notify,
-    /// The current content was requested; [`PaneEvent::Looked`] follows.
-    pub(super) look: AtomicBool,
+    /// The current content was requested; [`PaneEvent::Refreshed`] follows.
+    pub(super) refresh: AtomicBool,
     /// A turn may end at any moment.
     pub(super) watchful: AtomicBool,
     /// Rows of the pane.
@@ -201,10 +201,10 @@ impl Poller {
     pub(super) async fn run(mut self) {
         let mut first = true;
         loop {
-            let look = self.shared.look.swap(false, Ordering::Relaxed);
-            let polled = self.poll(look).await;
-            if look && !(polled.is_ok() && self.send(PaneEvent::Looked).await) {
-                self.shared.look.store(true, Ordering::Relaxed);
+            let refresh = self.shared.refresh.swap(false, Ordering::Relaxed);
+            let polled = self.poll(refresh).await;
+            if refresh && !(polled.is_ok() && self.send(PaneEvent::Refreshed).await) {
+                self.shared.refresh.store(true, Ordering::Relaxed);
             }
             match polled {
                 Ok(()) => {
@@ -269,7 +269,7 @@ impl Poller {
             let now = Instant::now();
             let earliest = self.poll_ended + self.min_gap();
             let is_due = now >= due
-                || self.shared.look.load(Ordering::Relaxed)
+                || self.shared.refresh.load(Ordering::Relaxed)
                 || self.last_input.is_some_and(|typed| typed > self.poll_started);
             if is_due || (now >= earliest && self.has_written()) {
                 return;
@@ -311,11 +311,11 @@ impl Poller {
         tty::written_bytes(self.process?.pid)
     }
 
-    /// Polls once. `look`: reads the text in any case.
-    async fn poll(&mut self, look: bool) -> Result<(), PollError> {
+    /// Polls once. `refresh`: reads the text in any case.
+    async fn poll(&mut self, refresh: bool) -> Result<(), PollError> {
         let now = Instant::now();
         let written = self.has_written() && self.fruitless < MAX_FRUITLESS_POLLS;
-        let at_rest = !look && !self.is_watchful() && !self.is_recent(now) && !written;
+        let at_rest = !refresh && !self.is_watchful() && !self.is_recent(now) && !written;
         let count = self.written_bytes();
         self.poll_started = now;
         let server = self.server.clone();
@@ -383,13 +383,13 @@ impl Poller {
     async fn on_capture(&mut self, listed: ListedPane, text: String) -> Result<(), PollError> {
         let size = Size::new(listed.size.cols, listed.size.rows);
         let resized = self.listed.as_ref().is_none_or(|known| known.size != listed.size);
+        let is_last = |step: usize| step + 1 == SCROLLBACK_ROWS.len();
         let mut step = self.depth;
-        let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[step]), false);
-        while bytes == Err(NeedsMore) && step + 1 < SCROLLBACK_ROWS.len() {
+        let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[step]), is_last(step));
+        while bytes == Err(NeedsMore) && !is_last(step) {
             step += 1;
             let text = self.read_text(size.rows, SCROLLBACK_ROWS[step]).await?;
-            let is_last = step + 1 == SCROLLBACK_ROWS.len();
-            bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[step]), is_last);
+            bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[step]), is_last(step));
         }
         let bytes = bytes.unwrap_or_default();
         let has_gap = resized && self.listed.is_some() || !self.repainter.is_certain();

@@ -64,7 +64,7 @@ async fn missing_server_pane_or_hosts_are_reported() {
     }
     // A new pane shows a host.
     let error = tmux.create(NodeSpec { pane_id: None, ..tmux.attached_spec("sh", "") }).await.unwrap_err();
-    assert_error(&error, ErrorKind::InvalidRequest, &["tmux node", "no hosts"]);
+    assert_error(&error, ErrorKind::InvalidRequest, &["tmux pane", "needs a server"]);
     assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), existing, "a pane is left");
 }
 

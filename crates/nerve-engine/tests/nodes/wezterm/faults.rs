@@ -18,7 +18,7 @@ async fn missing_wezterm_server_or_hosts_are_reported() {
     // A new pane shows a host.
     let new = NodeSpec { pane_id: None, ..harness.spec("sh", "") };
     let error = harness.create(new).await.unwrap_err();
-    assert_error(&error, ErrorKind::InvalidRequest, &["wezterm node", "no hosts"]);
+    assert_error(&error, ErrorKind::InvalidRequest, &["wezterm pane", "needs a server"]);
     harness.mux.kill();
     let error = harness.create(harness.spec("sh", "0")).await.unwrap_err();
     assert_error(&error, ErrorKind::Process, &["wezterm server"]);

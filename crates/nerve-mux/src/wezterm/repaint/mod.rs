@@ -2,9 +2,10 @@
 //!
 //! The bytes are modelled and recorded for a pane whose own output is not accessible: first a keyframe, then
 //! repaints. Rows that scrolled away are pushed into the scrollback by scrolling, so that line numbers mean the same as for real
-//! output. For programs without a full-screen interface, they are counted: such a program leaves the rows above its cursor as they
-//! are, so they are found again at exactly one place. Otherwise output may be missing. A full row counts as wrapped, because nothing
-//! else distinguishes a long line from several. For full-screen programs, the likeliest place is taken.
+//! output. For programs without a full-screen interface, scrolled rows are counted. Such a program does not change the rows above
+//! its cursor, so they fit at exactly one place in the next capture. If they fit nowhere or in several places, output may be missing.
+//! A full row counts as wrapped, because nothing else distinguishes a long line from several. For full-screen programs, the most
+//! likely place is taken.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
