@@ -1,7 +1,7 @@
 //! Reads an agent's session file as it is written and reports each activity once.
 //!
-//! The formats are undocumented and change: known lines are reported, others are skipped and counted. Prompts and answers
-//! are not reported, because the turn contains them.
+//! The formats are undocumented and change: known lines are reported, others are skipped. Unknown ones are counted, except
+//! Claude Code's. Prompts and answers are not reported, because the turn contains them.
 
 mod claude;
 
@@ -60,7 +60,7 @@ impl ActivityReader {
     /// | an error that ends the turn | error |
     pub fn read_line(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
         let mut activities = Vec::new();
-        let mut found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
+        let found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
         match &mut self.decoder {
             Decoder::Claude(reader) => return reader.read(line, now),
             Decoder::Codex(decoder) => match serde_json::from_str(line) {
@@ -69,7 +69,7 @@ impl ActivityReader {
             },
             Decoder::Gemini(decoder) => match serde_json::from_str(line) {
                 Ok(line) => decoder.decode(&line, found),
-                Err(_) => found(Entry { at: None, item: Item::Unknown }),
+                Err(_) => self.unknown += 1,
             },
             Decoder::Opencode(_) => {}
         }
@@ -105,6 +105,7 @@ impl ActivityFold {
     fn add(&mut self, entry: Entry, now: TsMs, activities: &mut Vec<Activity>) -> usize {
         let at = entry.at.unwrap_or(now);
         match entry.item {
+            Item::Text(text) if text.trim().is_empty() => {}
             Item::Text(text) => self.pending = Some((text, at)),
             Item::Thinking(text) => activities.extend(thought(&text, at)),
             Item::Call { id, name, args } => {

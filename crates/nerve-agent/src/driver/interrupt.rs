@@ -91,7 +91,11 @@ impl Driver {
         }
         self.typeahead = Typeahead::default();
         match &mut self.turns.current {
-            Some(turn) => turn.interrupted = true,
+            Some(turn) => {
+                turn.interrupted = true;
+                // An Enter without effect is not waited for any longer.
+                self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
+            }
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
         }
         self.write_keys(&self.profile.interrupt.clone());

@@ -10,12 +10,12 @@ mod activity;
 mod barrier;
 mod columns;
 mod dialog_answer;
-mod drift;
 mod foreign_input;
 mod hook;
 mod interrupt;
 mod marks;
 mod observation;
+mod profile_mismatch;
 mod prompt_end;
 mod prompt_line;
 mod reset_time;
@@ -278,7 +278,7 @@ impl Driver {
         self.advance_turn(now, &view);
         self.advance_answer(now);
         self.advance_interrupt(now, view.screen);
-        self.check_fit(now, &view);
+        self.check_profile(now, &view);
     }
 
     /// Records input that was written without the driver. After a line end or control key, a line-based program is not

@@ -6,21 +6,21 @@ use nerve_types::TsNs;
 
 use super::{Driver, View};
 
-/// Time of silence after which a screen without a composer, a dialog and a sign of work does not fit the profile.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time without output after which a screen without composer, dialog or sign of work is a mismatch.
+const MISMATCH_DELAY: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Returns how the screen differs from the profile, if it does: the agent may be another version, or another
     /// program.
     pub fn mismatch(&self) -> Option<String> {
         self.is_mismatched.then(|| {
-            let (name, seconds) = (&self.profile.name, PATIENCE.as_secs());
+            let (name, seconds) = (&self.profile.name, MISMATCH_DELAY.as_secs());
             format!("for {seconds} s the screen shows no composer, dialog or sign of work that profile '{name}' knows")
         })
     }
 
     /// Compares the last observation with the profile.
-    pub(super) fn check_fit(&mut self, now: TsNs, view: &View<'_>) {
+    pub(super) fn check_profile(&mut self, now: TsNs, view: &View<'_>) {
         let observation = &self.observation;
         let fits = self.profile.composer.is_none()
             || observation.composer.is_some()
@@ -28,7 +28,7 @@ impl Driver {
             || !observation.choices.is_empty()
             // Nothing is drawn yet, or a loaded machine takes long to start the agent.
             || view.screen.rows.iter().all(|row| row.text.trim().is_empty());
-        let due = self.activity.last_output.max(self.barrier.at()) + PATIENCE;
+        let due = self.activity.last_output.max(self.barrier.at()) + MISMATCH_DELAY;
         self.is_mismatched = !fits && now >= due;
         if !fits && now < due {
             self.wake_at(due);

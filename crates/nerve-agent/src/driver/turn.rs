@@ -308,8 +308,8 @@ impl Driver {
         let has_worked = self.has_worked();
         let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
         let cleared = self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
-        // A busy machine can stop an agent for seconds, and what looks ignored would be sent later.
-        let is_last = enters >= self.profile.submit.enters;
+        // On a busy machine an agent may stall for seconds and take the Enter later, so wait longer after the last one.
+        let is_last = enters >= self.profile.submit.enters && !self.is_interrupted();
         let patience = if is_last { self.profile.submit.echo_ms } else { self.profile.submit.enter_ms };
         let due = since + Duration::from_millis(patience);
         if has_worked || asks || cleared {

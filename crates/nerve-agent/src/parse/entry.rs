@@ -111,13 +111,19 @@ pub(crate) fn time(text: &str) -> Option<TsMs> {
     u64::try_from(time.as_millisecond()).ok().map(TsMs)
 }
 
-/// Returns the added and removed lines of a unified diff as an edit.
+/// Returns false for a message written before `since`, compared in milliseconds.
+pub(super) fn is_recent_enough(at: Option<TsMs>, since: Option<TsNs>) -> bool {
+    at.is_none_or(|at| since.is_none_or(|since| at >= since.into()))
+}
+
+/// Returns the added and removed lines of a unified diff of one file as an edit.
 pub(crate) fn edit_of_diff(path: &str, diff: &str, description: Option<String>) -> Item {
-    let count = |sign: char, header: &str| {
-        let lines = diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(header));
-        u64::try_from(lines.count()).unwrap_or(u64::MAX)
+    let count = |sign: char| {
+        // In the header, `---` and `+++` name the file.
+        let hunks = diff.lines().skip_while(|line| !line.starts_with("@@"));
+        u64::try_from(hunks.filter(|line| line.starts_with(sign)).count()).unwrap_or(u64::MAX)
     };
-    Item::Edit { path: path.to_string(), added: count('+', "+++ "), removed: count('-', "--- "), description }
+    Item::Edit { path: path.to_string(), added: count('+'), removed: count('-'), description }
 }
 
 /// Collects the answer to the last prompt that equals the wanted one.
@@ -162,8 +168,7 @@ impl TurnFold {
 
     /// Returns true if a message is the wanted prompt.
     pub(super) fn is_wanted(&self, text: &str, at: Option<TsMs>) -> bool {
-        let is_late = at.is_none_or(|at| self.since.is_none_or(|since| at >= since.into()));
-        is_late && !self.wanted.is_empty() && compact(text) == self.wanted
+        is_recent_enough(at, self.since) && !self.wanted.is_empty() && compact(text) == self.wanted
     }
 
     /// Begins the turn.
@@ -230,5 +235,17 @@ impl TurnFold {
         if !text.is_empty() {
             self.turn.sections.push(Section::new(kind, text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_lines_that_look_like_headers_are_counted() {
+        let diff = "--- a.sql\n+++ a.sql\n@@ -1,3 +1,2 @@\n--- old\n-x\n+++ new\n y\n@@ -9 +8 @@\n-z\n";
+        let expected = Item::Edit { path: "a.sql".into(), added: 1, removed: 3, description: None };
+        assert_eq!(edit_of_diff("a.sql", diff, None), expected);
     }
 }

@@ -32,8 +32,9 @@ use rows::compact;
 
 /// A parser for the output of one agent program.
 ///
-/// All of them read a turn in the same steps: they find the live region, ignore a prompt that is still in the composer, find the
-/// first row of the answer below its echo, and turn the rows from there to the live region into sections.
+/// Parsers of agents read a turn in the same steps. They find the live region, and return nothing if the prompt is still in the
+/// composer. They find the first row of the answer below the prompt's echo. The rows from there to the live region become
+/// sections.
 pub trait Parser: Send + Sync {
     /// Returns true if the screen shows the agent waiting for input. Inspects only the live region: composer and status
     /// rows.
@@ -69,7 +70,7 @@ fn screen_rows(screen: &Screen) -> Vec<&str> {
     screen.rows.iter().map(|row| row.text.as_str()).collect()
 }
 
-/// Creates the section of a tool call. `status`: the state of an unfinished or failed call.
+/// Creates the section of a tool call. `status`: the state of the call, if it is known.
 fn tool_section(name: &str, args: &str, status: Option<&str>, result: String) -> Section {
     let section = Section::new(SectionKind::ToolCall, result).with("tool", name);
     let section = if args.is_empty() { section } else { section.with("args", args) };

@@ -23,12 +23,17 @@ const PREFIX: usize = 64;
 const CHIP: &str = "[Pasted~";
 
 impl Parser for OpencodeParser {
-    /// Returns true if the composer holds the cursor and the row below offers no interrupt.
+    /// Returns true if the composer holds the cursor and the rows below show no sign of work.
     fn is_ready(&self, screen: &Screen) -> bool {
         let rows = screen_rows(screen);
         let Some(composer) = composer(&rows) else { return false };
         let footer = &rows[composer.end..];
-        let works = footer.iter().any(|row| row.contains("esc interrupt") || row.contains("esc again"));
+        let works = footer.iter().any(|row| {
+            row.contains("esc interrupt")
+                || row.contains("esc again")
+                || row.contains("[retrying")
+                || row.trim_start().starts_with(['⬝', '■'])
+        });
         composer.contains(&usize::from(screen.cursor.row)) && screen.cursor.visible && !works
     }
 

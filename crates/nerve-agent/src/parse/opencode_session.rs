@@ -75,11 +75,11 @@ impl SessionDecoder {
     }
 }
 
-/// Tells whether an entry is final.
+/// Whether an entry may still change.
 enum PartState {
-    /// It still grows.
+    /// The entry still grows.
     Open,
-    /// It is complete. The key distinguishes it from all others.
+    /// The entry is complete; its unique key.
     Complete(String),
 }
 

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::entry::{is_recent_enough, time};
 use super::rows::compact;
 use super::{Section, SectionKind, Tokens};
 
@@ -172,7 +173,7 @@ impl Reader {
     }
 
     fn matches(&self, user_text: &str, timestamp: Option<&str>) -> bool {
-        is_late_enough(timestamp, self.since)
+        is_recent_enough(timestamp.and_then(time), self.since)
             && (self.wanted.is_empty() || compact(&strip_wrappers(user_text)) == self.wanted)
     }
 
@@ -307,7 +308,7 @@ impl Turn {
 
 /// Decodes the lines of a session file, without empty ones. `None` stands for a malformed line. A malformed last line ends the
 /// iteration, because it is still being written.
-pub(crate) fn json_lines<'a, T: DeserializeOwned>(
+pub(super) fn json_lines<'a, T: DeserializeOwned>(
     lines: impl Iterator<Item = &'a str>,
 ) -> impl Iterator<Item = Option<T>> {
     let mut lines = lines.map(str::trim).filter(|line| !line.is_empty()).peekable();
@@ -315,14 +316,6 @@ pub(crate) fn json_lines<'a, T: DeserializeOwned>(
         let decoded = serde_json::from_str(lines.next()?).ok();
         (decoded.is_some() || lines.peek().is_some()).then_some(decoded)
     })
-}
-
-/// Returns false for a timestamp before `since`, compared in milliseconds.
-fn is_late_enough(timestamp: Option<&str>, since: Option<TsNs>) -> bool {
-    match (since, timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok())) {
-        (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
-        _ => true,
-    }
 }
 
 /// Returns the text typed by the user; `None` for tool results, interruptions and text added by the program.

@@ -23,7 +23,9 @@ impl FromStr for Version {
         let numbers = text.strip_prefix('v').unwrap_or(text).split(['-', '+']).next().unwrap_or_default();
         let numbers: Option<Vec<u64>> = numbers.split('.').map(|number| number.parse().ok()).collect();
         let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
-        numbers.map(Version).ok_or_else(|| format!("'{text}' is no version such as 1.2.3"))
+        numbers
+            .map(Version)
+            .ok_or_else(|| format!("invalid version '{text}': expected three numbers, such as 1.2.3"))
     }
 }
 

@@ -82,6 +82,20 @@ fn enter_without_effect_is_reported() {
 }
 
 #[test]
+fn interrupt_ends_wait_after_last_enter() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.advance(3 * 800 + 1000);
+    assert_eq!(harness.take_written().matches('\r').count(), 4);
+    assert!(harness.ended.is_empty());
+    harness.driver.interrupt(harness.now, 0);
+    harness.advance(800);
+    assert_eq!(harness.take_written(), "\x1b", "no Enter after the interrupt");
+    assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
+}
+
+#[test]
 fn turn_ends_when_screen_and_title_agree() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
@@ -583,7 +597,7 @@ fn own_shell_command_is_echoed_and_replaced() {
     harness.take_written();
     draw_codex(&mut harness, "! ls", "Shell mode");
     assert_eq!(harness.take_written(), "\r");
-    harness.advance(10_000);
+    harness.advance(20_000);
     assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
     harness.take_written();
     assert_eq!(harness.submit("next"), Ok(2));
