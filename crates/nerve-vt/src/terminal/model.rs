@@ -37,7 +37,7 @@ pub(super) struct Model {
     pub(super) size: Size,
     pub(super) stream: StreamState,
     pub(super) printing: PrintState,
-    pub(super) sequence: SequenceParts,
+    pub(super) sequence: ParserState,
     pub(super) frames: Frames,
     pub(super) modes: ModeSet,
     /// Keyboard flags of the main and the alternate screen.
@@ -71,9 +71,9 @@ pub(super) struct StreamState {
     pub(super) work: u64,
 }
 
-/// The parts of a control sequence that outlast its dispatch.
+/// The parser's state that outlasts one dispatch.
 #[derive(Default)]
-pub(super) struct SequenceParts {
+pub(super) struct ParserState {
     /// Requests that the parser stop at the current byte.
     pub(super) stop: bool,
     /// The DCS query received so far.
@@ -122,7 +122,7 @@ impl Model {
             size,
             stream: StreamState::default(),
             printing: PrintState::default(),
-            sequence: SequenceParts::default(),
+            sequence: ParserState::default(),
             frames: Frames::default(),
             modes: ModeSet::default(),
             keyboards: Default::default(),
