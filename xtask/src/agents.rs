@@ -55,7 +55,7 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs one version of a package into a folder and returns the folder of its programs. Its own cache of npm is in the folder, too.
+/// Installs one version of a package into a folder and returns the folder of its programs. It uses its own npm cache in that folder.
 pub(crate) fn install_version(folder: &Path, package: &str, version: &str) -> anyhow::Result<PathBuf> {
     check_npm()?;
     // An interrupted run may have left it.

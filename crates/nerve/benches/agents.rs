@@ -100,6 +100,9 @@ async fn time_answers(variant: &str, count: usize) -> Result<()> {
 
 /// Creates nodes in groups, each node with a prompt before it is ready.
 async fn start_nodes(variant: &str, count: usize, at_once: usize) -> Result<()> {
+    if at_once == 0 || !count.is_multiple_of(at_once) {
+        bail!("COUNT must be a multiple of AT_ONCE");
+    }
     let mut cell = cell(variant, "120x40").await?;
     let mut faults = Vec::new();
     for _ in 0..count / at_once {

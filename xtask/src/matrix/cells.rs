@@ -21,7 +21,7 @@ const CELL_LIMIT: &str = "1500";
 /// A variant of an agent.
 #[derive(Debug)]
 pub(super) struct Variant {
-    agent: String,
+    pub(super) agent: String,
     pub(super) name: String,
     pub(super) title: String,
 }
@@ -44,7 +44,7 @@ pub(super) struct Cell {
 }
 
 impl Plan {
-    /// Asks the program.
+    /// Reads the variants and scenarios that the program lists.
     pub(super) fn of(program: &Path) -> anyhow::Result<Plan> {
         let mut plan = Plan { variants: Vec::new(), scenarios: Vec::new() };
         let listed = String::from_utf8(project::output(Command::new(program).arg("--list"))?)?;
@@ -128,7 +128,7 @@ impl Install {
         self.pinned.is_some()
     }
 
-    /// Returns the folder of the program. Another thread that installs it is waited for.
+    /// Returns the folder of the program; waits if another thread is installing it.
     fn bin(&self) -> anyhow::Result<PathBuf> {
         let install = || match &self.pinned {
             Some(bin) if bin.exists() => Ok(bin.clone()),
@@ -155,8 +155,8 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs the scenarios of a cell that have no result yet.
-    pub(super) fn run(&self, cell: &Cell) -> anyhow::Result<()> {
+    /// Runs the scenarios of a cell that have no result yet. Returns false if some of them did not run.
+    pub(super) fn run(&self, cell: &Cell) -> anyhow::Result<bool> {
         let key = |scenario: &str| -> Key {
             [cell.variant.clone(), cell.version.clone(), cell.size.clone(), scenario.to_string()]
         };
@@ -167,13 +167,13 @@ impl Runner<'_> {
         };
         let missing: Vec<&String> = cell.scenarios.iter().filter(|scenario| !has_result(scenario)).collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let bin = match cell.install.bin() {
             Ok(bin) => bin,
             Err(error) => {
                 eprintln!("{} {}: {error:#}", cell.variant, cell.version);
-                return Ok(());
+                return Ok(false);
             }
         };
         let mut command = self.command(&bin);
@@ -201,7 +201,7 @@ impl Runner<'_> {
         if !status.success() {
             eprintln!("{} {} {}: {status}", cell.variant, cell.version, cell.size);
         }
-        Ok(())
+        Ok(status.success())
     }
 
     /// Runs a measurement of the pinned agents and keeps its first line.

@@ -23,7 +23,7 @@ use results::Results;
 /// The page that the results are written to.
 const PAGE: &str = "docs/compatibility.md";
 
-/// Runs the cells that have no result yet and writes the page. Returns `false` if a scenario failed.
+/// Runs the cells that have no result yet and writes the page. Returns `false` if a scenario failed or did not run.
 pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     let options = Options::parse(args)?;
     let folder = project.target.join("matrix");
@@ -35,6 +35,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     let plan = cells::Plan::of(&program)?;
     let results = Arc::new(Mutex::new(Results::open(&folder.join("results.jsonl"))?));
     let pinned = agents::pinned(project)?;
+    let mut is_complete = true;
     if options.runs() {
         let mut cells = VecDeque::new();
         for (agent, package) in agents::PACKAGES.iter().filter(|(agent, _)| options.has_agent(agent)) {
@@ -50,7 +51,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
         }
         // The pinned versions come first.
         cells.make_contiguous().sort_by_key(|cell: &Cell| !cell.install.is_pinned());
-        work(&program, &results, cells, &options)?;
+        is_complete = work(&program, &results, cells, &options)?;
     }
     if let Some(measure) = &options.measure {
         agents::install(project)?;
@@ -62,31 +63,32 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     fs::write(project.root.join(PAGE), page::render(&plan, &results, &pinned))
         .with_context(|| format!("cannot write {PAGE}"))?;
     println!("written: {PAGE}");
-    Ok(!results.has_failures())
+    Ok(is_complete && !results.has_failures())
 }
 
-/// Runs the cells on `--jobs` threads.
+/// Runs the cells on `--jobs` threads. Returns false if some scenarios did not run.
 fn work(
     program: &Path,
     results: &Arc<Mutex<Results>>,
     cells: VecDeque<Cell>,
     options: &Options,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let queue = Mutex::new(cells);
     let runner = Runner { program, results, repeats_failures: options.repeats_failures };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..options.jobs)
             .map(|_| {
-                scope.spawn(|| -> anyhow::Result<()> {
+                scope.spawn(|| -> anyhow::Result<bool> {
+                    let mut is_complete = true;
                     loop {
-                        let Some(cell) = lock(&queue).pop_front() else { return Ok(()) };
-                        runner.run(&cell)?;
+                        let Some(cell) = lock(&queue).pop_front() else { return Ok(is_complete) };
+                        is_complete &= runner.run(&cell)?;
                     }
                 })
             })
             .collect();
-        workers.into_iter().try_for_each(|worker| match worker.join() {
-            Ok(outcome) => outcome,
+        workers.into_iter().try_fold(true, |is_complete, worker| match worker.join() {
+            Ok(outcome) => outcome.map(|ran_all| ran_all && is_complete),
             Err(_) => anyhow::bail!("a worker panicked"),
         })
     })
@@ -102,7 +104,7 @@ fn build(project: &Project) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(program))
 }
 
-/// Locks. A thread that panicked left nothing half done.
+/// Locks a mutex and ignores poisoning: updates are complete even if a thread panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

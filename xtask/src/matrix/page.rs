@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::cells::Plan;
 use super::options::SIZES;
 use super::results::{Outcome, Results};
+use crate::agents;
 
 /// Characters of a note on the page.
 const NOTE: usize = 65;
@@ -16,8 +17,8 @@ const HEAD: &str = "\
 
 nerve drives these versions of the agents, unattended in a real terminal, against a scripted model
 API on loopback. Each row is one version in one size of the terminal. What does not depend on the
-size (·) runs at 120x40 only. A scenario fails, too, if nerve says something untrue, such as success
-for an answer whose connection was lost.
+size (·) runs at 120x40 only. A scenario also fails if nerve reports a wrong result, such as success
+after a lost connection.
 
 ✓ passed, (✓) passed with a remark, ✗ failed, – not possible, for the reason below; *not run* has no
 result. `cargo xtask matrix` runs what is missing and writes this page;
@@ -50,9 +51,12 @@ pub(super) fn render(plan: &Plan, results: &Results, pinned: &[(String, String)]
             let _ = write!(page, " {title} |");
         });
         let _ = writeln!(page, "\n|---|---|{}", ":-:|".repeat(plan.scenarios.len()));
+        let package =
+            agents::PACKAGES.iter().find(|(agent, _)| *agent == variant.agent).map(|(_, package)| *package);
         for version in results.versions(&variant.name) {
+            let is_pin = |(name, pin): &(String, String)| Some(name.as_str()) == package && *pin == version;
+            let pin = if pinned.iter().any(is_pin) { " (pinned)" } else { "" };
             for size in SIZES {
-                let pin = if pinned.iter().any(|(_, pin)| *pin == version) { " (pinned)" } else { "" };
                 let _ = write!(page, "| {version}{pin} | {size} |");
                 let outcome = |title: &str| {
                     results.get(&[variant.name.as_str(), &version, size, title].map(String::from))
@@ -61,16 +65,18 @@ pub(super) fn render(plan: &Plan, results: &Results, pinned: &[(String, String)]
                     let _ = writeln!(page, " not run |{}", " |".repeat(plan.scenarios.len() - 1));
                     continue;
                 }
+                let mut cell_notes = Vec::new();
                 for (title, depends_on_size) in &plan.scenarios {
                     let outcome = outcome(title);
                     let is_left_out = !Plan::runs(*depends_on_size, size);
                     let _ = write!(page, " {} |", if is_left_out { "·" } else { mark(outcome) });
                     if let Some(outcome) = outcome.filter(|outcome| !outcome.note.is_empty()) {
-                        let note = first_line(&outcome.note);
-                        let _ = writeln!(notes, "* {version}, {size}, {title}: {note}");
+                        cell_notes.push((title.as_str(), first_line(&outcome.note)));
                     }
                 }
                 page.push('\n');
+                let scenarios = plan.scenarios.iter().filter(|(_, depends)| Plan::runs(*depends, size));
+                notes.push_str(&note_list(&format!("{version}, {size}"), &cell_notes, scenarios.count()));
             }
         }
         if !notes.is_empty() {
@@ -82,7 +88,12 @@ pub(super) fn render(plan: &Plan, results: &Results, pinned: &[(String, String)]
         page.push_str("\n## Measurements\n\nOf the pinned versions, with a debug build of nerve.\n\n");
     }
     for line in measurements {
-        let _ = writeln!(page, "* {line}");
+        // The program names variants by their short names.
+        let named = plan.variants.iter().find_map(|variant| {
+            let rest = line.strip_prefix(&variant.name)?.strip_prefix(": ")?;
+            Some(format!("{}: {rest}", variant.title))
+        });
+        let _ = writeln!(page, "* {}", named.as_ref().unwrap_or(line));
     }
     page
 }
@@ -97,13 +108,57 @@ fn mark(outcome: Option<&Outcome>) -> &'static str {
     }
 }
 
+/// Lists the notes of a cell. If all of its scenarios, or all but the first, have the same note, it is listed once.
+fn note_list(cell: &str, notes: &[(&str, String)], scenarios: usize) -> String {
+    let mut list = String::new();
+    let last = notes.last().map(|(_, note)| note);
+    let repeated = last.filter(|last| {
+        let repeats = notes.iter().filter(|(_, note)| note == *last).count();
+        repeats > 1 && repeats + 1 >= scenarios
+    });
+    for (title, note) in notes.iter().filter(|(_, note)| Some(note) != repeated) {
+        let _ = writeln!(list, "* {cell}, {title}: {note}");
+    }
+    if let Some(note) = repeated {
+        let _ = writeln!(list, "* {cell}: {note}");
+    }
+    list
+}
+
 /// Returns the beginning of a note, without the reply that follows.
 fn first_line(note: &str) -> String {
     let line = note.lines().next().unwrap_or_default();
     let line = line.split(": Response {").next().unwrap_or_default();
     let line = line.split(": CommandOutput {").next().unwrap_or_default();
     match line.char_indices().nth(NOTE) {
-        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        Some((end, _)) => {
+            let (start, rest) = line.split_at(end);
+            let is_between_words = start.ends_with(' ') || rest.starts_with(' ');
+            let words = start.rsplit_once(' ').filter(|_| !is_between_words);
+            format!("{}…", words.map_or(start, |(words, _)| words).trim_end())
+        }
         None => line.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_of_all_scenarios_is_listed_once() {
+        let lost = || "not usable after 'ready'".to_string();
+        let notes = [("ready", "timed out".to_string()), ("short", lost()), ("long", lost())];
+        let once = "* 1.0.0, 60x20, ready: timed out\n* 1.0.0, 60x20: not usable after 'ready'\n";
+        assert_eq!(note_list("1.0.0, 60x20", &notes, 3), once);
+        assert_eq!(note_list("1.0.0, 60x20", &notes, 9).lines().count(), 3);
+    }
+
+    #[test]
+    fn long_note_is_cut_between_words() {
+        let words = "longer ".repeat(NOTE);
+        let note = first_line(&words);
+        assert!(note.ends_with(" longer…") && note.chars().count() <= NOTE + 1, "{note}");
+        assert_eq!(first_line("short: Response { id: 1 }"), "short");
     }
 }

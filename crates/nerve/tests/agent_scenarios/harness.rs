@@ -4,6 +4,7 @@ use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use nerve_agent::profile::Version;
 use nerve_api::reply::TurnResponse;
 use nerve_api::request::ExecuteInput;
 use nerve_node::command::{Choice, EventKind, NodeSpec, Response, StateName};
@@ -59,7 +60,7 @@ impl Harness {
         Ok(Harness { nodes, model, home, variant, size, recipe })
     }
 
-    /// Returns the version reported by the program: its first number of three parts.
+    /// Returns the version reported by the program.
     pub(super) async fn version(&self) -> Option<String> {
         // Without the recipe's arguments, which conflict with `--version`.
         let mut command = self.home.command(self.recipe.argv.first()?);
@@ -67,10 +68,7 @@ impl Harness {
         let mut command = tokio::process::Command::from(command);
         let output =
             tokio::time::timeout(self.nodes.limit, command.kill_on_drop(true).output()).await.ok()?.ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let is_version =
-            |word: &&str| word.split('.').count() == 3 && word.starts_with(|c: char| c.is_ascii_digit());
-        text.split_whitespace().find(is_version).map(str::to_string)
+        Version::in_text(&String::from_utf8_lossy(&output.stdout)).map(|version| version.to_string())
     }
 
     /// Starts the agent and waits until it is ready; returns the time this took.

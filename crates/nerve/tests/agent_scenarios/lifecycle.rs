@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::Verdict;
 use super::harness::Harness;
-use super::turns::{Outcome, ask as ask_agent, describe, expect};
+use super::turns::{Outcome, ask as ask_agent, describe, expect, unwrapped};
 use super::variants::Variant;
 
 /// Maximum number of Ctrl+C presses to exit an agent, and the wait after each.
@@ -85,7 +85,7 @@ pub(super) async fn nodes(harness: &Harness, count: usize) -> Outcome {
             engine.create(spec).await.map_err(describe)?;
             let response = engine.run_turn(prompt, Default::default()).await;
             let text = response.map_err(describe)?.text;
-            let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let said = unwrapped(&text);
             if said == format!("You said: hello from {name}") {
                 Ok(())
             } else {
@@ -122,7 +122,7 @@ pub(super) async fn ask(harness: &Harness) -> Outcome {
     let output =
         harness.nerve(&["ask", "--force", "--command", &harness.command_line(101), "hello there"]).await;
     expect(output.code == 0, "`nerve ask` failed", &output)?;
-    let words = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = unwrapped(&output.stdout);
     expect(words == "You said: hello there", "unexpected output", &output)?;
     Ok(Verdict::Passed)
 }
@@ -170,7 +170,7 @@ async fn survive_kill(harness: &Harness) -> Outcome {
     nerve(harness, &["server", "start"]).await?;
     nerve(harness, &["server", "node", "wait", "k", "--timeout", "90"]).await?;
     let next = nerve(harness, &["server", "node", "execute", "k", "are you still there?"]).await?;
-    let words = next.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = unwrapped(&next.stdout);
     expect(words == "You said: are you still there?", "unexpected answer after the restart", &next)?;
     let text = nerve(harness, &["server", "node", "read", "k"]).await?;
     if harness.keeps_conversation_on_screen() {

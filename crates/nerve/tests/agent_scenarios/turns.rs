@@ -22,11 +22,16 @@ const RETRIES: Duration = Duration::from_secs(45);
 pub(super) type Outcome = Result<Verdict, String>;
 
 pub(super) fn describe(error: EngineError) -> String {
-    format!("{:?}: {}", error.kind, error.message)
+    error.to_string()
 }
 
 pub(super) fn expect(holds: bool, what: &str, response: &impl Debug) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{what}: {response:?}")) }
+}
+
+/// Returns a text in one row, with single blanks between its words.
+pub(super) fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a turn and checks that it started and ended properly.
@@ -43,7 +48,7 @@ pub(super) async fn short(harness: &Harness, turns: usize, times: &mut Times) ->
         let submitted = SystemTime::now();
         let response = ask(harness, &prompt).await?;
         let replied = SystemTime::now();
-        let words = response.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = unwrapped(&response.text);
         expect(words == format!("You said: {prompt}"), "unexpected text", &response)?;
         let requests = harness.model.requests();
         let request =
@@ -121,7 +126,8 @@ pub(super) async fn interrupt(harness: &Harness) -> Outcome {
     harness.interrupt().await.map_err(describe)?;
     let response = match turn.await {
         Ok(Ok(response)) => response,
-        other => return Err(format!("the turn ended with {other:?}")),
+        Ok(Err(error)) => return Err(format!("the turn ended with {}", describe(error))),
+        Err(error) => return Err(format!("the turn ended with {error}")),
     };
     let is_reported = response.attributes.get("interrupted").is_some_and(|value| value == "true");
     expect(is_reported && !response.text.contains(" 599"), "not interrupted", &response)?;
@@ -187,7 +193,7 @@ pub(super) async fn api_error(harness: &Harness, prompt: &str, kept: &str) -> Ou
             }
             if remark.is_none() && prompt.contains("400") {
                 // A narrow window wraps it.
-                let words = failure.message.split_whitespace().collect::<Vec<_>>().join(" ");
+                let words = unwrapped(&failure.message);
                 expect(words.contains("scripted error"), "the message is missing", &response)?;
                 expect(response.is_ready, "not ready again", &response)?;
             }
