@@ -88,9 +88,9 @@ pub(crate) struct DoctorArgs {
     pub(crate) agents: bool,
     /// Write a report about nodes into the current folder
     ///
-    /// The ZIP file has the checks, the settings and the names of variables, and of each node its state, the evidence, the
-    /// agent's version, the screen and the end of the recording. Letters and digits of texts are masked. Access keys, values
-    /// of secret variables and the home folder are removed. Look through it before you send it.
+    /// The ZIP file contains the checks, the settings and the names of variables. For each node it adds the state, evidence,
+    /// agent version, screen and the end of the recording. Letters and digits are masked. Known secrets and the home folder
+    /// are removed. Check the file before you send it.
     #[arg(long, conflicts_with_all = ["agents", "fix"])]
     pub(crate) report: bool,
     /// Nodes in the report [default: all of the session]

@@ -125,6 +125,17 @@ fn report_masks_texts_and_removes_secrets() {
 }
 
 #[test]
+fn report_leaves_out_nodes_without_a_terminal() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "create", "once", "--backend", "bash"]);
+    let (done, archive) = report(&home, &[]);
+    done.assert_stderr(0, &["node once is left out"]);
+    assert!(archive.contains("sh/node.json") && !archive.contains("once/node.json"), "{archive}");
+    let (done, archive) = report(&home, &["once"]);
+    assert!(done.code != 0 && archive.is_empty(), "{done:?}");
+}
+
+#[test]
 fn report_fails_for_missing_nodes_and_folders() {
     let home = Home::with_shell();
     let (done, _) = report(&home, &["absent"]);

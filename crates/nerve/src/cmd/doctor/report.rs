@@ -1,4 +1,4 @@
-//! `nerve doctor --report`: writes what is needed to mend the profile of an agent into one archive.
+//! `nerve doctor --report`: writes the data needed to fix an agent's profile to one archive.
 
 mod redaction;
 mod zip;
@@ -10,7 +10,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_agent::profile::Profiles;
 use nerve_api::reply::NodeExplanation;
 use nerve_api::request::ExplainNode;
 use nerve_record::ahr::Reader;
@@ -19,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use self::redaction::{Redaction, mask};
 use self::zip::ZipWriter;
-use super::{Check, as_json, find, version};
+use super::{Check, as_json};
 use crate::cli::local_commands::DoctorArgs;
 use crate::exit::{FAILED, Failure};
 use crate::{out, settings};
@@ -44,7 +43,7 @@ pub(super) async fn run(args: &DoctorArgs, checks: &[Check]) -> Result<()> {
         let recording = node.metadata.text("recording");
         let shown = if args.with_text { node.screen.clone() } else { mask(&node.screen) };
         let name = &node.node_id;
-        zip.add(&format!("{name}/node.json"), pretty(&report.node(node).await).as_bytes());
+        zip.add(&format!("{name}/node.json"), pretty(&report.node(node)).as_bytes());
         zip.add(&format!("{name}/screen.txt"), report.redaction.apply(&shown).as_bytes());
         if !recording.is_empty() {
             match report.recording(Path::new(recording)) {
@@ -77,7 +76,14 @@ async fn nodes(args: &DoctorArgs) -> Result<Vec<NodeExplanation>> {
     names.dedup();
     let mut nodes = Vec::new();
     for name in names {
-        nodes.push(client.request(&ExplainNode::new(name, args.session.clone())).await?);
+        match client.request(&ExplainNode::new(name.clone(), args.session.clone())).await {
+            Ok(node) => nodes.push(node),
+            // Nodes without a running terminal have no state to explain.
+            Err(error) if args.nodes.is_empty() => {
+                out::warning(format_args!("node {name} is left out: {error}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(nodes)
 }
@@ -112,7 +118,7 @@ impl Report {
     }
 
     /// Describes a node: its state, the evidence and the agent.
-    async fn node(&self, node: &NodeExplanation) -> Value {
+    fn node(&self, node: &NodeExplanation) -> Value {
         let mut metadata: Map<String, Value> =
             node.metadata.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str()))).collect();
         let mut evidence = node.evidence.clone();
@@ -126,13 +132,8 @@ impl Report {
                     .and_modify(|text| *text = mask(text.as_str().unwrap_or_default()).into());
             }
         }
-        let mut words = shell_words::split(node.metadata.text("command")).unwrap_or_default();
-        let program = words.first().and_then(|program| find_program(program));
-        let version = match &program {
-            Some(program) if is_agent(program) => version(program).await,
-            _ => None,
-        };
         if !self.with_text && metadata.contains_key("command") {
+            let mut words = shell_words::split(node.metadata.text("command")).unwrap_or_default();
             // A word with blanks may be a prompt.
             let prompts = words.iter_mut().filter(|word| word.contains(char::is_whitespace));
             prompts.for_each(|word| *word = mask(word));
@@ -140,7 +141,7 @@ impl Report {
         }
         self.redacted(json!({
             "node": node.node_id, "state": node.state, "evidence": evidence, "signal": node.source,
-            "offset": node.offset, "choices": choices, "agent_version": version, "metadata": metadata,
+            "offset": node.offset, "choices": choices, "metadata": metadata,
         }))
     }
 
@@ -214,23 +215,6 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-fn find_program(program: &str) -> Option<PathBuf> {
-    match program.contains('/') {
-        true => Some(PathBuf::from(program)),
-        false => find(program, std::env::var_os("PATH").as_deref()),
-    }
-}
-
-/// Returns true for an agent that nerve knows: only those are started to print their version.
-fn is_agent(program: &Path) -> bool {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let profiles = Profiles::builtin();
-    ["claude", "codex", "gemini", "opencode"]
-        .iter()
-        .filter_map(|name| profiles.get(name))
-        .any(|profile| profile.programs.iter().any(|known| *known == name))
-}
-
 /// Writes the archive to a new file that only its user can read.
 fn save(archive: &[u8]) -> Result<PathBuf> {
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -264,7 +248,7 @@ fn print(args: &DoctorArgs, path: &Path, nodes: &[NodeExplanation]) -> Result<()
         out::note(format_args!("and of {names}: state, evidence, screen and the end of the recording"));
     }
     out::note(match args.with_text {
-        true => "texts are readable: prompts and answers are in it; keys and your home folder are not",
+        true => "texts are readable: prompts and answers are in it; check it for secrets before you send it",
         false => "letters and digits of all texts are masked; keys and your home folder are removed",
     });
     Ok(())
