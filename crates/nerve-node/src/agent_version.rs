@@ -19,15 +19,15 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Folders above a program in which its package.json is looked for.
 const PACKAGE_DEPTH: usize = 4;
 /// Bytes that are read of a package.json.
-const LIMIT: u64 = 64 << 10;
+const MAX_PACKAGE_JSON: u64 = 64 << 10;
 /// Programs whose printed version is remembered.
-const CACHE: usize = 64;
+const MAX_CACHED: usize = 64;
 
 /// Versions printed by programs, and the time at which each program was written.
 static PRINTED: Mutex<BTreeMap<PathBuf, (SystemTime, Option<Version>)>> = Mutex::new(BTreeMap::new());
 
-/// Returns the version of the agent that the command starts, for the metadata: `unknown` if it cannot be read. `None` if the profile
-/// names no tested versions.
+/// Returns the agent's version for the metadata, or `unknown` if it cannot be read. Returns `None` if the profile names no tested
+/// versions.
 ///
 /// # Errors
 /// InvalidRequest: it is older than the tested ones, without `force`.
@@ -41,7 +41,7 @@ pub(crate) async fn check(
     if version < tested.oldest && !force {
         let name = &profile.name;
         let message = format!("{name} {version} is outside the tested range ({tested})");
-        let hint = format!("update {name}, or add `--force` to start it nevertheless");
+        let hint = format!("update {name}, or add `--force` to start it anyway");
         return Err(EngineError::invalid_request(message).hint(hint));
     }
     Ok(Some(match tested.contains(version) {
@@ -53,10 +53,11 @@ pub(crate) async fn check(
 async fn read(profile: &Profile, tested: &TestedVersions, program: &Program) -> Option<Version> {
     let at = profile.program_at(&program.argv)?;
     let program = Program { argv: program.argv[at..].to_vec(), ..program.clone() };
-    let path = program.find().ok()?.canonicalize().ok()?;
-    match tested.package.as_deref().and_then(|package| packaged_version(&path, package)) {
+    let path = program.find().ok()?;
+    let target = path.canonicalize().ok()?;
+    match tested.package.as_deref().and_then(|package| packaged_version(&target, package)) {
         Some(version) => Some(version),
-        None => printed_version(&path, &program).await,
+        None => printed_version(&path, &target, &program).await,
     }
 }
 
@@ -64,33 +65,42 @@ async fn read(profile: &Profile, tested: &TestedVersions, program: &Program) -> 
 fn packaged_version(path: &Path, package: &str) -> Option<Version> {
     let read = |folder: &Path| {
         let mut text = String::new();
-        File::open(folder.join("package.json")).ok()?.take(LIMIT).read_to_string(&mut text).ok()?;
+        File::open(folder.join("package.json"))
+            .ok()?
+            .take(MAX_PACKAGE_JSON)
+            .read_to_string(&mut text)
+            .ok()?;
         let content: Value = serde_json::from_str(&text).ok()?;
         (content["name"] == package).then(|| content["version"].as_str()?.parse().ok())?
     };
     path.ancestors().skip(1).take(PACKAGE_DEPTH).find_map(read)
 }
 
-/// Returns the version that the program prints. A script is not run, because it may do anything with an unknown argument.
-async fn printed_version(path: &Path, program: &Program) -> Option<Version> {
+/// Returns the version that the program prints. `target` is its path without links. The program is started by the path with links,
+/// because version managers link many names to one binary that acts by its name. A script is not run, because it may do anything
+/// with an unknown argument.
+async fn printed_version(path: &Path, target: &Path, program: &Program) -> Option<Version> {
     let mut start = [0; 2];
-    File::open(path).ok()?.read_exact(&mut start).ok()?;
+    File::open(target).ok()?.read_exact(&mut start).ok()?;
     if start == *b"#!" {
         return None;
     }
-    let written = path.metadata().ok()?.modified().ok()?;
+    let written = target.metadata().ok()?.modified().ok()?;
     if let Some((_, version)) = PRINTED.lock().get(path).filter(|(at, _)| *at == written) {
         return *version;
     }
     let mut command = tokio::process::Command::new(path);
     command.arg("--version").envs(&program.env).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    if let Some(cwd) = &program.cwd {
+        command.current_dir(cwd);
+    }
     for name in &program.env_remove {
         command.env_remove(name);
     }
     let output = tokio::time::timeout(PRINT_TIMEOUT, command.output()).await.ok()?.ok()?;
     let version = Version::in_text(&String::from_utf8_lossy(&output.stdout));
     let mut printed = PRINTED.lock();
-    if printed.len() >= CACHE {
+    if printed.len() >= MAX_CACHED {
         printed.clear();
     }
     printed.insert(path.to_path_buf(), (written, version));
@@ -168,8 +178,23 @@ mod tests {
     async fn other_programs_print_their_version() {
         let git = program(&["git"]);
         let path = git.find().unwrap();
-        let printed = printed_version(&path, &git).await;
+        let target = path.canonicalize().unwrap();
+        let printed = printed_version(&path, &target, &git).await;
         assert!(printed.is_some());
         assert_eq!(PRINTED.lock()[&path].1, printed);
+    }
+
+    #[tokio::test]
+    async fn links_to_one_program_have_their_own_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = program(&["git"]).find().unwrap().canonicalize().unwrap();
+        let link = folder.path().join("git");
+        symlink(&target, &link).unwrap();
+        let linked = Program { cwd: Some(folder.path().to_path_buf()), ..program(&["./git"]) };
+        let path = linked.find().unwrap();
+        let printed = printed_version(&path, &target, &linked).await;
+        assert!(printed.is_some());
+        assert_eq!(PRINTED.lock()[&path].1, printed);
+        assert_ne!(path, target);
     }
 }

@@ -443,11 +443,11 @@ fn check_terminal(node: &NodeRef, spec: &NodeSpec) -> Result<TerminalKind, Engin
     Ok(kind)
 }
 
-/// Returns the error of a new pane in an engine without hosts. A pane shows a host.
+/// Returns the error for a new pane in an engine that cannot start host processes.
 fn no_hosts_error(node: &NodeRef, backend: BackendKind) -> EngineError {
     let (node, backend) = (&node.node, backend.as_str());
     let message = format!(
-        "node '{node}' was not started: a {backend} node shows a host in a pane, and this engine has no hosts"
+        "node '{node}' was not started: a new {backend} pane needs a server, and this engine runs without one"
     );
     EngineError::invalid_request(message)
         .hint("create the node in a server (`nerve server start`), name an existing pane, or use backend pty")

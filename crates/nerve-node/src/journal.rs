@@ -117,8 +117,7 @@ impl Journal {
             .filter(|seq| *seq > 0)
     }
 
-    /// Logs a prompt of a node without a terminal, where there is nothing to capture. A completed stream is logged by the end of
-    /// its text.
+    /// Logs a prompt of a node without a terminal. A completed stream is logged as its last lines.
     pub(crate) fn log_answer(
         &mut self,
         input: &str,

@@ -67,7 +67,7 @@ impl Launch<'_> {
     /// Creates a node over an existing pane.
     ///
     /// # Errors
-    /// [`SpawnError`].
+    /// [`SpawnError`]: the pane cannot be attached.
     pub(crate) async fn attach(
         self,
         mut spec: TerminalSpec,

@@ -86,8 +86,8 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Returns the node's name: 1–32 of `a-z 0-9 -` where it is registered under it.
     fn id(&self) -> &str;
 
-    /// Returns the kind for display: `pty`, `bash`, `function` … A text, because embedders add kinds of their own. No code decides
-    /// by it.
+    /// Returns the kind for display: `pty`, `bash`, `function` … It is a string because embedders add their own kinds; no code
+    /// branches on it.
     fn kind(&self) -> &'static str;
 
     /// Returns true if the node keeps state between executions. Such a node runs one execution at a time, must not be run again

@@ -43,14 +43,20 @@ pub(super) fn turn_lines(terminal: &TerminalState, span: &Span) -> Vec<String> {
     lines
 }
 
-/// Returns true if the row above line `start` shows the beginning of the prompt, or its end if it is longer than the row. The
-/// program of a polled pane may have erased or overwritten it, and its output above that is unknown.
+/// Minimum number of bytes at a prompt's beginning, without blanks, that identify its echo at the end of a wrapped row.
+const MIN_ECHO: usize = 4;
+
+/// Returns true if the row above line `start` contains the prompt's first line or, if that row is wrapped, ends with its beginning.
+/// Otherwise the program of a polled pane has overwritten the prompt, and output above `start` may be missing.
 pub(super) fn shows_prompt_above(terminal: &TerminalState, start: u64, prompt: &str) -> bool {
     let Some(line) = start.checked_sub(1).map(LineIndex) else { return false };
     let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let typed = squeeze(prompt.trim_start().lines().next().unwrap_or_default());
     let row = squeeze(&terminal.line_text(line).unwrap_or_default());
-    let begins = || (1..=typed.len()).any(|end| typed.get(..end).is_some_and(|part| row.ends_with(part)));
+    let begins = || {
+        let mut ends = MIN_ECHO.min(typed.len())..=typed.len();
+        ends.any(|end| typed.get(..end).is_some_and(|part| row.ends_with(part)))
+    };
     row.contains(&typed) || terminal.is_line_wrapped(line) && begins()
 }
 
@@ -101,7 +107,8 @@ fn expand_tabs(text: &str, col: usize) -> Cow<'_, str> {
     expanded.into()
 }
 
-/// Adds the texts of the screen to an answer that is only an error: agents do not write what came before it to their session files.
+/// Adds the screen's texts before the error of an answer without text. Agents do not write the text before an error to their session
+/// files.
 pub(crate) fn keep_text_before_error(sections: &mut Vec<Section>, screen: &[Section]) {
     let is_text = |section: &&Section| section.kind == SectionKind::Text;
     let ends_with_error = sections.last().is_some_and(|last| last.kind == SectionKind::Error);
@@ -131,16 +138,23 @@ const ECHO_CHARS: usize = 24;
 /// Notes in the response if its beginning may be missing. On the alternate screen only visible rows can be read: if the prompt's
 /// echo is not among them, the beginning of the answer may have scrolled off too.
 pub(super) fn note_hidden_start(response: &mut Response, prompt: &str) {
-    let compact = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-    let start: String = compact(prompt).chars().take(ECHO_CHARS).collect();
+    let start: String = letters_and_digits(prompt).take(ECHO_CHARS).collect();
     // Codex keeps the echo in the first row, even if the rows below it have scrolled.
     let below = response.raw.split_once('\n').map_or("", |(_, below)| below);
     // A long paste is echoed as a placeholder.
-    if !start.is_empty() && !compact(below).contains(&start) && !below.contains("[Pasted ") {
+    if !start.is_empty()
+        && !letters_and_digits(below).collect::<String>().contains(&start)
+        && !below.contains("[Pasted ")
+    {
         let note = "the beginning may have scrolled off the alternate screen: only what was visible at the end is included";
         response.attributes.insert("truncated".to_string(), note.into());
         response.incomplete = Some(note.to_string());
     }
+}
+
+/// Returns the letters and digits of a text: the screen wraps rows and leaves marks out.
+pub(crate) fn letters_and_digits(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| c.is_alphanumeric())
 }
 
 /// Returns the end of a text that fits on the wire.

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | Claude Code | named by its hooks and its status file, `$HOME/.claude/sessions/<pid>.json` |
 //! | Codex | the rollout file that the process has open |
-//! | Gemini CLI | the chat file of the folder with the prompt, or that of the id with which it was started |
-//! | opencode | the conversation of the folder with the prompt, in the database that the process has open |
+//! | Gemini CLI | the chat file of its session id, otherwise the folder's only chat file that contains the prompt |
+//! | opencode | the folder's only conversation that contains the prompt, in the database that the process has open |
 //!
-//! Agents in one folder share Gemini CLI's folder and opencode's database. A conversation counts only if no other one has the
-//! prompt, and either no other such agent runs in the folder or the screen shows the same answer.
+//! Agents in one folder share these files. A conversation is accepted only if no other one contains the prompt. In addition, the
+//! agent must be alone in the folder, or the screen must show the same answer.
 //!
-//! All belong to another program: anything missing or unknown means "use the screen", never an error.
+//! These files belong to another program: if anything is missing or unknown, the screen is used instead.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -32,6 +32,7 @@ use crate::fork::opencode::database;
 use crate::fork::session_files::{
     SessionFiles, is_alone_in, open_database_path, open_rollout_path, rollout_folders,
 };
+use crate::response::letters_and_digits;
 
 /// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
 const MAX_TAIL_BYTES: u64 = 8 << 20;
@@ -84,9 +85,8 @@ struct TranscriptRead {
 }
 
 impl TranscriptSource {
-    /// Returns the turn that answered the prompt, if a transcript contains its end, and that transcript. Waits shortly for it to be
-    /// written if the session files exist. `screen` is the answer as the screen shows it. Call it after the screen has shown the end
-    /// of the turn.
+    /// Returns the turn that answered the prompt, and its transcript, if that contains the turn's end. Waits shortly for the end to
+    /// be written. `screen` is the answer on the screen.
     pub(super) async fn turn(self, prompt: SentPrompt, screen: Arc<str>) -> Option<(ParsedTurn, Location)> {
         // Commands and shell commands are not in the file as they were typed.
         if self.kind != TranscriptKind::Claude && prompt.text.starts_with(['/', '!']) {
@@ -161,9 +161,7 @@ impl TranscriptSource {
             TranscriptKind::Gemini | TranscriptKind::Opencode => {
                 let prompt = prompt?;
                 // Another agent may have written the same prompt earlier than this one.
-                let mut found = self.read(prompt, "", None)?.found.into_iter();
-                let found = found.next().filter(|_| self.is_alone())?;
-                Some(found.location)
+                self.read(prompt, "", None)?.found.filter(|_| self.is_alone()).map(|found| found.location)
             }
         }
     }
@@ -334,10 +332,10 @@ fn has_passed(deadline: Instant) -> bool {
 
 /// Returns true if the end of the turn's text is on the screen, which wraps rows and leaves marks out.
 fn is_shown(turn: &TranscriptTurn, screen: &str) -> bool {
-    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<Vec<char>>();
     let texts = turn.sections.iter().filter(|section| section.kind == SectionKind::Text);
     let text = texts.map(|section| section.content.as_str()).collect::<String>();
-    let (text, screen) = (letters(&text), letters(screen));
+    let text: Vec<char> = letters_and_digits(&text).collect();
+    let screen: Vec<char> = letters_and_digits(screen).collect();
     let end = &text[text.len().saturating_sub(COMPARED_CHARS)..];
     !end.is_empty() && screen.windows(end.len()).any(|part| part == end)
 }

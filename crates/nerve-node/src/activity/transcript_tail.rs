@@ -1,8 +1,8 @@
 //! Follows an agent's transcript and reports new activities.
 //!
-//! Activities count if they are stamped no earlier than the start of the node. So nothing is reported twice for a resumed
-//! session, a fork that begins with a copy of its parent's lines, or a node that a new server takes over. When the agent switches
-//! to another session (`/clear`, `/resume`), activities there count if they are stamped later than the last reported one.
+//! Activities count if they are stamped no earlier than the node's start. This avoids repeats after a resume, in forks that copy
+//! their parent's lines, and when a new server adopts the node. When the agent switches to another session (`/clear`, `/resume`),
+//! activities there count if they are stamped later than the last reported one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::transcript::{SentPrompt, TranscriptSource};
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
 
-/// The place of a conversation.
+/// Where a conversation is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Location {
     /// A file of lines.
@@ -66,7 +66,7 @@ struct Target {
     search: Option<Arc<Search>>,
 }
 
-/// Finds the conversation of a turn that has begun.
+/// Search for the conversation of the current turn, if it is not known yet.
 #[derive(Debug)]
 struct Search {
     source: TranscriptSource,
@@ -90,7 +90,7 @@ struct FollowedSession {
 
 enum Conversations {
     Files {
-        main: Conversation,
+        main: Box<Conversation>,
         /// Claude Code's `<session>/subagents`, next to the transcript.
         subagents: Option<PathBuf>,
         others: BTreeMap<PathBuf, Conversation>,
@@ -111,7 +111,7 @@ struct Conversation {
     filter: ActivityFilter,
 }
 
-/// Reports the activities of a conversation that are late enough.
+/// Reports the activities of a conversation, except those stamped before `since`.
 struct ActivityFilter {
     kind: TranscriptKind,
     reader: ActivityReader,
@@ -287,7 +287,7 @@ impl FollowedSession {
         let conversations = match location.clone() {
             Location::File(path) => Conversations::Files {
                 subagents: (kind == TranscriptKind::Claude).then(|| subagents_folder(&path)),
-                main: Conversation::new(kind, path, since),
+                main: Box::new(Conversation::new(kind, path, since)),
                 others: BTreeMap::new(),
             },
             Location::Database { path, session } => {
@@ -305,7 +305,7 @@ impl FollowedSession {
             }
             Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
         };
-        latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
+        end(self.since, latest)
     }
 
     fn has_unknown_entries(&self) -> bool {
@@ -348,8 +348,8 @@ impl FollowedSession {
 fn find_subagents(folder: &Path, since: TsMs, known: &mut BTreeMap<PathBuf, Conversation>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
-        let is_one = path.extension().is_some_and(|extension| extension == "jsonl");
-        if is_one && known.len() < MAX_SUBAGENTS {
+        let is_transcript = path.extension().is_some_and(|extension| extension == "jsonl");
+        if is_transcript && known.len() < MAX_SUBAGENTS {
             let new = || Conversation::new(TranscriptKind::Claude, path.clone(), since);
             known.entry(path.clone()).or_insert_with(new);
         }
@@ -383,7 +383,7 @@ impl ActivityFilter {
 
     /// Returns a time later than everything reported here.
     fn end(&self) -> TsMs {
-        self.latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
+        end(self.since, self.latest)
     }
 
     fn report(&mut self, activities: Vec<Activity>, report: &mut Report) {
@@ -394,6 +394,11 @@ impl ActivityFilter {
             }
         }
     }
+}
+
+/// Returns a time later than the last reported activity; `since` if there is none.
+fn end(since: TsMs, latest: Option<TsMs>) -> TsMs {
+    latest.map_or(since, |latest| TsMs(latest.0 + 1))
 }
 
 fn subagents_folder(transcript: &Path) -> PathBuf {

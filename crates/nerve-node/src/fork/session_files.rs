@@ -122,21 +122,18 @@ impl SessionFiles {
     /// Returns Gemini CLI's files of conversations in a folder that changed since a time.
     pub(crate) fn chats_changed_in(&self, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
         let is_recent = |path: &PathBuf| modified(path).is_some_and(|at| at >= u128::from(since.0));
-        let projects = self.projects().filter(|project| is_project_of(project, cwd));
-        projects.flat_map(|project| chat_files(&project)).filter(is_recent).collect()
+        self.projects_of(cwd).flat_map(|project| chat_files(&project)).filter(is_recent).collect()
     }
 
     /// Returns the folders in which Gemini CLI creates the files of conversations in a folder. The last one may not exist yet.
     pub(crate) fn chat_folders(&self, cwd: &Path) -> Vec<PathBuf> {
-        let projects = self.projects().filter(|project| is_project_of(project, cwd));
-        let chats = projects.map(|project| project.join("chats"));
+        let chats = self.projects_of(cwd).map(|project| project.join("chats"));
         std::iter::once(self.home.join(".gemini/tmp")).chain(chats).collect()
     }
 
     /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
     pub(crate) fn chats_started_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
-        let projects = self.projects().filter(|project| is_project_of(project, cwd));
-        let chats = projects.flat_map(|project| chat_files(&project));
+        let chats = self.projects_of(cwd).flat_map(|project| chat_files(&project));
         let mut ids: Vec<String> = chats
             .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
             .filter_map(|path| first_id(&path))
@@ -144,6 +141,11 @@ impl SessionFiles {
         ids.sort();
         ids.dedup();
         ids
+    }
+
+    /// Returns the folders of Gemini CLI's projects that belong to a working directory.
+    fn projects_of(&self, cwd: &Path) -> impl Iterator<Item = PathBuf> {
+        self.projects().filter(move |project| is_project_of(project, cwd))
     }
 
     /// Returns the folders of Gemini CLI's projects.
@@ -245,9 +247,9 @@ pub(crate) fn is_alone_in(cwd: &Path, program: &str, agent: i32) -> bool {
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_other = |pid: &i32| {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        // An interpreter may run the program.
-        let mut words =
-            command.split(|byte| *byte == 0).take(2).filter_map(|word| std::str::from_utf8(word).ok());
+        let words = command.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok());
+        // An interpreter, with or without options, may run the program.
+        let mut words = words.filter(|word| !word.starts_with('-')).take(2);
         words.any(|word| Path::new(word).file_stem().is_some_and(|name| name == program))
             && fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path == cwd)
             && !relatives.contains(pid)
