@@ -21,7 +21,7 @@ class NodeInfo:
     state: str
     #: True if the node keeps its state between executions.
     persistent: bool = False
-    #: True for an existing pane: the program began without nerve, and its state and answers are judged by what the pane shows.
+    #: True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
     approximate: Optional[bool] = None
     #: Details for display.
     metadata: Dict[str, Any] = field(default_factory=dict)

@@ -22,7 +22,7 @@ pub struct NodeInfo {
     /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
-    /// True for an existing pane: the program began without nerve, and its state and answers are judged by what the pane shows.
+    /// True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approximate: bool,
     /// Details for display.
@@ -92,7 +92,7 @@ pub struct NodeDetails {
     /// True if the node keeps its state between executions.
     #[serde(default)]
     pub persistent: bool,
-    /// True for an existing pane: the program began without nerve, and its state and answers are judged by what the pane shows.
+    /// True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approximate: bool,
     /// Details for display.

@@ -40,7 +40,7 @@ pub struct ListResults {
     /// Returns only results of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// Returns only the newest results, at most this many. Default: 100, or all in pages.
+    /// Returns only the newest results, at most this many. Default: 100 without paging, otherwise all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
     /// Part of the list.

@@ -112,7 +112,7 @@ const fn agent(method: &'static str, path: &'static str, summary: &'static str, 
     Operation { handler: Handler::Builtin(which, IN_SESSION), ..builtin(method, path, summary, which) }
 }
 const LIMIT: Query = Query::same("limit", Kind::Number, "Items of the page, from 1 to 1000; 100 if absent.");
-const CURSOR: Query = Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
+const CURSOR: Query = Query::same("cursor", Kind::Text, "Cursor of the page: `next` of the previous page.");
 const PAGED: &[Query] = &[LIMIT, CURSOR];
 const PAGED_IN_SESSION: &[Query] = &[SESSION, LIMIT, CURSOR];
 const HISTORY: &[Query] = &[

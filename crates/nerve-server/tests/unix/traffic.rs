@@ -226,7 +226,7 @@ async fn lists_come_in_pages() {
     assert_eq!((all["sessions"].as_array().unwrap().len(), &all["next"]), (6, &Value::Null));
     for invalid in [json!({ "limit": 0 }), json!({ "limit": 1001 }), json!({ "cursor": "x" })] {
         let reply = client.request("LIST_SESSIONS", invalid.clone()).await;
-        assert_eq!(reply["data"]["error_type"], "invalid_request", "{invalid}: {reply}");
+        assert_eq!(reply["data"]["error_type"], "invalid_request_error", "{invalid}: {reply}");
     }
     server.stop().await;
 }

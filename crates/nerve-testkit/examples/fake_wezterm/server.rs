@@ -236,7 +236,7 @@ impl Mux {
     }
 }
 
-/// Words an error as the client prints it.
+/// Formats an error as the client prints it.
 fn error_response(reason: &str) -> String {
     format!(r#"unexpected response Ok(ErrorResponse(ErrorResponse {{ reason: "Error: {reason}" }}))"#)
 }

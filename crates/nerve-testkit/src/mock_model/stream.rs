@@ -44,8 +44,8 @@ impl Event {
     }
 }
 
-/// Sends the events in order and ends the body as given; ends early if the client disconnects or the server stops. Calls `sent` when all were
-/// sent.
+/// Sends the events in order, then ends the body with `end`. Stops early if the client disconnects or the server stops. Calls `sent`
+/// once all events are sent.
 pub(super) fn respond(
     events: Vec<Event>,
     end: BodyEnd,

@@ -36,7 +36,7 @@ fn async_execute_returns_id_first_and_answer_later() {
     let list = home.ok(&["result", "--list"]);
     assert!(list.contains(&id) && list.contains("done") && list.contains("echo hello"), "{list}");
     let list = home.nerve(&["result", "--list", "--node", "other", "--json"]).json();
-    assert_eq!(list, json!({ "results": [] }));
+    assert_eq!(list, json!({ "results": [], "next": null }));
     let as_json = home.nerve(&["server", "node", "execute", "b", "true", "--async", "--json"]).json();
     assert_eq!(as_json["node_id"], "b");
 }

@@ -125,7 +125,7 @@ impl Losses {
         self.contradictions.extend(found.cloned());
     }
 
-    /// Prints warnings. Returns the exit code: a command that read less than was recorded fails, whatever it has printed.
+    /// Prints warnings and returns the exit code: `FAILED` if any part of the recording was lost or contradictory.
     #[must_use]
     pub(crate) fn report(&self) -> u8 {
         for lost in &self.lost {
