@@ -301,7 +301,7 @@ impl FollowedSession {
     fn end(&self) -> TsMs {
         let latest = match &self.conversations {
             Conversations::Files { main, others, .. } => {
-                others.values().chain([main]).filter_map(|one| one.filter.latest).max()
+                others.values().chain([&**main]).filter_map(|one| one.filter.latest).max()
             }
             Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
         };
@@ -321,7 +321,7 @@ impl FollowedSession {
                 if let Some(subagents) = subagents {
                     find_subagents(subagents, self.since, others);
                 }
-                std::iter::once(main).chain(others.values_mut()).for_each(|one| one.read(now, report));
+                std::iter::once(&mut **main).chain(others.values_mut()).for_each(|one| one.read(now, report));
             }
             Conversations::Database { path, session, changed, readers } => {
                 let sessions = database::changed_since(path, session, *changed);

@@ -60,7 +60,7 @@ pub(super) async fn fork(harness: &Harness, variant: &Variant) -> Outcome {
     let _ = harness.nodes.engine.stop_node(node_ref("fork").into(), Default::default()).await;
     let body = |word: &str| {
         let bodies = harness.model.requests().into_iter().map(|request| request.body.to_string());
-        bodies.filter(|body| body.contains(word)).last().unwrap_or_default()
+        bodies.rev().find(|body| body.contains(word)).unwrap_or_default()
     };
     let (fork, source) = (body("wordgamma"), body("wordbeta"));
     let diverges = fork.contains("wordalpha") && !fork.contains("wordbeta") && !source.contains("wordgamma");
@@ -79,7 +79,7 @@ pub(super) async fn nodes(harness: &Harness, count: usize) -> Outcome {
         let name = spec.node_id.clone();
         let prompt = ExecuteInput {
             timeout: Some((harness.nodes.limit * 3).into()),
-            ..ExecuteInput::new(name.as_str(), &format!("hello from {name}"))
+            ..ExecuteInput::new(name.as_str(), format!("hello from {name}"))
         };
         tokio::spawn(async move {
             engine.create(spec).await.map_err(describe)?;
