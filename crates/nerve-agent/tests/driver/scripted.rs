@@ -589,6 +589,15 @@ fn no_prompt_is_typed_into_shell_mode_of_gemini() {
 }
 
 #[test]
+fn hint_after_lost_connection_is_no_draft() {
+    let mut harness = Harness::ready_claude();
+    let error = "● API Error: Connection to the API was lost (ECONNRESET).";
+    harness.composer(error, "Resend your message to try again", "? for shortcuts");
+    harness.advance(1000);
+    assert_eq!(harness.submit("hello"), Ok(1));
+}
+
+#[test]
 fn own_shell_command_is_echoed_and_replaced() {
     let mut harness = Harness::new("codex");
     draw_codex(&mut harness, "› Ask Codex to do anything\x1b[3G", "? for shortcuts");
@@ -770,31 +779,33 @@ fn unknown_dialog_blocks_when_silent() {
 
 #[test]
 fn requested_second_interrupt_is_sent_alone() {
-    let mut harness = Harness::new("opencode");
-    let draw = |harness: &mut Harness, footer: &str| {
-        harness.feed(&format!("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n {footer}\x1b[1;4H"));
-    };
-    draw(&mut harness, "");
-    harness.advance(4000);
-    assert_eq!(harness.submit("go"), Ok(1));
-    harness.feed("\x1b[H\x1b[2J┃  go\r\n╹▀▀▀\x1b[1;4H");
-    draw(&mut harness, "esc interrupt");
-    harness.take_written();
-    harness.driver.interrupt(harness.now, 0);
-    harness.effects();
-    assert_eq!(harness.take_written(), "\x1b");
-    harness.advance(100);
-    assert_eq!(harness.take_written(), "");
-    draw(&mut harness, "esc again to interrupt");
-    assert_eq!(harness.take_written(), "\x1b");
-    harness.advance(600);
-    assert_eq!(harness.take_written(), "", "too early for the second interrupt");
-    harness.advance(200);
-    assert_eq!(harness.take_written(), "\x1b", "still requests a second interrupt");
-    draw(&mut harness, "");
-    harness.advance(4000);
-    assert_eq!(harness.take_written(), "");
-    assert_eq!(harness.ended.last().map(|end| end.outcome), Some(Outcome::Interrupted));
+    for request in ["esc again to interrupt", "Cannot connect to API [retrying in 8s #5]"] {
+        let mut harness = Harness::new("opencode");
+        let draw = |harness: &mut Harness, footer: &str| {
+            harness.feed(&format!("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n {footer}\x1b[1;4H"));
+        };
+        draw(&mut harness, "");
+        harness.advance(4000);
+        assert_eq!(harness.submit("go"), Ok(1));
+        harness.feed("\x1b[H\x1b[2J┃  go\r\n╹▀▀▀\x1b[1;4H");
+        draw(&mut harness, "esc interrupt");
+        harness.take_written();
+        harness.driver.interrupt(harness.now, 0);
+        harness.effects();
+        assert_eq!(harness.take_written(), "\x1b");
+        harness.advance(100);
+        assert_eq!(harness.take_written(), "");
+        draw(&mut harness, request);
+        assert_eq!(harness.take_written(), "\x1b");
+        harness.advance(600);
+        assert_eq!(harness.take_written(), "", "too early for the second interrupt");
+        harness.advance(200);
+        assert_eq!(harness.take_written(), "\x1b", "still requests a second interrupt");
+        draw(&mut harness, "");
+        harness.advance(4000);
+        assert_eq!(harness.take_written(), "");
+        assert_eq!(harness.ended.last().map(|end| end.outcome), Some(Outcome::Interrupted));
+    }
 }
 
 #[test]
