@@ -87,9 +87,10 @@ async fn time_answers(variant: &str, count: usize) -> Result<()> {
     cell.stop().await;
     let mut times: Vec<u128> = cell.times.reply.iter().map(Duration::as_millis).collect();
     times.sort_unstable();
-    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
+    let Some(last) = times.len().checked_sub(1) else { bail!("no answer was timed") };
+    let at = |percent: usize| times[(times.len() * percent / 100).min(last)];
     println!(
-        "{variant}: {} answers, last byte → reply p50 {:?} ms, p99 {:?} ms, {}",
+        "{variant}: {} answers, last byte → reply p50 {} ms, p99 {} ms, {}",
         times.len(),
         at(50),
         at(99),
