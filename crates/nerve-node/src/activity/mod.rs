@@ -6,9 +6,12 @@
 //! | module | contents |
 //! |---|---|
 //! | `transcript_tail` | follows an agent's transcripts and reports new activities |
+//! | `followed_session` | reads what is new in a conversation's files or rows |
 //! | [`pipe`] | writes activities as SSZ frames to a pipe, without ever blocking on its reader |
 
+mod followed_session;
 pub mod pipe;
 mod transcript_tail;
 
-pub(crate) use transcript_tail::{Location, TranscriptTail};
+pub(crate) use followed_session::Location;
+pub(crate) use transcript_tail::TranscriptTail;

@@ -4,41 +4,19 @@
 //! their parent's lines, and when a new server adopts the node. When the agent switches to another session (`/clear`, `/resume`),
 //! activities there count if they are stamped later than the last reported one.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nerve_agent::activity::ActivityReader;
 use nerve_agent::profile::TranscriptKind;
 use nerve_host::clock::Clock;
 use nerve_host::folder_watcher::FolderWatcher;
-use nerve_host::line_reader::{LineEvent, LineReader};
 use nerve_record::activity::{Activity, TsMs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::fork::opencode::database;
+use super::followed_session::{FollowedSession, Location, Report};
 use crate::transcript::{SentPrompt, TranscriptSource};
-
-/// Maximum number of subagents' transcripts that are followed in one session.
-const MAX_SUBAGENTS: usize = 256;
-
-/// Where a conversation is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Location {
-    /// A file of lines.
-    File(PathBuf),
-    /// A session in opencode's database.
-    Database {
-        /// The database.
-        path: PathBuf,
-        /// Id of the session.
-        session: String,
-    },
-}
 
 /// Follows the transcripts of one node. Cheap to clone; ends with its last clone.
 #[derive(Debug, Clone)]
@@ -46,8 +24,6 @@ pub(crate) struct TranscriptTail {
     shared: Arc<Shared>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
-
-type Report = Box<dyn FnMut(Activity) + Send>;
 
 struct Shared {
     kind: TranscriptKind,
@@ -62,11 +38,11 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Target {
     location: Option<Location>,
-    /// The search for another one.
+    /// The search for the conversation of the current turn.
     search: Option<Arc<Search>>,
 }
 
-/// Search for the conversation of the current turn, if it is not known yet.
+/// The turn whose conversation is not known yet.
 #[derive(Debug)]
 struct Search {
     source: TranscriptSource,
@@ -79,46 +55,6 @@ struct State {
     since: TsMs,
     followed: Option<FollowedSession>,
     is_over: bool,
-}
-
-/// A conversation and those of its subagents.
-struct FollowedSession {
-    location: Location,
-    since: TsMs,
-    conversations: Conversations,
-}
-
-enum Conversations {
-    Files {
-        main: Box<Conversation>,
-        /// Claude Code's `<session>/subagents`, next to the transcript.
-        subagents: Option<PathBuf>,
-        others: BTreeMap<PathBuf, Conversation>,
-    },
-    Database {
-        path: PathBuf,
-        session: String,
-        /// Messages that changed earlier have been read.
-        changed: TsMs,
-        /// One reader for each session.
-        readers: BTreeMap<String, ActivityFilter>,
-    },
-}
-
-/// Reads a file of lines.
-struct Conversation {
-    lines: LineReader,
-    filter: ActivityFilter,
-}
-
-/// Reports the activities of a conversation, except those stamped before `since`.
-struct ActivityFilter {
-    kind: TranscriptKind,
-    reader: ActivityReader,
-    /// Earlier activities are not reported.
-    since: TsMs,
-    /// The time of the last reported activity.
-    latest: Option<TsMs>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -228,19 +164,14 @@ impl Shared {
             let target = self.target.lock();
             (target.location.clone(), target.search.clone())
         };
-        let mut folders = location.map(|location| self.folders(&location)).unwrap_or_default();
+        let mut folders =
+            location.map(|location| FollowedSession::folders(self.kind, &location)).unwrap_or_default();
         folders.extend(search.map(|search| search.source.folders()).unwrap_or_default());
         for folder in folders {
             if let Err(error) = watcher.watch_folder(&folder) {
                 tracing::debug!(folder = %folder.display(), %error, "cannot watch folder");
             }
         }
-    }
-
-    fn folders(&self, location: &Location) -> Vec<PathBuf> {
-        let (Location::File(path) | Location::Database { path, .. }) = location;
-        let subagents = (self.kind == TranscriptKind::Claude).then(|| subagents_folder(path));
-        path.parent().map(Path::to_path_buf).into_iter().chain(subagents).collect()
     }
 
     fn update(&self, state: &mut State) {
@@ -251,7 +182,7 @@ impl Shared {
         state.read(now);
         self.advance_search();
         let Some(location) = self.target.lock().location.clone() else { return };
-        if state.followed.as_ref().is_none_or(|followed| followed.location != location) {
+        if state.followed.as_ref().is_none_or(|followed| !followed.is_at(&location)) {
             state.since = state.followed.as_ref().map_or(state.since, FollowedSession::end);
             state.followed = Some(FollowedSession::new(self.kind, location, state.since));
             state.read(now);
@@ -282,138 +213,18 @@ impl State {
     }
 }
 
-impl FollowedSession {
-    fn new(kind: TranscriptKind, location: Location, since: TsMs) -> FollowedSession {
-        let conversations = match location.clone() {
-            Location::File(path) => Conversations::Files {
-                subagents: (kind == TranscriptKind::Claude).then(|| subagents_folder(&path)),
-                main: Box::new(Conversation::new(kind, path, since)),
-                others: BTreeMap::new(),
-            },
-            Location::Database { path, session } => {
-                Conversations::Database { path, session, changed: since, readers: BTreeMap::new() }
-            }
-        };
-        FollowedSession { location, since, conversations }
-    }
-
-    /// Returns a time later than everything reported here.
-    fn end(&self) -> TsMs {
-        let latest = match &self.conversations {
-            Conversations::Files { main, others, .. } => {
-                others.values().chain([&**main]).filter_map(|one| one.filter.latest).max()
-            }
-            Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
-        };
-        end(self.since, latest)
-    }
-
-    fn has_unknown_entries(&self) -> bool {
-        match &self.conversations {
-            Conversations::Files { main, .. } => main.filter.reader.unknown() > 0,
-            Conversations::Database { readers, .. } => readers.values().any(|one| one.reader.unknown() > 0),
-        }
-    }
-
-    fn read(&mut self, now: TsMs, report: &mut Report) {
-        match &mut self.conversations {
-            Conversations::Files { main, subagents, others } => {
-                if let Some(subagents) = subagents {
-                    find_subagents(subagents, self.since, others);
-                }
-                std::iter::once(&mut **main).chain(others.values_mut()).for_each(|one| one.read(now, report));
-            }
-            Conversations::Database { path, session, changed, readers } => {
-                let sessions = database::changed_since(path, session, *changed);
-                let sessions = sessions.inspect_err(|error| {
-                    tracing::debug!(path = %path.display(), %error, "cannot read transcript");
-                });
-                for found in sessions.into_iter().flatten() {
-                    let filter = readers
-                        .entry(found.id)
-                        .or_insert_with(|| ActivityFilter::new(TranscriptKind::Opencode, self.since));
-                    for message in &found.messages {
-                        let activities = filter.reader.read_message(message, now);
-                        filter.report(activities, report);
-                    }
-                    // Read again from here: more may be written in the same millisecond.
-                    *changed = (*changed).max(found.changed);
-                }
-            }
-        }
-    }
-}
-
-/// Adds the transcripts of Claude Code's subagents in a folder.
-fn find_subagents(folder: &Path, since: TsMs, known: &mut BTreeMap<PathBuf, Conversation>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let is_transcript = path.extension().is_some_and(|extension| extension == "jsonl");
-        if is_transcript && known.len() < MAX_SUBAGENTS {
-            let new = || Conversation::new(TranscriptKind::Claude, path.clone(), since);
-            known.entry(path.clone()).or_insert_with(new);
-        }
-    }
-}
-
-impl Conversation {
-    fn new(kind: TranscriptKind, path: PathBuf, since: TsMs) -> Conversation {
-        Conversation { lines: LineReader::new(path), filter: ActivityFilter::new(kind, since) }
-    }
-
-    fn read(&mut self, now: TsMs, report: &mut Report) {
-        let Conversation { lines, filter } = self;
-        let read = lines.read(|found| match found {
-            LineEvent::Reset => *filter = ActivityFilter::new(filter.kind, filter.end()),
-            LineEvent::Line(line) => {
-                let activities = filter.reader.read_line(line, now);
-                filter.report(activities, report);
-            }
-        });
-        if let Err(error) = read {
-            tracing::debug!(path = %lines.path().display(), %error, "cannot read transcript");
-        }
-    }
-}
-
-impl ActivityFilter {
-    fn new(kind: TranscriptKind, since: TsMs) -> ActivityFilter {
-        ActivityFilter { kind, reader: ActivityReader::new(kind), since, latest: None }
-    }
-
-    /// Returns a time later than everything reported here.
-    fn end(&self) -> TsMs {
-        end(self.since, self.latest)
-    }
-
-    fn report(&mut self, activities: Vec<Activity>, report: &mut Report) {
-        for activity in activities {
-            if activity.at() >= self.since {
-                self.latest = self.latest.max(Some(activity.at()));
-                report(activity);
-            }
-        }
-    }
-}
-
-/// Returns a time later than the last reported activity; `since` if there is none.
-fn end(since: TsMs, latest: Option<TsMs>) -> TsMs {
-    latest.map_or(since, |latest| TsMs(latest.0 + 1))
-}
-
-fn subagents_folder(transcript: &Path) -> PathBuf {
-    transcript.with_extension("").join("subagents")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
+    use std::path::{Path, PathBuf};
     use std::time::Duration;
 
     use serde_json::json;
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::fork::opencode::database;
 
     /// A tail and the activities that it reports.
     struct TestTail {
