@@ -589,6 +589,37 @@ fn no_prompt_is_typed_into_shell_mode_of_gemini() {
 }
 
 #[test]
+fn prompt_queued_by_gemini_is_pending_until_its_echo() {
+    let mut harness = Harness::new("gemini");
+    let composer = "\n\n >   Type your message or @path/to/file\x1b[4G";
+    let draw = |harness: &mut Harness, above: &str, title: &str| {
+        let rows = format!("{above}{composer}").replace('\n', "\r\n");
+        harness.feed(&format!("\x1b]0;{title}\x07\x1b[H\x1b[2J{rows}"));
+    };
+    draw(&mut harness, "", "◇  Ready (work)");
+    harness.advance(2000);
+    harness.submit("hello").unwrap();
+    harness.feed("\x1b[H\x1b[2J > hello");
+    for notice in [
+        "ℹ Initializing... Prompts will be queued.",
+        "ℹ Waiting for MCP servers to initialize... Slash commands are still available and\n  prompts will be queued.",
+    ] {
+        draw(&mut harness, &format!("{notice}\n\n  Queued (press ↑ to edit):\n    hello\n"), "◇  Ready (work)");
+        harness.advance(5000);
+        // Taken from the queue, but not shown in the conversation yet.
+        draw(&mut harness, notice, "◇  Ready (work)");
+        harness.advance(20_000);
+        assert!(harness.ended.is_empty(), "{:?}", harness.ended);
+    }
+    let echo = "ℹ Initializing... Prompts will be queued.\n > hello\n";
+    draw(&mut harness, &format!("{echo}⠏ Thinking... (esc to cancel, 1s)"), "✦  Working… (work)");
+    harness.advance(1000);
+    draw(&mut harness, &format!("{echo}✦ Hi."), "◇  Ready (work)");
+    harness.advance(5000);
+    assert_eq!(harness.ended.first().map(|turn| turn.outcome), Some(Outcome::Done));
+}
+
+#[test]
 fn hint_after_lost_connection_is_no_draft() {
     let mut harness = Harness::ready_claude();
     let error = "● API Error: Connection to the API was lost (ECONNRESET).";
