@@ -23,6 +23,9 @@ use results::Results;
 /// The page that the results are written to.
 const PAGE: &str = "docs/compatibility.md";
 
+/// The results behind the page.
+const RESULTS: &str = "xtask/matrix/results.jsonl";
+
 /// Runs the cells that have no result yet and writes the page. Returns `false` if a scenario failed or did not run.
 pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     let options = Options::parse(args)?;
@@ -33,7 +36,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
         None => build(project)?,
     };
     let plan = cells::Plan::of(&program)?;
-    let results = Arc::new(Mutex::new(Results::open(&folder.join("results.jsonl"))?));
+    let results = Arc::new(Mutex::new(Results::open(&project.root.join(RESULTS))?));
     let pinned = agents::pinned(project)?;
     let mut is_complete = true;
     if options.runs() {
@@ -59,7 +62,8 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
             .measure(measure, project)?;
         println!("{lines}");
     }
-    let results = lock(&results);
+    let mut results = lock(&results);
+    results.compact().with_context(|| format!("cannot write {RESULTS}"))?;
     fs::write(project.root.join(PAGE), page::render(&plan, &results, &pinned))
         .with_context(|| format!("cannot write {PAGE}"))?;
     println!("written: {PAGE}");

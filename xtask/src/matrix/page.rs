@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::cells::Plan;
 use super::options::SIZES;
-use super::results::{Outcome, Results};
+use super::results::{self, Outcome, Results};
 use crate::agents;
 
 /// Characters of a note on the page.
@@ -71,7 +71,7 @@ pub(super) fn render(plan: &Plan, results: &Results, pinned: &[(String, String)]
                     let is_left_out = !Plan::runs(*depends_on_size, size);
                     let _ = write!(page, " {} |", if is_left_out { "·" } else { mark(outcome) });
                     if let Some(outcome) = outcome.filter(|outcome| !outcome.note.is_empty()) {
-                        cell_notes.push((title.as_str(), first_line(&outcome.note)));
+                        cell_notes.push((title.as_str(), shorten(&outcome.note)));
                     }
                 }
                 page.push('\n');
@@ -126,8 +126,8 @@ fn note_list(cell: &str, notes: &[(&str, String)], scenarios: usize) -> String {
 }
 
 /// Returns the beginning of a note, without the reply that follows.
-fn first_line(note: &str) -> String {
-    let line = note.lines().next().unwrap_or_default();
+fn shorten(note: &str) -> String {
+    let line = results::first_line(note);
     let line = line.split(": Response {").next().unwrap_or_default();
     let line = line.split(": CommandOutput {").next().unwrap_or_default();
     match line.char_indices().nth(NOTE) {
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn long_note_is_cut_between_words() {
         let words = "longer ".repeat(NOTE);
-        let note = first_line(&words);
+        let note = shorten(&words);
         assert!(note.ends_with(" longer…") && note.chars().count() <= NOTE + 1, "{note}");
-        assert_eq!(first_line("short: Response { id: 1 }"), "short");
+        assert_eq!(shorten("short: Response { id: 1 }"), "short");
     }
 }

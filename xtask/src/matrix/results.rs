@@ -1,9 +1,9 @@
-//! The results of the scenarios, kept in a file so that an interrupted run resumes.
+//! The results of the scenarios, kept in a file of the repository: a run resumes an interrupted one, also on another machine.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ pub(super) struct Outcome {
 /// All results so far. A later one of the same key replaces the earlier.
 #[derive(Debug)]
 pub(super) struct Results {
+    path: PathBuf,
     file: File,
     known: BTreeMap<Key, Outcome>,
     /// Lines of measurements by their name.
@@ -32,7 +33,8 @@ impl Results {
     pub(super) fn open(path: &Path) -> anyhow::Result<Results> {
         let text = fs::read_to_string(path).unwrap_or_default();
         let file = File::options().create(true).append(true).open(path)?;
-        let mut results = Results { file, known: BTreeMap::new(), measurements: BTreeMap::new() };
+        let mut results =
+            Results { path: path.to_path_buf(), file, known: BTreeMap::new(), measurements: BTreeMap::new() };
         for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             results.take(&line);
         }
@@ -54,16 +56,25 @@ impl Results {
 
     /// Adds a result.
     pub(super) fn add(&mut self, key: &Key, verdict: &str, note: &str) -> std::io::Result<()> {
-        let [variant, version, size, scenario] = key;
-        self.append(&json!({
-            "variant": variant, "version": version, "size": size, "scenario": scenario,
-            "verdict": verdict, "note": note,
-        }))
+        self.append(&encode(key, verdict, note))
     }
 
     /// Adds a measurement.
     pub(super) fn add_measurement(&mut self, name: &str, note: &str) -> std::io::Result<()> {
-        self.append(&json!({"measurement": name, "note": note}))
+        self.append(&encode_measurement(name, note))
+    }
+
+    /// Rewrites the file in a fixed order, without replaced results and with the first line of each note: the rest is a screen.
+    pub(super) fn compact(&mut self) -> std::io::Result<()> {
+        let outcomes =
+            self.known.iter().map(|(key, outcome)| encode(key, &outcome.verdict, first_line(&outcome.note)));
+        let measurements = self.measurements.iter().map(|(name, note)| encode_measurement(name, note));
+        let text: String = outcomes.chain(measurements).map(|line| format!("{line}\n")).collect();
+        let new = self.path.with_extension("new");
+        fs::write(&new, text)?;
+        fs::rename(new, &self.path)?;
+        self.file = File::options().append(true).open(&self.path)?;
+        Ok(())
     }
 
     fn append(&mut self, line: &Value) -> std::io::Result<()> {
@@ -93,6 +104,21 @@ impl Results {
     }
 }
 
+fn encode([variant, version, size, scenario]: &Key, verdict: &str, note: &str) -> Value {
+    json!({
+        "variant": variant, "version": version, "size": size, "scenario": scenario,
+        "verdict": verdict, "note": note,
+    })
+}
+
+fn encode_measurement(name: &str, note: &str) -> Value {
+    json!({ "measurement": name, "note": note })
+}
+
+pub(super) fn first_line(note: &str) -> &str {
+    note.lines().next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +132,8 @@ mod tests {
         let mut results = Results::open(&path).unwrap();
         assert!(results.has_failures());
         results.add(&key, "passed", "").unwrap();
+        results.compact().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
         let results = Results::open(&path).unwrap();
         assert_eq!(results.get(&key).unwrap().verdict, "passed");
         assert_eq!(results.versions("codex"), ["0.169.0"]);

@@ -604,7 +604,11 @@ fn prompt_queued_by_gemini_is_pending_until_its_echo() {
         "ℹ Initializing... Prompts will be queued.",
         "ℹ Waiting for MCP servers to initialize... Slash commands are still available and\n  prompts will be queued.",
     ] {
-        draw(&mut harness, &format!("{notice}\n\n  Queued (press ↑ to edit):\n    hello\n"), "◇  Ready (work)");
+        draw(
+            &mut harness,
+            &format!("{notice}\n\n  Queued (press ↑ to edit):\n    hello\n"),
+            "◇  Ready (work)",
+        );
         harness.advance(5000);
         // Taken from the queue, but not shown in the conversation yet.
         draw(&mut harness, notice, "◇  Ready (work)");
