@@ -43,7 +43,7 @@ fn attach_shows_node_takes_input_and_reattaches() {
     tty.expect("ready");
     tty.send(&format!("{PREFIX}d"));
     assert_eq!(tty.wait_for_exit(), Some(0));
-    let mut again = attached(&home, &[]);
+    let mut again = attached(&home, &["--session", "default"]);
     again.expect("23 there");
     again.send("exit\r");
     assert_eq!(again.wait_for_exit(), Some(0));

@@ -1,6 +1,7 @@
 //! Resolves the target of `nerve attach` to a host.
 
 use anyhow::Result;
+use nerve_api::DEFAULT_SESSION;
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::GetNode;
 use nerve_api::value::NodeState;
@@ -56,7 +57,12 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
 fn is_node(entry: &Entry, args: &AttachTarget) -> bool {
     label_text(entry, "server") == Some(&args.server)
         && label_text(entry, "node") == Some(&args.target)
-        && (args.session.is_none() || label_text(entry, "session") == args.session.as_deref())
+        && args.session.as_ref().is_none_or(|session| session_of(entry) == session)
+}
+
+/// Returns the session of a node's host, which has no label in the default session.
+fn session_of(entry: &Entry) -> &str {
+    label_text(entry, "session").unwrap_or(DEFAULT_SESSION)
 }
 
 fn label_text<'a>(entry: &'a Entry, key: &str) -> Option<&'a str> {
