@@ -23,6 +23,8 @@ class NodeInfo:
     persistent: bool = False
     #: True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
     approximate: Optional[bool] = None
+    #: Current work; absent for nodes that do not report it.
+    progress: Dict[str, Any] = field(default_factory=dict)
     #: Details for display.
     metadata: Dict[str, Any] = field(default_factory=dict)
 

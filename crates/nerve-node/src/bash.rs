@@ -112,6 +112,7 @@ impl Node for BashNode {
             state: inner.state.current(),
             persistent: false,
             approximate: false,
+            progress: Default::default(),
             metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
         }
     }

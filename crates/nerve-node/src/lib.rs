@@ -269,6 +269,7 @@ pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
         state: StateName::Ready,
         persistent: false,
         approximate: false,
+        progress: Default::default(),
         metadata: Default::default(),
     }
 }

@@ -314,6 +314,7 @@ impl Node for TerminalNode {
             state: status.name(),
             persistent: true,
             approximate: inner.location.is_foreign,
+            progress: status.progress(),
             metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
     }

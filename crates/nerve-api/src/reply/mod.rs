@@ -26,7 +26,7 @@ pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
 pub use node::{
     CommandTyped, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo, NodeList,
-    NodeMetadata, NodeShown, NodeText, ReachedState, RunningTurn, Stopped, Written,
+    NodeMetadata, NodeProgress, NodeShown, NodeText, ReachedState, RunningTurn, Stopped, Written,
 };
 pub use recording::{
     PrunedBranch, PrunedRecording, RecordedExit, RecordingInfo, RecordingList, RecordingsPruned,

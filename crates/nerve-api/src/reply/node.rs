@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
 use crate::DEFAULT_SESSION;
@@ -25,9 +26,37 @@ pub struct NodeInfo {
     /// True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approximate: bool,
+    /// Current work; absent for nodes that do not report it.
+    #[serde(default, skip_serializing_if = "NodeProgress::is_empty")]
+    pub progress: NodeProgress,
     /// Details for display.
     #[serde(default)]
     pub metadata: NodeMetadata,
+}
+
+/// Current work of a node, for overviews.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeProgress {
+    /// Time of the last change of the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_since: Option<TsMs>,
+    /// Time at which the prompt of the running turn was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_since: Option<TsMs>,
+    /// First line of the last prompt, at most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_prompt: Option<String>,
+    /// Last line of the last answer, at most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
+}
+
+impl NodeProgress {
+    /// Returns true if nothing is known.
+    pub fn is_empty(&self) -> bool {
+        *self == NodeProgress::default()
+    }
 }
 
 /// Details of a node for display: a map of texts with the node's session.
@@ -95,6 +124,9 @@ pub struct NodeDetails {
     /// True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approximate: bool,
+    /// Current work; absent for nodes that do not report it.
+    #[serde(default, skip_serializing_if = "NodeProgress::is_empty")]
+    pub progress: NodeProgress,
     /// Details for display.
     #[serde(default)]
     pub metadata: NodeMetadata,
@@ -102,15 +134,15 @@ pub struct NodeDetails {
 
 impl From<NodeInfo> for NodeDetails {
     fn from(info: NodeInfo) -> NodeDetails {
-        let NodeInfo { id, kind, state, persistent, approximate, metadata } = info;
-        NodeDetails { node_id: id, kind, state, persistent, approximate, metadata }
+        let NodeInfo { id, kind, state, persistent, approximate, progress, metadata } = info;
+        NodeDetails { node_id: id, kind, state, persistent, approximate, progress, metadata }
     }
 }
 
 impl From<NodeDetails> for NodeInfo {
     fn from(data: NodeDetails) -> NodeInfo {
-        let NodeDetails { node_id, kind, state, persistent, approximate, metadata } = data;
-        NodeInfo { id: node_id, kind, state, persistent, approximate, metadata }
+        let NodeDetails { node_id, kind, state, persistent, approximate, progress, metadata } = data;
+        NodeInfo { id: node_id, kind, state, persistent, approximate, progress, metadata }
     }
 }
 

@@ -1,6 +1,6 @@
 use nerve_api::reply::NodeMetadata;
 use nerve_api::reply::{
-    ErrorDetails, NodeDetails, NodeHistory, NodeInfo, Section, Tokens, Turn, TurnResponse,
+    ErrorDetails, NodeDetails, NodeHistory, NodeInfo, NodeProgress, Section, Tokens, Turn, TurnResponse,
 };
 use nerve_api::value::{NodeState, SectionKind};
 use nerve_api::{
@@ -130,6 +130,7 @@ fn node_info_survives_conversion_to_details() {
         state: NodeState::Ready,
         persistent: true,
         approximate: false,
+        progress: NodeProgress::default(),
         metadata: NodeMetadata::new(None, [("pid".into(), "1".into())].into()),
     };
     assert_eq!(

@@ -182,6 +182,7 @@ impl Node for ChannelNode {
             state,
             persistent: true,
             approximate: false,
+            progress: Default::default(),
             metadata: Default::default(),
         }
     }

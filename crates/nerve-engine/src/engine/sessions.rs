@@ -367,6 +367,7 @@ fn defined_node_info(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo
         state: StateName::Created,
         persistent: spec.backend != BackendKind::Bash,
         approximate: spec.pane_id.is_some(),
+        progress: Default::default(),
         metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
     }
 }

@@ -34,6 +34,22 @@ async fn short_long_tool_wide_and_quoted_answers() {
 }
 
 #[tokio::test]
+async fn progress_shows_prompt_turn_and_answer() {
+    let harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    let before = harness.info("m").progress;
+    assert!(before.state_since.is_some() && before.last_prompt.is_none(), "{before:?}");
+    harness.send("m", "\n  PERMIT this\nplease").await.unwrap_err();
+    let blocked = harness.info("m").progress;
+    assert!(blocked.turn_since.is_some() && blocked.state_since > before.state_since, "{blocked:?}");
+    assert_eq!(blocked.last_prompt.as_deref(), Some("PERMIT this"));
+    harness.answer("m", Choice::Number(1)).await.unwrap();
+    let after = harness.info("m").progress;
+    assert_eq!((after.turn_since, after.last_line.as_deref()), (None, Some("END-OF-TOOL")));
+    harness.stop("m").await;
+}
+
+#[tokio::test]
 async fn slow_turn_does_not_end_early() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;

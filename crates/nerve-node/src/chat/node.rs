@@ -124,6 +124,7 @@ impl Node for ChatNode {
             state: inner.state.current(),
             persistent: true,
             approximate: false,
+            progress: Default::default(),
             metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
         }
     }

@@ -270,15 +270,18 @@ impl<B: Backend> Actor<B> {
     /// publishing an event: the receiver may read the status at once. Does not wake those who wait for a state;
     /// [`Self::publish_status`] does, after the events.
     fn update_status(&mut self) {
-        let status = Status {
+        let mut status = Status {
             state: self.driver.state().clone(),
             evidence: self.driver.evidence().clone(),
+            since: self.clock.now(),
             stopping: self.lifecycle.is_stopping(),
             closed: self.lifecycle.is_closed(),
             title: self.terminal.title().to_string(),
             size: self.terminal.size(),
             turns: self.turns.count(),
-            has_turn: self.turns.active().is_some(),
+            turn_since: self.turns.active().map(|active| active.since),
+            last_prompt: self.turns.last_prompt(),
+            last_line: self.turns.last_line(),
             delivery: self.driver.turn().map(|(_, delivery)| delivery),
             queued: self.turns.queue.len(),
             faults: self.faults.clone(),
@@ -290,6 +293,9 @@ impl<B: Backend> Actor<B> {
         let is_ready = status.name() == StateName::Ready;
         let mut was_ready = is_ready;
         self.status.send_if_modified(|current| {
+            if current.name() == status.name() {
+                status.since = current.since;
+            }
             self.has_unannounced_status |= *current != status;
             was_ready = current.name() == StateName::Ready;
             *current = status;

@@ -17,6 +17,9 @@ use crate::transcript::SentPrompt;
 /// Maximum number of queued prompts.
 const MAX_QUEUED: usize = 64;
 
+/// Maximum number of characters of prompts and answers in overviews.
+const EXCERPT_CHARS: usize = 200;
+
 /// The turn in progress.
 #[derive(Debug)]
 pub(super) struct ActiveTurn {
@@ -61,6 +64,10 @@ pub(super) struct Turns {
     active: Option<ActiveTurn>,
     /// Number of the last turn.
     last: u64,
+    /// First line of its prompt.
+    last_prompt: Option<Arc<str>>,
+    /// Last line of the last answer.
+    last_line: Option<Arc<str>>,
 }
 
 impl Turns {
@@ -84,14 +91,26 @@ impl Turns {
         self.active.as_mut()
     }
 
+    /// Returns the beginning of the last prompt.
+    pub(super) fn last_prompt(&self) -> Option<Arc<str>> {
+        self.last_prompt.clone()
+    }
+
+    /// Returns the end of the last answer.
+    pub(super) fn last_line(&self) -> Option<Arc<str>> {
+        self.last_line.clone()
+    }
+
     /// Makes a turn the one in progress.
     pub(super) fn begin(&mut self, turn: ActiveTurn) {
         self.last = turn.number;
+        self.last_prompt = turn.request.prompt.text.lines().find_map(excerpt);
         self.active = Some(turn);
     }
 
-    /// Removes the turn in progress.
-    pub(super) fn end(&mut self) -> Option<ActiveTurn> {
+    /// Removes the turn in progress, which ended with this text.
+    pub(super) fn end(&mut self, answer: &str) -> Option<ActiveTurn> {
+        self.last_line = answer.lines().rev().find_map(excerpt);
         self.active.take()
     }
 
@@ -105,6 +124,13 @@ impl Turns {
         ];
         times.into_iter().flatten().min()
     }
+}
+
+/// Returns the beginning of a line that has text.
+fn excerpt(line: &str) -> Option<Arc<str>> {
+    let line = line.trim();
+    let end = line.char_indices().nth(EXCERPT_CHARS).map_or(line.len(), |(end, _)| end);
+    (!line.is_empty()).then(|| line[..end].into())
 }
 
 /// A bounded first-in, first-out queue of prompts.

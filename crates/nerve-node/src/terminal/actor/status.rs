@@ -1,7 +1,11 @@
 //! The status of a node, as its actor publishes it.
 
+use std::sync::Arc;
+
 use nerve_agent::driver::{AgentState, Evidence, Source};
+use nerve_api::reply::NodeProgress;
 use nerve_api::value::Delivery;
+use nerve_types::activity::TsMs;
 use nerve_types::{Size, TsNs};
 
 use super::faults::Faults;
@@ -13,13 +17,17 @@ use crate::terminal::spec::TerminalSpec;
 pub(crate) struct Status {
     pub(crate) state: AgentState,
     pub(crate) evidence: Evidence,
+    /// Time of the last change of the name of the state.
+    pub(crate) since: TsNs,
     pub(crate) stopping: bool,
     pub(crate) closed: bool,
     pub(crate) title: String,
     pub(crate) size: Size,
     pub(crate) turns: u64,
-    /// A turn has not ended.
-    pub(crate) has_turn: bool,
+    /// Time at which the prompt of the turn in progress was sent.
+    pub(crate) turn_since: Option<TsNs>,
+    pub(crate) last_prompt: Option<Arc<str>>,
+    pub(crate) last_line: Option<Arc<str>>,
     /// Delivery of its prompt.
     pub(crate) delivery: Option<Delivery>,
     pub(crate) queued: usize,
@@ -40,12 +48,15 @@ impl Status {
         Status {
             state: AgentState::Starting,
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
+            since: now,
             stopping: false,
             closed: false,
             title: String::new(),
             size: spec.size,
             turns: 0,
-            has_turn: false,
+            turn_since: None,
+            last_prompt: None,
+            last_line: None,
             delivery: None,
             queued: 0,
             faults: Faults::default(),
@@ -56,6 +67,16 @@ impl Status {
         }
     }
 
+    /// Describes the node's work.
+    pub(crate) fn progress(&self) -> NodeProgress {
+        NodeProgress {
+            state_since: Some(self.since.into()),
+            turn_since: self.turn_since.map(TsMs::from),
+            last_prompt: self.last_prompt.as_deref().map(str::to_string),
+            last_line: self.last_line.as_deref().map(str::to_string),
+        }
+    }
+
     /// Returns the name of the node's state. A node with a running turn or waiting prompts is not ready.
     pub(crate) fn name(&self) -> StateName {
         match (&self.state, self.stopping) {
@@ -63,7 +84,7 @@ impl Status {
             (AgentState::Exited(_), _) => StateName::Stopped,
             (_, true) => StateName::Stopping,
             (AgentState::Starting, _) => StateName::Starting,
-            (AgentState::Ready, _) if self.has_turn || self.queued > 0 => StateName::Busy,
+            (AgentState::Ready, _) if self.turn_since.is_some() || self.queued > 0 => StateName::Busy,
             (AgentState::Ready, _) => StateName::Ready,
             (AgentState::Busy, _) => StateName::Busy,
             (AgentState::Blocked { .. }, _) => StateName::Blocked,

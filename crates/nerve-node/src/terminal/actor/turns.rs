@@ -212,7 +212,7 @@ impl<B: Backend> Actor<B> {
     pub(super) fn finish(&mut self, mut response: Response) {
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
-        let Some(mut active) = self.turns.end() else { return };
+        let Some(mut active) = self.turns.end(&response.text) else { return };
         self.reporter.report_screen(self.clock.now(), response.turn, &response.sections);
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
         self.publish(EventKind::OutputParsed { turn, sections, is_complete });
@@ -225,7 +225,7 @@ impl<B: Backend> Actor<B> {
         let error = error.with_text(&response.text);
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
-        if let Some(mut active) = self.turns.end() {
+        if let Some(mut active) = self.turns.end(&response.text) {
             self.publish_status();
             active.answer(Err(error));
         }
