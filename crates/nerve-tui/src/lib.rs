@@ -5,6 +5,7 @@
 //! | [`view`] | the viewer: keys and output in, cells out; no I/O, no clock |
 //! | [`terminal`] | the user's terminal: raw mode, keys, frames, signals; it is restored in all cases |
 //! | [`settings`] | the user's settings |
+//! | [`dashboard`] | the overview of nodes |
 //! | [`session`] | a viewer in the user's terminal |
 //! | [`mirror`] | a copy of a host's terminal |
 //! | [`live_viewer`] | shows a running program |
@@ -16,6 +17,7 @@
 //! the caller performs.
 #![warn(missing_docs)]
 
+pub mod dashboard;
 mod error;
 pub mod live_viewer;
 pub mod mirror;

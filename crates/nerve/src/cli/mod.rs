@@ -24,6 +24,7 @@ pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod token;
+pub(crate) mod top;
 
 use clap::{Parser, Subcommand};
 
@@ -77,6 +78,8 @@ pub(crate) enum Command {
     Ask(local_commands::AskArgs),
     /// Run a program in this terminal and record it
     Record(Box<record::RecordArgs>),
+    /// Watch all nodes: attach, answer, prompt, create and stop
+    Top(top::TopArgs),
     /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
     /// Run a command in its own recorded terminal, linked to the enclosing session

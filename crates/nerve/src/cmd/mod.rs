@@ -31,6 +31,7 @@ pub(crate) mod show;
 mod snapshot;
 mod spawn_failure;
 mod token;
+mod top;
 mod viewer;
 
 use std::future::Future;
@@ -67,6 +68,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
             return run_single_threaded(record::record_in_viewer(&args));
         }
         Command::Record(args) => return run_multi_threaded(record::record(*args)),
+        Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::Attach(args) => return run_single_threaded(attach::attach(args)),
         Command::Exec(args) => return run_multi_threaded(exec::run(args)),
         Command::ShowSandboxExecution(args) => return show::run(&args),

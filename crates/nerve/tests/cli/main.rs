@@ -42,5 +42,6 @@ mod terminal_restore;
 mod tmux_viewer;
 mod tool_list;
 mod tools;
+mod top;
 mod view;
 mod windows;

@@ -1,0 +1,94 @@
+//! A node in the overview.
+
+use std::time::Duration;
+
+use nerve_api::reply::NodeInfo;
+use nerve_api::value::NodeState;
+use nerve_types::activity::TsMs;
+
+/// Identifies a node among all servers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeKey {
+    /// Name of the server.
+    pub server: String,
+    /// Session of the node.
+    pub session: String,
+    /// Id of the node.
+    pub node: String,
+}
+
+/// A node in the overview.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRow {
+    /// Identity.
+    pub key: NodeKey,
+    /// The server's description.
+    pub info: NodeInfo,
+    /// Last activity of the agent, such as a tool call.
+    pub activity: Option<String>,
+    /// Git branch of its working directory.
+    pub branch: Option<String>,
+}
+
+impl NodeRow {
+    /// Creates the row of a server's node.
+    pub fn new(server: &str, info: NodeInfo) -> NodeRow {
+        let key = NodeKey {
+            server: server.to_string(),
+            session: info.metadata.session.clone(),
+            node: info.id.clone(),
+        };
+        NodeRow { key, info, activity: None, branch: None }
+    }
+
+    /// Returns a detail of the node; empty if it is unknown.
+    pub(super) fn detail(&self, name: &str) -> &str {
+        self.info.metadata.text(name)
+    }
+
+    /// Returns the state with its reason: `blocked: permission`, `stopped: exit code 1`.
+    pub(super) fn state_text(&self) -> String {
+        let state = self.info.state.as_str();
+        let reason = match self.info.state {
+            NodeState::Blocked => self.detail("blocked"),
+            NodeState::Suspended => self.detail("until"),
+            NodeState::Stopped => self.detail("exit"),
+            _ => "",
+        };
+        if reason.is_empty() { state.to_string() } else { format!("{state}: {reason}") }
+    }
+
+    /// Returns the time since the state changed.
+    pub(super) fn state_age(&self, now: TsMs) -> Option<Duration> {
+        self.info.progress.state_since.map(|since| elapsed(since, now))
+    }
+
+    /// Returns the time since the running turn began.
+    pub(super) fn turn_age(&self, now: TsMs) -> Option<Duration> {
+        self.info.progress.turn_since.map(|since| elapsed(since, now))
+    }
+
+    /// Returns what the node does, or did last: an activity of the running turn, else the end of the last answer, else the prompt.
+    pub(super) fn summary(&self) -> &str {
+        let progress = &self.info.progress;
+        let activity = self.activity.as_deref().filter(|_| progress.turn_since.is_some());
+        let answer = progress.last_line.as_deref().filter(|_| progress.turn_since.is_none());
+        activity.or(answer).or(progress.last_prompt.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns true if every word occurs in one of the row's texts, whatever its case.
+    pub(super) fn matches(&self, filter: &str) -> bool {
+        let NodeKey { server, session, node } = &self.key;
+        let prompt = self.info.progress.last_prompt.as_deref().unwrap_or_default();
+        let branch = self.branch.as_deref().unwrap_or_default();
+        let details = [self.detail("command"), self.detail("profile"), self.detail("cwd"), prompt, branch];
+        let texts = [server.as_str(), session, node, &self.state_text(), &details.join("\n")];
+        let text = texts.join("\n").to_lowercase();
+        filter.to_lowercase().split_whitespace().all(|word| text.contains(word))
+    }
+}
+
+/// Returns the time between two moments; zero if the clock was set back.
+fn elapsed(since: TsMs, now: TsMs) -> Duration {
+    Duration::from_millis(now.0.saturating_sub(since.0))
+}

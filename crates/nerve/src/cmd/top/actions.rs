@@ -1,0 +1,131 @@
+//! What the user does with a node, performed by its server.
+
+use anyhow::{Context, Result};
+use nerve_api::request::{CommandLine, CreateNode, GetNode, NodeChoice};
+use nerve_client::{ClientError, NerveClient, Reconnect, RemoteNode};
+use nerve_server::paths::ServerPaths;
+use nerve_tui::dashboard::{Effect, NodeKey};
+
+use super::server_watch::Update;
+use crate::exit;
+
+/// Highest number that is appended to a node's name to make it unique.
+const MAX_NAMES: usize = 1000;
+
+/// An effect of the overview with a server as its counterpart.
+#[derive(Debug)]
+pub(super) enum Action {
+    Explain(NodeKey),
+    ReadChoices(NodeKey),
+    Answer(NodeKey, usize),
+    Send(NodeKey, String),
+    Stop(NodeKey),
+    /// A node with this command on this server.
+    Create(String, String),
+}
+
+impl Action {
+    /// Returns the action of an effect. `server`: where new nodes are created.
+    pub(super) fn of(effect: Effect, server: String) -> Option<Action> {
+        Some(match effect {
+            Effect::Explain(key) => Action::Explain(key),
+            Effect::ReadChoices(key) => Action::ReadChoices(key),
+            Effect::Answer(key, number) => Action::Answer(key, number),
+            Effect::Send(key, prompt) => Action::Send(key, prompt),
+            Effect::Stop(key) => Action::Stop(key),
+            Effect::Create(command) => Action::Create(command, server),
+            Effect::Quit | Effect::Suspend | Effect::Attach(_) | Effect::OpenRecording(_) => return None,
+        })
+    }
+
+    /// Performs the action and returns what the overview shows of it.
+    pub(super) async fn run(self, paths: &ServerPaths) -> Result<Update> {
+        match self {
+            Action::Explain(key) => {
+                let why = node(paths, &key).await?.why().await?;
+                let text = format!("{}: {}\n\n{}", why.source.as_str(), why.evidence, why.screen.trim_end());
+                Ok(Update::Text(format!("{} is {}", key.node, why.state.as_str()), text))
+            }
+            Action::ReadChoices(key) => {
+                let choices = node(paths, &key).await?.why().await?.choices;
+                Ok(match choices.is_empty() {
+                    true => Update::Message(format!("node '{}' shows no dialog with choices", key.node)),
+                    false => Update::Choices(key, choices),
+                })
+            }
+            Action::Answer(key, number) => {
+                node(paths, &key).await?.answer(NodeChoice::Number(number)).await?;
+                Ok(Update::Message(format!("answered '{}' with choice {number}", key.node)))
+            }
+            Action::Send(key, prompt) => {
+                let result = node(paths, &key).await?.execute_async(prompt.as_str()).await?;
+                Ok(Update::Message(format!(
+                    "sent to '{}'; 'nerve result get {result}' prints the answer",
+                    key.node
+                )))
+            }
+            Action::Stop(key) => {
+                node(paths, &key).await?.stop().await?;
+                Ok(Update::Message(format!("node '{}' stopped", key.node)))
+            }
+            Action::Create(command, server) => create(paths, &server, command).await,
+        }
+    }
+}
+
+async fn node(paths: &ServerPaths, key: &NodeKey) -> Result<RemoteNode> {
+    Ok(connect(paths, &key.server).await?.node(&key.node, Some(&key.session)))
+}
+
+async fn connect(paths: &ServerPaths, server: &str) -> Result<NerveClient, ClientError> {
+    let socket = paths.socket(server).map_err(|error| ClientError::Protocol(error.to_string()))?;
+    Ok(NerveClient::connect(&socket).await?.reconnect(Reconnect::Never))
+}
+
+/// Creates a node in this folder, named after the program. Starts the server if it is not running.
+async fn create(paths: &ServerPaths, server: &str, command: String) -> Result<Update> {
+    let client = match connect(paths, server).await {
+        Err(ClientError::NotRunning { .. }) => {
+            start_server(server).await?;
+            connect(paths, server).await?
+        }
+        connected => connected?,
+    };
+    let words = shell_words::split(&command).context("the command cannot be split into words")?;
+    let name = free_name(&client, words.first().map_or("", String::as_str)).await?;
+    let mut request = CreateNode::new(name.clone());
+    request.command = Some(CommandLine::Text(command));
+    request.cwd = std::env::current_dir().ok();
+    client.create_node(&request).await?;
+    Ok(Update::Message(format!("node '{name}' created")))
+}
+
+async fn start_server(server: &str) -> Result<()> {
+    let mut command = tokio::process::Command::new(crate::current_exe::path()?);
+    let output =
+        command.args(["server", "start", server]).output().await.context("cannot start the server")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(exit::Failure::new(exit::FAILED, errors.trim().to_string()).into()),
+    }
+}
+
+/// Returns the program's name, with a number if another node has it.
+async fn free_name(client: &NerveClient, program: &str) -> Result<String> {
+    let base: String =
+        program.rsplit('/').next().unwrap_or_default().chars().filter(char::is_ascii_alphanumeric).collect();
+    let base = if base.is_empty() { "node".to_string() } else { base };
+    for number in 1..MAX_NAMES {
+        let name = if number == 1 { base.clone() } else { format!("{base}{number}") };
+        let request = GetNode { node_id: name.clone(), session_id: None };
+        match client.node_info(&request).await {
+            Ok(_) => {}
+            Err(ClientError::Server(error)) if error.details.error_type == nerve_api::ErrorKind::NotFound => {
+                return Ok(name);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    anyhow::bail!("all names from '{base}' to '{base}{MAX_NAMES}' are taken")
+}

@@ -1,0 +1,155 @@
+//! `nerve top`: an overview of the nodes of all servers.
+
+mod actions;
+mod activity_text;
+mod git_branch;
+mod server_watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use nerve_host::folder_watcher::FolderWatcher;
+use nerve_server::paths::ServerPaths;
+use nerve_tui::dashboard::{Dashboard, DashboardEvent, DashboardSession, Effect, NodeKey};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::actions::Action;
+use self::server_watch::Update;
+use crate::cli::top::TopArgs;
+use crate::cmd::screen_support;
+use crate::exit::DONE;
+use crate::settings;
+
+/// Updates that wait for the overview. Watches of servers wait when it is full.
+const MAX_PENDING: usize = 256;
+
+/// Runs `nerve top` and returns the exit code.
+pub(crate) async fn run(args: TopArgs) -> Result<u8> {
+    screen_support::require("'nerve top'", "'nerve server node list' prints the nodes")?;
+    let coloured = settings::has_colors(args.no_colors);
+    let mut top = Top::new(args.server)?;
+    let mut session = DashboardSession::start(Dashboard::default(), coloured)?;
+    top.watch_servers();
+    loop {
+        tokio::select! {
+            biased;
+            event = session.next() => match event {
+                DashboardEvent::Closed(number) => return Ok(number.map_or(DONE, |number| 128 + number)),
+                DashboardEvent::Effect(Effect::Quit) => return Ok(DONE),
+                DashboardEvent::Effect(Effect::Suspend) => session.suspend()?,
+                DashboardEvent::Effect(Effect::Attach(key)) => {
+                    session = top.run_viewer(session, &attach_arguments(&key), coloured).await?;
+                }
+                DashboardEvent::Effect(Effect::OpenRecording(key)) => match recording(session.respond(), &key) {
+                    Some(path) => {
+                        let arguments = ["view".to_string(), path.display().to_string()];
+                        session = top.run_viewer(session, &arguments, coloured).await?;
+                    }
+                    None => session.respond().show_message(format!("node '{}' is not recorded", key.node)),
+                },
+                DashboardEvent::Effect(effect) => top.start_action(effect, session.respond()),
+            },
+            Some(update) = top.updates.recv() => update.apply(&mut session),
+            () = servers_changed(&top.watcher) => top.watch_servers(),
+        }
+    }
+}
+
+/// The connections behind the overview.
+struct Top {
+    paths: ServerPaths,
+    /// The only server to show.
+    server: Option<String>,
+    /// The folder of the servers' sockets.
+    watcher: Option<FolderWatcher>,
+    watches: BTreeMap<String, AbortOnDropHandle<()>>,
+    sender: mpsc::Sender<Update>,
+    updates: mpsc::Receiver<Update>,
+}
+
+impl Top {
+    fn new(server: Option<String>) -> Result<Top> {
+        let paths = ServerPaths::from_env();
+        let socket = paths.socket(server.as_deref().unwrap_or("default"))?;
+        let watcher = FolderWatcher::new().and_then(|watcher| {
+            socket.parent().map_or(Ok(()), |folder| watcher.watch_folder(folder)).map(|()| watcher)
+        });
+        // Without it, servers that start later are not found.
+        let watcher =
+            watcher.inspect_err(|error| tracing::warn!(%error, "cannot watch the folder of sockets")).ok();
+        let (sender, updates) = mpsc::channel(MAX_PENDING);
+        Ok(Top { paths, server, watcher, watches: BTreeMap::new(), sender, updates })
+    }
+
+    /// Watches the servers that have a socket and are not watched.
+    fn watch_servers(&mut self) {
+        self.watches.retain(|_, watch| !watch.is_finished());
+        for name in self.paths.servers() {
+            let is_shown = self.server.as_ref().is_none_or(|server| *server == name);
+            let Ok(socket) = self.paths.socket(&name) else { continue };
+            if is_shown && !self.watches.contains_key(&name) {
+                let watch = tokio::spawn(server_watch::run(name.clone(), socket, self.sender.clone()));
+                self.watches.insert(name, AbortOnDropHandle::new(watch));
+            }
+        }
+    }
+
+    /// Gives the terminal to another command of this program until that ends. The last line of its errors becomes the message.
+    async fn run_viewer(
+        &mut self,
+        session: DashboardSession,
+        arguments: &[String],
+        coloured: bool,
+    ) -> Result<DashboardSession> {
+        let mut dashboard = session.leave();
+        let program = crate::current_exe::path()?;
+        let mut command = tokio::process::Command::new(program);
+        let child = command.args(arguments).stderr(std::process::Stdio::piped()).spawn();
+        let output = child.context("cannot start the viewer")?.wait_with_output().await?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success()
+            && let Some(error) = errors.lines().find(|line| !line.trim().is_empty())
+        {
+            dashboard.show_message(error.trim());
+        }
+        Ok(DashboardSession::start(dashboard, coloured)?)
+    }
+
+    /// Starts what has a server as its counterpart. Its outcome arrives as an update.
+    fn start_action(&self, effect: Effect, dashboard: &mut Dashboard) {
+        let selected = dashboard.selected().map(|row| row.key.clone());
+        let server = self.server.clone().or(selected.map(|key| key.server)).unwrap_or("default".to_string());
+        if let Some(action) = Action::of(effect, server) {
+            let (paths, sender) = (self.paths.clone(), self.sender.clone());
+            tokio::spawn(async move {
+                let update =
+                    action.run(&paths).await.unwrap_or_else(|error| Update::Message(format!("{error:#}")));
+                // The overview may have been left.
+                let _ = sender.send(update).await;
+            });
+        }
+    }
+}
+
+/// Waits until a socket is created or removed.
+async fn servers_changed(watcher: &Option<FolderWatcher>) {
+    let changed = match watcher {
+        Some(watcher) => watcher.changed().await.is_ok(),
+        None => false,
+    };
+    if !changed {
+        std::future::pending().await
+    }
+}
+
+fn attach_arguments(key: &NodeKey) -> [String; 6] {
+    ["attach", &key.node, "--server", &key.server, "--session", &key.session].map(str::to_string)
+}
+
+/// Returns the recording of a node.
+fn recording(dashboard: &Dashboard, key: &NodeKey) -> Option<PathBuf> {
+    let row = dashboard.selected().filter(|row| row.key == *key)?;
+    row.info.metadata.get("recording").map(PathBuf::from)
+}

@@ -1,0 +1,153 @@
+//! Follows the nodes of one server.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nerve_api::event::EventKind;
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::{GetNode, ListNodes, Subscribe};
+use nerve_api::{EventMessage, EventType};
+use nerve_client::{ClientError, NerveClient, Reconnect};
+use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
+use tokio::sync::mpsc::Sender;
+
+use super::{activity_text, git_branch};
+
+/// Pause before a server that does not accept connections is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A change of the overview.
+#[derive(Debug)]
+pub(super) enum Update {
+    /// All nodes of a server.
+    Nodes(String, Vec<NodeRow>),
+    /// A node that changed.
+    Node(Box<NodeRow>),
+    /// A node that no longer exists.
+    NoNode(NodeKey),
+    /// An activity of a node's agent.
+    Activity(NodeKey, String),
+    /// A server does not respond.
+    Fault(String, String),
+    /// A server has ended.
+    NoServer(String),
+    /// A message for the user.
+    Message(String),
+    /// A text for the user, with its title.
+    Text(String, String),
+    /// The choices of a node's dialog.
+    Choices(NodeKey, Vec<String>),
+}
+
+impl Update {
+    pub(super) fn apply(self, session: &mut DashboardSession) {
+        match self {
+            Update::Nodes(server, rows) => session.update().set_nodes(&server, rows),
+            Update::Node(row) => session.update().set_node(*row),
+            Update::NoNode(key) => session.update().remove_node(&key),
+            Update::Activity(key, text) => session.update().set_activity(&key, text),
+            Update::Fault(server, fault) => session.update().set_fault(&server, fault),
+            Update::NoServer(server) => session.update().remove_server(&server),
+            Update::Message(text) => session.respond().show_message(text),
+            Update::Text(title, text) => session.respond().show_text(title, text),
+            Update::Choices(key, choices) => session.respond().show_choices(key, choices),
+        }
+    }
+}
+
+/// Follows a server until its socket is gone or the overview is left.
+pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>) {
+    let watch = ServerWatch { server: server.clone(), updates };
+    while socket.exists() {
+        match watch.follow(&socket).await {
+            // A socket that nobody listens on is left behind by a server that was killed.
+            Ok(()) | Err(ClientError::NotRunning { .. }) => {
+                watch.send(Update::NoServer(server.clone())).await;
+            }
+            Err(error) => watch.send(Update::Fault(server.clone(), error.to_string())).await,
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+    watch.send(Update::NoServer(server)).await;
+}
+
+struct ServerWatch {
+    server: String,
+    updates: Sender<Update>,
+}
+
+impl ServerWatch {
+    /// Follows one connection. Returns when it ends.
+    async fn follow(&self, socket: &Path) -> Result<(), ClientError> {
+        let client = NerveClient::connect(socket).await?.reconnect(Reconnect::Never);
+        let types = [
+            EventType::NodeCreated,
+            EventType::NodeReady,
+            EventType::NodeBusy,
+            EventType::NodeBlocked,
+            EventType::NodeSuspended,
+            EventType::NodeStopped,
+            EventType::NodeActivity,
+            EventType::OutputParsed,
+            // A node whose asynchronous execution has no result yet counts as busy.
+            EventType::ResultReady,
+        ];
+        let types = types.map(|kind| kind.as_str().to_string()).to_vec();
+        // Subscribed before the list is read, so that no change is missed.
+        let mut events = client.subscribe(&Subscribe { types: Some(types), ..Subscribe::default() }).await?;
+        self.read_nodes(&client).await?;
+        while let Some(event) = events.next().await {
+            self.on_event(&client, &event).await?;
+        }
+        Ok(())
+    }
+
+    async fn on_event(&self, client: &NerveClient, event: &EventMessage) -> Result<(), ClientError> {
+        let Some(node) = &event.node_id else {
+            // Events were dropped, or the server reports something new about itself.
+            return self.read_nodes(client).await;
+        };
+        let session = event.session_id.clone().unwrap_or_else(|| nerve_api::DEFAULT_SESSION.to_string());
+        let key = NodeKey { server: self.server.clone(), session, node: node.clone() };
+        if let Some(EventKind::NodeActivity(activity)) = event.details() {
+            if let Some(text) = activity_text::of(&activity) {
+                self.send(Update::Activity(key, text)).await;
+            }
+            return Ok(());
+        }
+        let request = GetNode { node_id: node.clone(), session_id: Some(key.session.clone()) };
+        match client.node_info(&request).await {
+            Ok(info) => self.send(Update::Node(Box::new(self.row(info).await))).await,
+            // It was removed after the event.
+            Err(ClientError::Server(_)) => self.send(Update::NoNode(key)).await,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Reads the nodes of all sessions.
+    async fn read_nodes(&self, client: &NerveClient) -> Result<(), ClientError> {
+        let mut rows = Vec::new();
+        for session in client.sessions().await? {
+            let request = ListNodes { session_id: Some(session.name), ..ListNodes::default() };
+            for info in client.request(&request).await?.nodes_info {
+                rows.push(self.row(info).await);
+            }
+        }
+        self.send(Update::Nodes(self.server.clone(), rows)).await;
+        Ok(())
+    }
+
+    async fn row(&self, info: NodeInfo) -> NodeRow {
+        let mut row = NodeRow::new(&self.server, info);
+        if let Some(cwd) = row.info.metadata.get("cwd").map(PathBuf::from) {
+            row.branch = tokio::task::spawn_blocking(move || git_branch::of(&cwd)).await.unwrap_or_default();
+        }
+        row
+    }
+
+    async fn send(&self, update: Update) {
+        // The overview may have been left; this task ends with it.
+        let _ = self.updates.send(update).await;
+    }
+}
