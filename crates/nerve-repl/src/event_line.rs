@@ -10,7 +10,7 @@ use crate::out;
 const MAX_LENGTH: usize = 160;
 
 /// Formats an event. Returns `None` for events that are not shown, such as output chunks and activity.
-pub(super) fn format_event(event: &EventMessage) -> Option<String> {
+pub fn format_event(event: &EventMessage) -> Option<String> {
     let node = event.node_id.as_deref().unwrap_or("?");
     let details = event.details()?;
     // `graph/step`, the prefix of paths into nested graphs.

@@ -24,7 +24,7 @@ mod command;
 mod completion;
 mod draft;
 mod editor;
-mod event_line;
+pub mod event_line;
 pub mod failure;
 pub mod graph_file;
 mod graphs;

@@ -4,6 +4,7 @@ pub(crate) mod ah;
 pub(crate) mod attach;
 pub(crate) mod branch;
 pub(crate) mod config;
+pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod graph;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Record(Box<record::RecordArgs>),
     /// Watch all nodes: attach, answer, prompt, create and stop
     Top(top::TopArgs),
+    /// Print the events of a server as they happen, or run a command for each
+    Events(events::EventsArgs),
     /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
     /// Run a command in its own recorded terminal, linked to the enclosing session

@@ -1,5 +1,6 @@
 //! Implements the commands.
 
+mod activity_text;
 mod ask;
 mod attach;
 mod branch;
@@ -8,6 +9,8 @@ mod demo;
 mod docs;
 mod doctor;
 mod engine_error;
+mod event_hook;
+mod events;
 pub(crate) mod exec;
 mod extract;
 mod graph;
@@ -68,6 +71,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
             return run_single_threaded(record::record_in_viewer(&args));
         }
         Command::Record(args) => return run_multi_threaded(record::record(*args)),
+        Command::Events(args) => run_single_threaded(interruptible(events::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::Attach(args) => return run_single_threaded(attach::attach(args)),
         Command::Exec(args) => return run_multi_threaded(exec::run(args)),
@@ -146,6 +150,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Mcp(args) => args.listen.json,
         Command::Proxy(args) => args.prints_json(),
         Command::Token(args) => args.json,
+        Command::Events(args) => args.server.json,
         Command::Result(args) => args.server.json,
         Command::Extract(args) | Command::Parse(args) => args.json,
         Command::Tmux(args) | Command::Wezterm(args) => args.json,

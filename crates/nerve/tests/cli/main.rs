@@ -10,6 +10,7 @@ mod attach;
 mod branch;
 mod chat;
 mod doctor;
+mod events;
 mod executions;
 mod extract;
 mod forks;

@@ -1,7 +1,6 @@
 //! `nerve top`: an overview of the nodes of all servers.
 
 mod actions;
-mod activity_text;
 mod git_branch;
 mod server_watch;
 

@@ -11,7 +11,8 @@ use nerve_client::{ClientError, NerveClient, Reconnect};
 use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
 use tokio::sync::mpsc::Sender;
 
-use super::{activity_text, git_branch};
+use super::git_branch;
+use crate::cmd::activity_text;
 
 /// Pause before a server that does not accept connections is tried again.
 const RETRY: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use nerve_types::activity::Activity;
 
 /// Returns the line; `None` for activities that say nothing about the work.
-pub(super) fn of(activity: &Activity) -> Option<String> {
+pub(crate) fn of(activity: &Activity) -> Option<String> {
     let text = match activity {
         Activity::ToolStart { name, args, .. } => format!("{name} {}", argument(args)),
         Activity::FileEdit { path, added, removed, .. } => format!("{path} +{added} -{removed}"),

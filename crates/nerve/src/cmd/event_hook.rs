@@ -1,0 +1,53 @@
+//! Runs a user's command for an event.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nerve_api::EventMessage;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// Time after which a command is killed.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs a shell command with the event as JSON on its standard input and a sentence about it in a variable. Waits for its end.
+///
+/// # Errors
+/// The command cannot be started, fails, or takes longer than [`LIMIT`]; then it is killed with its children.
+pub(crate) async fn run(command: &str, event: &EventMessage, text: &str) -> Result<()> {
+    let json = serde_json::to_vec(event)?;
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .env("NERVE_EVENT_TYPE", &event.event_type)
+        .env("NERVE_EVENT_NODE", event.node_id.as_deref().unwrap_or_default())
+        .env("NERVE_EVENT_SESSION", event.session_id.as_deref().unwrap_or_default())
+        .env("NERVE_EVENT_TEXT", text)
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start the command")?;
+    let group = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+    let finished = async {
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that does not read its input is not an error.
+            let _ = stdin.write_all(&json).await;
+        }
+        child.wait().await
+    };
+    let status = match timeout(LIMIT, finished).await {
+        Ok(status) => status?,
+        Err(_) => {
+            if let Some(group) = group {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
+            bail!("the command was killed after {} s", LIMIT.as_secs());
+        }
+    };
+    match status.success() {
+        true => Ok(()),
+        false => bail!("the command failed: {status}"),
+    }
+}

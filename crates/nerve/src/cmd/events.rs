@@ -1,0 +1,65 @@
+//! `nerve events`: prints the events of a server, or runs a command for each.
+
+use anyhow::Result;
+use nerve_api::request::Subscribe;
+use nerve_api::{EventKind, EventMessage};
+use nerve_repl::event_line;
+
+use super::activity_text;
+use super::event_hook;
+use super::local_time::local_time;
+use super::server::connect;
+use crate::cli::events::EventsArgs;
+use crate::exit::{FAILED, Failure};
+use crate::out;
+
+/// Maximum length of the details of an event without a sentence of its own, in characters.
+const MAX_DETAILS: usize = 160;
+
+/// Runs the command until the server ends.
+pub(crate) async fn run(args: EventsArgs) -> Result<()> {
+    let client = connect(&args.server.server).await?;
+    let types = args.types.iter().map(|kind| kind.as_str().to_string()).collect::<Vec<_>>();
+    let filter = Subscribe {
+        types: (!types.is_empty()).then_some(types),
+        node_id: args.node,
+        session_id: args.session,
+        ..Subscribe::default()
+    };
+    let mut events = client.subscribe(&filter).await?;
+    while let Some(event) = events.next().await {
+        match &args.exec {
+            Some(command) => {
+                if let Err(problem) = event_hook::run(command, &event, &describe(&event)).await {
+                    out::warning(format_args!("{}: {problem:#}", event.event_type));
+                }
+            }
+            None if args.server.json => out::json_line(&event)?,
+            None => out::line(format_line(&event))?,
+        }
+        if event.details() == Some(EventKind::ServerShutdown {}) {
+            return Ok(());
+        }
+    }
+    Err(Failure::new(FAILED, "the connection to the server was lost").into())
+}
+
+/// Formats an event: its time, type, node and a sentence.
+fn format_line(event: &EventMessage) -> String {
+    let node = match (&event.session_id, &event.node_id) {
+        (Some(session), Some(node)) => format!("{session}/{node}"),
+        (_, node) => node.clone().unwrap_or_default(),
+    };
+    let time = local_time(event.timestamp);
+    out::sanitize(&format!("{time}  {:16}  {node:16}  {}", event.event_type, describe(event)))
+}
+
+/// Returns a sentence about the event, or its details as JSON.
+fn describe(event: &EventMessage) -> String {
+    let activity = match event.details() {
+        Some(EventKind::NodeActivity(activity)) => activity_text::of(&activity),
+        _ => None,
+    };
+    let text = activity.or_else(|| event_line::format_event(event));
+    out::preview(&text.unwrap_or_else(|| event.data.to_string()), MAX_DETAILS)
+}
