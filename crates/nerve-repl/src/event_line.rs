@@ -104,7 +104,7 @@ fn effort(duration_ms: u64, tokens: u64) -> String {
 }
 
 /// Formats seconds.
-pub(super) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         short if short < 1.0 => format!("{:.0} ms", short * 1000.0),
         some if some < 60.0 => format!("{some:.1} s"),

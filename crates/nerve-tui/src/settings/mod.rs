@@ -1,8 +1,10 @@
-//! The user's settings: the viewer's gutter, clipboard and keys, from the text of `config.toml`.
+//! The user's settings from the text of `config.toml`: the viewer's gutter, clipboard and keys, and notifications.
 
 mod notes;
+mod notify;
 mod parser;
 
+pub use self::notify::{NotifySettings, Occasion};
 pub use self::parser::Diagnostics;
 use crate::view::bindings::Bindings;
 use crate::view::draw::Gutter;
@@ -16,6 +18,8 @@ pub struct Settings {
     pub clipboard: bool,
     /// Viewer operations by name, with the keys that replace their default keys.
     pub keys: Vec<(String, Vec<String>)>,
+    /// Notifications.
+    pub notify: NotifySettings,
     /// Remarks on the settings.
     pub notes: Diagnostics,
     /// Message for the viewer if the settings could not be read and these are the defaults.
@@ -25,7 +29,14 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         let notes = Diagnostics::default();
-        Settings { gutter: Gutter::default(), clipboard: true, keys: Vec::new(), notes, load_error: None }
+        Settings {
+            gutter: Gutter::default(),
+            clipboard: true,
+            keys: Vec::new(),
+            notify: NotifySettings::default(),
+            notes,
+            load_error: None,
+        }
     }
 }
 

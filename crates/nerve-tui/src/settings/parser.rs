@@ -4,16 +4,28 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use strum::VariantNames;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Settings, notes};
+use super::{NotifySettings, Occasion, Settings, notes};
 use crate::view::bindings::{Bindings, InvalidBinding};
 use crate::view::keys::Key;
 use crate::view::operations::OPERATIONS;
 
 /// A known word is suggested if at most one in this many of its letters differs.
 const LETTERS_PER_TYPO: usize = 3;
+
+/// Settings of `[notify]` and their expected values.
+const NOTIFY_SETTINGS: [(&str, &str); 7] = [
+    ("on", "a list of occasions"),
+    ("min-turn", "seconds"),
+    ("terminal", "true or false"),
+    ("desktop", "true or false"),
+    ("command", "a shell command"),
+    ("webhook", "a URL"),
+    ("ntfy", "the URL of a topic"),
+];
 
 /// Errors or notes about a settings file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,7 +99,8 @@ impl Parser<'_> {
             match name.get_ref().as_ref() {
                 "agent" => self.agent(value, &mut settings),
                 "keys" => self.keys(value, &mut settings),
-                other => self.unknown_name(name.span(), "section", other, &["agent", "keys"]),
+                "notify" => self.notify(value, &mut settings.notify),
+                other => self.unknown_name(name.span(), "section", other, &["agent", "keys", "notify"]),
             }
         }
         settings
@@ -126,6 +139,49 @@ impl Parser<'_> {
                 (other, _) => self.unknown_name(name.span(), "setting", other, &["gutter", "clipboard"]),
             }
         }
+    }
+
+    fn notify(&mut self, value: &Value<'_>, settings: &mut NotifySettings) {
+        let Some(notify) = self.table("notify", value) else { return };
+        for (name, value) in notify.iter() {
+            let text = value.get_ref().as_str().map(str::to_string);
+            let enabled = value.get_ref().as_bool();
+            match (name.get_ref().as_ref(), value.get_ref()) {
+                ("on", DeValue::Array(occasions)) => {
+                    settings.on = occasions.iter().filter_map(|value| self.occasion(value)).collect();
+                }
+                ("on", _) => settings.on = self.occasion(value).into_iter().collect(),
+                ("min-turn", DeValue::Integer(number)) => match number.as_str().parse() {
+                    Ok(seconds) => settings.min_turn = seconds,
+                    Err(_) => self.error(value.span(), "min-turn: expected seconds from 0".to_string()),
+                },
+                ("terminal", _) if enabled.is_some() => settings.terminal = enabled.unwrap_or_default(),
+                ("desktop", _) if enabled.is_some() => settings.desktop = enabled.unwrap_or_default(),
+                ("command", _) if text.is_some() => settings.command = text,
+                ("webhook", _) if text.is_some() => settings.webhook = text,
+                ("ntfy", _) if text.is_some() => settings.ntfy = text,
+                (known, other) if NOTIFY_SETTINGS.iter().any(|(name, _)| *name == known) => {
+                    let expected = NOTIFY_SETTINGS.iter().find(|(name, _)| *name == known);
+                    let expected = expected.map_or("", |(_, expected)| expected);
+                    let kind = other.type_str();
+                    self.error(value.span(), format!("{known}: expected {expected}, found {kind}"));
+                }
+                (other, _) => {
+                    let known = NOTIFY_SETTINGS.map(|(name, _)| name);
+                    self.unknown_name(name.span(), "setting", other, &known);
+                }
+            }
+        }
+    }
+
+    /// Parses an occasion. Reports and omits unknown ones.
+    fn occasion(&mut self, value: &Value<'_>) -> Option<Occasion> {
+        let name = value.get_ref().as_str().unwrap_or_default();
+        let occasion = name.parse().ok();
+        if occasion.is_none() {
+            self.unknown_name(value.span(), "occasion", name, Occasion::VARIANTS);
+        }
+        occasion
     }
 
     fn keys(&mut self, value: &Value<'_>, settings: &mut Settings) {
@@ -244,6 +300,16 @@ mod tests {
     }
 
     #[test]
+    fn notify_section_is_parsed() {
+        let text = "[notify]\non = [\"blocked\"]\nmin-turn = 5\nterminal = false\nntfy = \"http://ntfy/x\"";
+        let notify = parse(text).unwrap().notify;
+        assert_eq!((notify.on, notify.min_turn, notify.terminal), (vec![Occasion::Blocked], 5, false));
+        assert_eq!(notify.ntfy.as_deref(), Some("http://ntfy/x"));
+        let bad = "[notify]\non = [\"bloked\"]\nmin-turn = -1\ndesktop = \"yes\"\ncomand = \"x\"";
+        assert_eq!(parse(bad).unwrap_err().count(), 4);
+    }
+
+    #[test]
     fn empty_file_gives_defaults() {
         assert_eq!(parse("").unwrap(), Settings::default());
         assert_eq!(parse("# mine\n[agent.record]\n[keys]\n").unwrap(), Settings::default());
@@ -310,7 +376,7 @@ mod tests {
         assert_eq!(lines[1], "config.toml:5:1: unknown operation 'helpp'; did you mean 'help'?");
         assert!(lines[2].starts_with("config.toml:6:8: unknown key \"ctrl+shft+x\""), "{found}");
         assert!(lines[4].starts_with("config.toml:8:1: unknown operation 'abcdefghijk'; known: "));
-        assert_eq!(lines[5], "config.toml:9:2: unknown section 'viewer'; known: agent, keys");
+        assert_eq!(lines[5], "config.toml:9:2: unknown section 'viewer'; known: agent, keys, notify");
     }
 
     #[test]

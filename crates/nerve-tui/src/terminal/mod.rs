@@ -233,6 +233,11 @@ impl Tty {
     }
 }
 
+/// Returns the sequence that shows a notification (OSC 9), for a terminal that is not taken over.
+pub fn notification(text: &str) -> Vec<u8> {
+    osc::notification(&Notification::Text(text.to_string()), is_tmux())
+}
+
 /// Returns true within tmux.
 fn is_tmux() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();

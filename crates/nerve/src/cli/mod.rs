@@ -14,6 +14,7 @@ pub(crate) mod listen;
 pub(crate) mod local_commands;
 pub(crate) mod mcp;
 pub(crate) mod node;
+pub(crate) mod notify;
 pub(crate) mod pane;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     Top(top::TopArgs),
     /// Print the events of a server as they happen, or run a command for each
     Events(events::EventsArgs),
+    /// Notify when a node needs an answer, is done, or has failed
+    Notify(notify::NotifyArgs),
     /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
     /// Run a command in its own recorded terminal, linked to the enclosing session

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use nerve_tui::settings::Settings;
+use nerve_tui::settings::{NotifySettings, Settings};
 use nerve_tui::view::operations::OPERATIONS;
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
 
 fn as_json(settings: &Settings) -> Value {
     let path = settings::path();
-    let bindings = settings.bindings();
+    let (bindings, notify) = (settings.bindings(), &settings.notify);
     let keys: Map<String, Value> =
         OPERATIONS.iter().map(|entry| (entry.name.to_string(), json!(bindings.keys_of(entry)))).collect();
     json!({
@@ -44,6 +44,11 @@ fn as_json(settings: &Settings) -> Value {
         "exists": path.exists(),
         "agent": { "record": { "gutter": <&str>::from(settings.gutter), "clipboard": settings.clipboard } },
         "keys": keys,
+        "notify": {
+            "on": notify.on.iter().map(|occasion| <&str>::from(*occasion)).collect::<Vec<_>>(),
+            "min-turn": notify.min_turn, "terminal": notify.terminal, "desktop": notify.desktop,
+            "command": notify.command, "webhook": notify.webhook, "ntfy": notify.ntfy,
+        },
     })
 }
 
@@ -51,7 +56,21 @@ fn as_json(settings: &Settings) -> Value {
 fn as_toml(settings: &Settings) -> String {
     let bindings = settings.bindings();
     let (gutter, clipboard) = (<&str>::from(settings.gutter), settings.clipboard);
-    let mut text = format!("[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\n\n[keys]\n");
+    let mut text = format!("[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\n\n[notify]\n");
+    let NotifySettings { on, min_turn, terminal, desktop, command, webhook, ntfy } = &settings.notify;
+    let on: Vec<String> = on.iter().map(|occasion| format!("\"{}\"", <&str>::from(*occasion))).collect();
+    let _ = writeln!(
+        text,
+        "on = [{}]\nmin-turn = {min_turn}\nterminal = {terminal}\ndesktop = {desktop}",
+        on.join(", ")
+    );
+    for (name, value) in [("command", command), ("webhook", webhook), ("ntfy", ntfy)] {
+        let _ = match value {
+            Some(value) => writeln!(text, "{name} = {}", Value::from(value.as_str())),
+            None => writeln!(text, "# {name} = \"…\""),
+        };
+    }
+    text.push_str("\n[keys]\n");
     for entry in OPERATIONS.iter() {
         let keys = bindings.keys_of(entry);
         let keys: Vec<String> = keys.iter().map(|key| Value::from(key.as_str()).to_string()).collect();

@@ -12,11 +12,17 @@ use tokio::time::timeout;
 /// Time after which a command is killed.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs a shell command with the event as JSON on its standard input and a sentence about it in a variable. Waits for its end.
+/// Runs a shell command with the event as JSON on its standard input and a sentence about it in a variable, in
+/// addition to `variables`. Waits for its end.
 ///
 /// # Errors
 /// The command cannot be started, fails, or takes longer than [`LIMIT`]; then it is killed with its children.
-pub(crate) async fn run(command: &str, event: &EventMessage, text: &str) -> Result<()> {
+pub(crate) async fn run(
+    command: &str,
+    event: &EventMessage,
+    text: &str,
+    variables: &[(&str, &str)],
+) -> Result<()> {
     let json = serde_json::to_vec(event)?;
     let mut child = Command::new("sh")
         .args(["-c", command])
@@ -24,6 +30,7 @@ pub(crate) async fn run(command: &str, event: &EventMessage, text: &str) -> Resu
         .env("NERVE_EVENT_NODE", event.node_id.as_deref().unwrap_or_default())
         .env("NERVE_EVENT_SESSION", event.session_id.as_deref().unwrap_or_default())
         .env("NERVE_EVENT_TEXT", text)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)

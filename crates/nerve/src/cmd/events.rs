@@ -30,7 +30,7 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     while let Some(event) = events.next().await {
         match &args.exec {
             Some(command) => {
-                if let Err(problem) = event_hook::run(command, &event, &describe(&event)).await {
+                if let Err(problem) = event_hook::run(command, &event, &describe(&event), &[]).await {
                     out::warning(format_args!("{}: {problem:#}", event.event_type));
                 }
             }

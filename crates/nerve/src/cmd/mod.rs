@@ -20,6 +20,7 @@ mod local_time;
 mod mcp;
 mod mock;
 mod node;
+mod notify;
 pub(crate) mod pane;
 mod pattern;
 mod proxy;
@@ -72,6 +73,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         }
         Command::Record(args) => return run_multi_threaded(record::record(*args)),
         Command::Events(args) => run_single_threaded(interruptible(events::run(args)))?,
+        Command::Notify(args) => run_single_threaded(interruptible(notify::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::Attach(args) => return run_single_threaded(attach::attach(args)),
         Command::Exec(args) => return run_multi_threaded(exec::run(args)),

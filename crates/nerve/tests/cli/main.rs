@@ -24,6 +24,7 @@ mod mock_agent;
 mod network;
 mod node_proxy;
 mod nodes;
+mod notify;
 mod osc_passthrough;
 mod panes;
 mod patterns;

@@ -1,0 +1,50 @@
+//! The settings of `nerve notify`.
+
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
+/// Occasion of a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum Occasion {
+    /// A node shows a dialog, or a gate of a graph waits for an answer.
+    Blocked,
+    /// A long turn or graph has ended.
+    Done,
+    /// A node, an asynchronous execution or a graph has failed.
+    Failed,
+    /// A node waits until a usage limit is reset.
+    Suspended,
+}
+
+/// When and how to notify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifySettings {
+    /// Occasions of notifications.
+    pub on: Vec<Occasion>,
+    /// Seconds that a turn must take for its end to be an occasion.
+    pub min_turn: u64,
+    /// Notifies through the terminal of `nerve notify` (OSC 9).
+    pub terminal: bool,
+    /// Notifies through `notify-send`.
+    pub desktop: bool,
+    /// Shell command that is run.
+    pub command: Option<String>,
+    /// URL that receives a POST request with JSON.
+    pub webhook: Option<String>,
+    /// URL of an ntfy topic.
+    pub ntfy: Option<String>,
+}
+
+impl Default for NotifySettings {
+    fn default() -> NotifySettings {
+        NotifySettings {
+            on: vec![Occasion::Blocked, Occasion::Done, Occasion::Failed, Occasion::Suspended],
+            min_turn: 30,
+            terminal: true,
+            desktop: false,
+            command: None,
+            webhook: None,
+            ntfy: None,
+        }
+    }
+}

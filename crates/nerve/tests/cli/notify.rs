@@ -1,0 +1,89 @@
+//! `nerve notify`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use nerve_testkit::wait_until;
+use nerve_types::Size;
+
+use crate::harness::{DEADLINE, Home, NERVE};
+use crate::tty::Tty;
+
+/// A server with an agent that asks for permission.
+fn home() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let agent = format!("{NERVE} mock-agent");
+    home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
+    home
+}
+
+#[test]
+fn dialog_is_notified_once_on_each_channel() {
+    let home = home();
+    let (listener, output) = (TcpListener::bind("127.0.0.1:0").unwrap(), home.hermetic.work().join("out"));
+    let hook = format!("http://{}/hook", listener.local_addr().unwrap());
+    let command = format!("echo \"$NERVE_NOTIFY_OCCASION: $NERVE_NOTIFY_TEXT\" >> {}", output.display());
+    let args = ["notify", "--on", "blocked", "--command", &command, "--webhook", &hook];
+    let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
+    notify.expect("notifying about server 'default'");
+    home.nerve(&["server", "node", "execute", "me", "PERMIT"]);
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    while !String::from_utf8_lossy(&request).contains("NODE_BLOCKED") {
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&request));
+        request.extend_from_slice(&bytes[..count]);
+    }
+    assert!(request.starts_with(b"POST /hook "));
+    stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    let written = || fs::read_to_string(&output).unwrap_or_default();
+    assert!(
+        wait_until(DEADLINE, || written().starts_with("blocked: me is blocked (permission)")),
+        "{}",
+        written()
+    );
+    notify.expect("me is blocked");
+    home.ok(&["server", "stop"]);
+    assert_eq!(notify.wait_for_exit(), Some(0));
+    assert_eq!(written().lines().count(), 1, "{}", written());
+}
+
+#[test]
+fn failing_channels_are_reported_and_delay_nothing() {
+    let home = home();
+    let args = [
+        "notify",
+        "--min-turn",
+        "0",
+        "--command",
+        "test $NERVE_NOTIFY_OCCASION = blocked && sleep 60; exit 3",
+    ];
+    let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 20));
+    notify.expect("notifying about");
+    home.nerve(&["server", "node", "execute", "me", "PERMIT"]);
+    notify.expect("me is blocked");
+    home.ok(&["server", "node", "answer", "me", "1"]);
+    notify.expect("me is done after");
+    notify.expect("not notified: the command failed: exit status: 3");
+    notify.send("\x03");
+    assert_eq!(notify.wait_for_exit(), Some(130));
+}
+
+#[test]
+fn settings_and_options_select_channels() {
+    let home = Home::new();
+    home.nerve(&["notify"]).assert_stderr(2, &["no way to notify", "--webhook"]);
+    home.nerve(&["notify", "--on", "nosuch"])
+        .assert_stderr(2, &["expected blocked, done, failed or suspended"]);
+    home.nerve(&["notify", "--test", "--command", "exit 7"]).assert_stderr(1, &["exit status: 7"]);
+    home.nerve(&["notify", "--test", "--ntfy", "http://127.0.0.1:9/topic"]).assert_stderr(1, &["ntfy"]);
+    let path = home.ok(&["config", "path"]);
+    fs::create_dir_all(std::path::Path::new(path.trim()).parent().unwrap()).unwrap();
+    fs::write(path.trim(), "[notify]\ncommand = \"cat > sent\"\n").unwrap();
+    assert_eq!(home.ok(&["notify", "--test"]), "sent\n");
+    assert!(fs::read_to_string(home.hermetic.work().join("sent")).unwrap().contains("TEST"));
+    home.nerve(&["notify"]).assert_stderr(3, &["server 'default' is not running"]);
+}
