@@ -93,11 +93,11 @@ impl FollowedSession {
     pub(super) fn end(&self) -> TsMs {
         let latest = match &self.conversations {
             Conversations::Files { main, others, .. } => {
-                others.values().chain([&**main]).filter_map(|one| one.filter.latest).max()
+                others.values().chain([&**main]).map(|one| one.filter.end()).max()
             }
-            Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
+            Conversations::Database { readers, .. } => readers.values().map(ActivityFilter::end).max(),
         };
-        end(self.since, latest)
+        latest.unwrap_or(self.since)
     }
 
     /// Returns the folders whose changes matter.
@@ -187,9 +187,9 @@ impl ActivityFilter {
         ActivityFilter { kind, reader: ActivityReader::new(kind), since, latest: None }
     }
 
-    /// Returns a time later than everything reported here.
+    /// Returns a time later than everything reported here, also by a filter that this one replaced.
     fn end(&self) -> TsMs {
-        end(self.since, self.latest)
+        self.latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
     }
 
     fn report(&mut self, activities: Vec<Activity>, report: &mut Report) {
@@ -200,11 +200,6 @@ impl ActivityFilter {
             }
         }
     }
-}
-
-/// Returns a time later than the last reported activity; `since` if there is none.
-fn end(since: TsMs, latest: Option<TsMs>) -> TsMs {
-    latest.map_or(since, |latest| TsMs(latest.0 + 1))
 }
 
 fn subagents_folder(transcript: &Path) -> PathBuf {

@@ -361,6 +361,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn session_switch_after_reset_repeats_nothing() {
+        let mut test = TestTail::new();
+        let (one, two) = (test.path("one.jsonl"), test.path("two.jsonl"));
+        let copied = thought(2000, "one") + &thought(2001, "two");
+        append(&one, &copied);
+        test.follow(&one);
+        assert_eq!([test.next().await, test.next().await], ["one", "two"]);
+        let new = test.path("new");
+        append(&new, &thought(2000, "one"));
+        fs::rename(new, &one).unwrap();
+        test.tail.catch_up();
+        append(&two, &(copied + &thought(3000, "three")));
+        test.follow(&two);
+        assert_eq!(test.next().await, "three");
+        test.tail.catch_up();
+        assert_eq!(test.rest(), []);
+    }
+
+    #[tokio::test]
     async fn subagents_are_followed() {
         let mut test = TestTail::new();
         let path = test.path("s.jsonl");
