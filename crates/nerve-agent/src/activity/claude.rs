@@ -1,16 +1,18 @@
 //! Parses lines of Claude Code's session transcript into activities.
 //!
-//! The format is undocumented and changes (this is that of 2.1.330): known lines are reported, others are skipped. Every block of a
-//! message is a line of its own, written when the block is complete.
+//! The format is undocumented and changes (this is that of 2.1.330): known lines are reported, unknown ones are counted. Every block
+//! of a message is a line of its own, written when the block is complete.
 
 use std::collections::VecDeque;
 
 use nerve_types::activity::{Activity, Status, TsMs};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{MAX_CALLS, thought, truncate};
 use crate::parse::entry::time;
+use crate::parse::transcript::{is_known_block, is_known_line};
 
 /// Reads the lines of one conversation in order. It tracks running tools, because their results do not name them.
 #[derive(Debug, Default)]
@@ -28,17 +30,21 @@ struct PendingText {
     at: TsMs,
 }
 
-/// The relevant fields of a line. serde skips the others without building them.
+/// The relevant fields of a line. serde skips the others without building them. Lines outside the conversation may have fields of
+/// the same names and other types.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
+pub(super) struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     message: Option<Message>,
     tool_use_result: Option<Value>,
     tool_denial_kind: Option<Value>,
     origin: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     is_api_error_message: Option<bool>,
 }
 
@@ -50,7 +56,7 @@ struct Message {
 }
 
 impl ClaudeReader {
-    /// Returns the activities of a line. `now` is the time for lines without one.
+    /// Adds the activities of a line. `now` is the time for lines without one. Returns the number of unknown kinds.
     ///
     /// | in the transcript | activity |
     /// |---|---|
@@ -62,31 +68,35 @@ impl ClaudeReader {
     /// | an error of the API | error |
     ///
     /// A subagent's lines are reported like its parent's. Prompts and answers are not reported, because the turn contains them.
-    pub(super) fn read(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
-        let Ok(line) = serde_json::from_str::<Line>(line) else { return Vec::new() };
-        let Some(message) = &line.message else { return Vec::new() };
+    pub(super) fn read(&mut self, line: &Line, now: TsMs, activities: &mut Vec<Activity>) -> usize {
         let at = line.timestamp.as_deref().and_then(time).unwrap_or(now);
-        let mut activities = Vec::new();
-        match line.kind.as_str() {
-            "assistant" if line.is_api_error_message == Some(true) => {
+        match (line.kind.as_str(), &line.message) {
+            ("assistant" | "user", None) => return 1,
+            ("assistant", Some(message)) if line.is_api_error_message == Some(true) => {
                 activities.push(Activity::Error { message: truncate(content_text(&message.content)), at });
             }
-            "assistant" => {
-                for block in blocks(&message.content) {
-                    self.read_assistant_block(block, message.id.as_deref(), at, &mut activities);
-                }
-            }
-            "user" if line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification") => {
+            ("assistant", Some(message)) => return self.read_assistant(message, at, activities),
+            ("user", Some(message)) if is_task_notification(line) => {
                 activities.extend(self.read_background_end(&content_text(&message.content), at));
             }
-            "user" => {
+            ("user", Some(message)) => {
                 for block in blocks(&message.content).iter().filter(|block| block["type"] == "tool_result") {
-                    self.read_tool_result(block, &line, at, &mut activities);
+                    self.read_tool_result(block, line, at, activities);
                 }
             }
-            _ => {}
+            (kind, _) => return usize::from(!is_known_line(kind)),
         }
-        activities
+        0
+    }
+
+    fn read_assistant(&mut self, message: &Message, at: TsMs, activities: &mut Vec<Activity>) -> usize {
+        let blocks = blocks(&message.content);
+        for block in blocks {
+            self.read_assistant_block(block, message.id.as_deref(), at, activities);
+        }
+        let is_known =
+            |block: &Value| block.is_string() || block["type"].as_str().is_some_and(is_known_block);
+        blocks.iter().filter(|block| !is_known(block)).count()
     }
 
     fn read_assistant_block(
@@ -179,6 +189,16 @@ fn file_edit(result: &Value, at: TsMs) -> Option<Activity> {
     Some(Activity::FileEdit { path, added, removed, description, at })
 }
 
+/// Returns true for the message that a task in the background has ended.
+fn is_task_notification(line: &Line) -> bool {
+    line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification")
+}
+
+/// Deserializes a value; `None` if it has another type.
+fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
+}
+
 fn blocks(content: &Value) -> &[Value] {
     content.as_array().map_or(std::slice::from_ref(content), Vec::as_slice)
 }
@@ -209,16 +229,25 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::TEXT_LIMIT;
+    use super::super::{ActivityReader, TEXT_LIMIT};
     use super::*;
+    use crate::profile::TranscriptKind;
 
     /// Lines of Claude Code 2.1.330 against a scripted model.
     const CONVERSATION: &str = include_str!("../../tests/fixtures/transcripts/claude-activity.jsonl");
     const SUBAGENT: &str = include_str!("../../tests/fixtures/transcripts/claude-subagent.jsonl");
 
     fn read(lines: &str) -> Vec<Activity> {
-        let mut reader = ClaudeReader::default();
-        lines.lines().flat_map(|line| reader.read(line, TsMs(7))).collect()
+        let (activities, unknown) = read_counting(lines);
+        assert_eq!(unknown, 0);
+        activities
+    }
+
+    /// Returns the activities and the number of unknown kinds.
+    fn read_counting(lines: &str) -> (Vec<Activity>, usize) {
+        let mut reader = ActivityReader::new(TranscriptKind::Claude);
+        let activities = lines.lines().flat_map(|line| reader.read_line(line, TsMs(7))).collect();
+        (activities, reader.unknown())
     }
 
     /// Formats an activity briefly.
@@ -338,14 +367,33 @@ mod tests {
     }
 
     #[test]
-    fn unknown_lines_are_skipped() {
-        for line in
-            ["", "{", "[]", "null", r#"{"type":"user"}"#, r#"{"type":"assistant","message":{"content":7}}"#]
-        {
-            assert_eq!(read(line), [], "{line}");
+    fn unknown_lines_are_skipped_and_counted() {
+        for (line, expected) in [
+            ("", 0),
+            ("\0\0", 0),
+            ("{", 1),
+            ("[]", 1),
+            ("null", 1),
+            (r#"{"type":"user"}"#, 1),
+            (r#"{"type":"novelty","uuid":"u"}"#, 1),
+            (r#"{"type":"assistant","message":{"content":7}}"#, 1),
+            (r#"{"type":"assistant","message":{"content":[{"type":"hologram"},{"type":"text"}]}}"#, 1),
+            (r#"{"type":"assistant","message":{"content":"plain"}}"#, 0),
+            (r#"{"type":"assistant","message":{"content":[{"type":"server_tool_use"}]}}"#, 0),
+            (r#"{"type":"cost-state","timestamp":17,"message":"of another type"}"#, 0),
+        ] {
+            assert_eq!(read_counting(line), (Vec::new(), expected), "{line}");
         }
         let empty = json!([{ "type": "thinking", "thinking": " ", "signature": "s" }, { "type": "redacted_thinking" }]);
         assert_eq!(read(&message("assistant", &empty)), [], "thinking the API leaves out");
+    }
+
+    #[test]
+    fn real_transcripts_have_no_unknown_kinds() {
+        let turns = include_str!("../../tests/fixtures/transcripts/nine-turns.jsonl");
+        for lines in [CONVERSATION, SUBAGENT, turns] {
+            assert_eq!(read_counting(lines).1, 0);
+        }
     }
 
     #[test]
@@ -353,7 +401,8 @@ mod tests {
         let mut reader = ClaudeReader::default();
         for at in 0..1000 {
             let tool = json!([{ "type": "tool_use", "id": at.to_string(), "name": "Bash", "input": {} }]);
-            reader.read(&message("assistant", &tool), TsMs(0));
+            let line = serde_json::from_str(&message("assistant", &tool)).unwrap();
+            reader.read(&line, TsMs(0), &mut Vec::new());
         }
         assert_eq!(reader.calls.len(), MAX_CALLS);
     }

@@ -1,7 +1,7 @@
 //! Reads an agent's session file as it is written and reports each activity once.
 //!
-//! The formats are undocumented and change: known lines are reported, others are skipped. Unknown ones are counted, except
-//! Claude Code's. Prompts and answers are not reported, because the turn contains them.
+//! The formats are undocumented and change: known lines are reported, unknown ones are counted. Prompts and answers are not
+//! reported, because the turn contains them.
 
 mod claude;
 
@@ -60,9 +60,17 @@ impl ActivityReader {
     /// | an error that ends the turn | error |
     pub fn read_line(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
         let mut activities = Vec::new();
+        // A machine that lost power may leave zeros.
+        let line = line.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        if line.is_empty() {
+            return activities;
+        }
         let found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
         match &mut self.decoder {
-            Decoder::Claude(reader) => return reader.read(line, now),
+            Decoder::Claude(reader) => match serde_json::from_str(line) {
+                Ok(line) => self.unknown += reader.read(&line, now, &mut activities),
+                Err(_) => self.unknown += 1,
+            },
             Decoder::Codex(decoder) => match serde_json::from_str(line) {
                 Ok(line) => decoder.decode(&line, found),
                 Err(_) => self.unknown += 1,

@@ -6,9 +6,11 @@
 //! a message before the prompt.
 
 mod cut;
+mod kinds;
 
 pub(super) use cut::PathRewriter;
 pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
+pub(crate) use kinds::{is_known_block, is_known_line};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -149,10 +151,8 @@ impl Reader {
         if line.is_sidechain {
             return;
         }
-        match line.kind.as_str() {
-            "user" | "assistant" | "system" | "attachment" => {}
-            "summary" | "file-history-snapshot" => return,
-            _ => self.unknown += 1,
+        if !is_known_line(&line.kind) {
+            self.unknown += 1;
         }
         let Some(user_text) = user_text(&line) else {
             if self.belongs_to_turn(&line) {
@@ -256,7 +256,6 @@ impl Turn {
             Some("text") if is_api_error => self.push(SectionKind::Error, text("text")),
             Some("text") => self.push(SectionKind::Text, text("text")),
             Some("thinking") => self.push(SectionKind::Thinking, text("thinking")),
-            Some("redacted_thinking") => {}
             Some("tool_use") => {
                 let call = Section::new(SectionKind::ToolCall, "")
                     .with("tool", text("name"))
@@ -264,7 +263,7 @@ impl Turn {
                 self.calls.insert(text("id").to_string(), self.sections.len());
                 self.sections.push(call.with("id", text("id")));
             }
-            _ => return false,
+            kind => return kind.is_some_and(is_known_block),
         }
         true
     }

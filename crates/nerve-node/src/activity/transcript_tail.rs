@@ -399,6 +399,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn unknown_entries_of_subagents_are_noticed() {
+        let mut test = TestTail::new();
+        let path = test.path("s.jsonl");
+        append(&path, &(thought(2000, "main") + "{\"type\":\"last-prompt\"}\n"));
+        test.follow(&path);
+        assert_eq!(test.next().await, "main");
+        test.tail.catch_up();
+        assert!(!test.tail.has_unknown_entries());
+        let folder = test.path("s/subagents");
+        fs::create_dir_all(&folder).unwrap();
+        append(&folder.join("agent-1.jsonl"), "{\"type\":\"novelty\"}\n");
+        test.tail.catch_up();
+        assert!(test.tail.has_unknown_entries());
+    }
+
+    #[tokio::test]
     async fn finish_reports_the_rest_and_ends_the_tail() {
         let test = TestTail::new();
         let path = test.path("s.jsonl");
