@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{MAX_CALLS, thought, truncate};
-use crate::parse::entry::time;
-use crate::parse::transcript::{is_known_block, is_known_line};
+use super::{MAX_CALLS, thought, truncate, usage_activity};
+use crate::parse::entry::{ResponseUsage, SeenIds, time};
+use crate::parse::transcript::{Usage, is_known_block, is_known_line};
 
 /// Reads the lines of one conversation in order. It tracks running tools, because their results do not name them.
 #[derive(Debug, Default)]
@@ -21,12 +21,23 @@ pub(super) struct ClaudeReader {
     calls: VecDeque<(String, String)>,
     /// A text that is a thought if a tool use of the same message follows, and otherwise an answer.
     pending: Option<PendingText>,
+    /// The usage of a message that may still grow.
+    usage: Option<PendingUsage>,
+    /// Ids of messages whose usage was reported.
+    counted: SeenIds,
 }
 
 #[derive(Debug)]
 struct PendingText {
     message: Option<String>,
     text: String,
+    at: TsMs,
+}
+
+#[derive(Debug)]
+struct PendingUsage {
+    message: String,
+    usage: ResponseUsage,
     at: TsMs,
 }
 
@@ -53,6 +64,12 @@ struct Message {
     id: Option<String>,
     #[serde(default)]
     content: Value,
+    #[serde(default, deserialize_with = "lenient")]
+    model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<Usage>,
 }
 
 impl ClaudeReader {
@@ -66,6 +83,7 @@ impl ClaudeReader {
     /// | the notification that background work ended | tool output, completed or failed |
     /// | a result with a patch, or a new file | file edit |
     /// | an error of the API | error |
+    /// | the usage of a message, which all its lines repeat | usage, once |
     ///
     /// A subagent's lines are reported like its parent's. Prompts and answers are not reported, because the turn contains them.
     pub(super) fn read(&mut self, line: &Line, now: TsMs, activities: &mut Vec<Activity>) -> usize {
@@ -80,9 +98,12 @@ impl ClaudeReader {
                 activities.extend(self.read_background_end(&content_text(&message.content), at));
             }
             ("user", Some(message)) => {
-                for block in blocks(&message.content).iter().filter(|block| block["type"] == "tool_result") {
-                    self.read_tool_result(block, line, at, activities);
+                let is_result = |block: &&Value| block["type"] == "tool_result";
+                let mut results = blocks(&message.content).iter().filter(is_result).peekable();
+                if results.peek().is_none() {
+                    self.report_usage(activities);
                 }
+                results.for_each(|block| self.read_tool_result(block, line, at, activities));
             }
             (kind, _) => return usize::from(!is_known_line(kind)),
         }
@@ -94,6 +115,7 @@ impl ClaudeReader {
         for block in blocks {
             self.read_assistant_block(block, message.id.as_deref(), at, activities);
         }
+        self.read_usage(message, at, activities);
         let is_known =
             |block: &Value| block.is_string() || block["type"].as_str().is_some_and(is_known_block);
         blocks.iter().filter(|block| !is_known(block)).count()
@@ -125,6 +147,27 @@ impl ClaudeReader {
                 activities.push(Activity::ToolStart { name, args, execution, status: Status::Running, at });
             }
             _ => {}
+        }
+    }
+
+    /// Reads the usage in a line of a message. The counts are final once there is a stop reason; an interrupted message has none.
+    fn read_usage(&mut self, message: &Message, at: TsMs, activities: &mut Vec<Activity>) {
+        if self.usage.as_ref().is_some_and(|pending| Some(&pending.message) != message.id.as_ref()) {
+            self.report_usage(activities);
+        }
+        let usage = message.usage.and_then(|usage| usage.of_response(message.model.as_deref()));
+        if let (Some(usage), Some(id)) = (usage, &message.id) {
+            self.usage = Some(PendingUsage { message: id.clone(), usage, at });
+        }
+        if message.stop_reason.is_some() {
+            self.report_usage(activities);
+        }
+    }
+
+    /// Reports the pending usage, unless it was reported.
+    fn report_usage(&mut self, activities: &mut Vec<Activity>) {
+        if let Some(pending) = self.usage.take().filter(|pending| self.counted.is_new(&pending.message)) {
+            activities.extend(usage_activity(pending.usage, pending.at));
         }
     }
 
@@ -237,6 +280,8 @@ mod tests {
     const CONVERSATION: &str = include_str!("../../tests/fixtures/transcripts/claude-activity.jsonl");
     const SUBAGENT: &str = include_str!("../../tests/fixtures/transcripts/claude-subagent.jsonl");
 
+    const TURNS: &str = include_str!("../../tests/fixtures/transcripts/nine-turns.jsonl");
+
     fn read(lines: &str) -> Vec<Activity> {
         let (activities, unknown) = read_counting(lines);
         assert_eq!(unknown, 0);
@@ -268,6 +313,10 @@ mod tests {
                 format!("edit {path} +{added} -{removed} {description:?}")
             }
             Activity::Error { message, .. } => format!("error {message}"),
+            Activity::Usage { input, output, cache_read, cache_write, model, .. } => {
+                let model = model.as_deref().unwrap_or("-");
+                format!("usage {input} {output} {cache_read} {cache_write} {model}")
+            }
             other => format!("{other:?}"),
         }
     }
@@ -390,10 +439,37 @@ mod tests {
 
     #[test]
     fn real_transcripts_have_no_unknown_kinds() {
-        let turns = include_str!("../../tests/fixtures/transcripts/nine-turns.jsonl");
-        for lines in [CONVERSATION, SUBAGENT, turns] {
+        for lines in [CONVERSATION, SUBAGENT, TURNS] {
             assert_eq!(read_counting(lines).1, 0);
         }
+    }
+
+    /// Returns the usage that lines report.
+    fn read_usage(lines: &str) -> Vec<String> {
+        read(lines).iter().map(words).filter(|activity| activity.starts_with("usage ")).collect()
+    }
+
+    #[test]
+    fn usage_is_reported_once_per_response() {
+        let whole = "usage 1000 42 300 20 claude-opus-5-5";
+        // The sixth response was interrupted. The seventh is an error that the program made up.
+        let interrupted = "usage 1000 1 300 20 claude-opus-5-5";
+        assert_eq!(read_usage(TURNS), [&[whole; 5][..], &[interrupted], &[whole; 3]].concat());
+    }
+
+    #[test]
+    fn growing_usage_is_reported_when_final() {
+        let line = |id: &str, output: u64, stop: Option<&str>| {
+            let usage = json!({ "input_tokens": 9, "output_tokens": output });
+            json!({ "type": "assistant", "message":
+                { "id": id, "model": "m", "content": "x", "usage": usage, "stop_reason": stop } })
+            .to_string()
+        };
+        let result = message("user", &json!([{ "type": "tool_result", "tool_use_id": "t", "content": "" }]));
+        let (first, last) = (line("a", 1, None), line("a", 7, Some("tool_use")));
+        assert_eq!(read_usage(&first), [""; 0]);
+        let lines = [first, result, last.clone(), last, line("b", 2, None), line("c", 3, None)];
+        assert_eq!(read_usage(&lines.join("\n")), ["usage 9 7 0 0 m", "usage 9 2 0 0 m"]);
     }
 
     #[test]

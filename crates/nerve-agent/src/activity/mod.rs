@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use nerve_types::activity::{Activity, Status, TsMs};
 
-use crate::parse::entry::{CallStatus, Entry, Item};
+use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
 use crate::parse::rollout::RolloutDecoder;
@@ -58,6 +58,7 @@ impl ActivityReader {
     /// | its result | tool output: completed, failed, cancelled (rejected), running (in the background) |
     /// | a changed file | file edit |
     /// | an error that ends the turn | error |
+    /// | the tokens of a response | usage, once |
     pub fn read_line(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
         let mut activities = Vec::new();
         // A machine that lost power may leave zeros.
@@ -157,7 +158,8 @@ impl ActivityFold {
                 Activity::ToolOutput { name, output, execution, status, at }
             })),
             Item::Prompt(_) | Item::End => self.pending = None,
-            Item::Session(_) | Item::Context(_) | Item::Rewind | Item::Usage(_) => {}
+            Item::Usage(usage) => activities.extend(usage_activity(usage, at)),
+            Item::Session(_) | Item::Context(_) | Item::Rewind => {}
             Item::Unknown => return 1,
         }
         0
@@ -168,6 +170,14 @@ impl ActivityFold {
 fn thought(text: &str, at: TsMs) -> Option<Activity> {
     let text = text.trim();
     (!text.is_empty()).then(|| Activity::Thought { text: truncate(text.to_string()), reasoning: None, at })
+}
+
+/// Returns the usage of a response; `None` without tokens, as after an error or an interruption.
+fn usage_activity(usage: ResponseUsage, at: TsMs) -> Option<Activity> {
+    let ResponseUsage { input, output, cache_read, cache_write, model } = usage;
+    let has_tokens = [input, output, cache_read, cache_write].iter().any(|count| *count > 0);
+    let model = model.map(truncate);
+    has_tokens.then_some(Activity::Usage { input, output, cache_read, cache_write, model, at })
 }
 
 /// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.
