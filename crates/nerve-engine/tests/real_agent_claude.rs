@@ -172,6 +172,8 @@ async fn ten_turns(renderer: Renderer) {
 
     let last = harness.ask("one more after all that").await;
     assert!(last.text.contains("one more after all that"), "{}", last.text);
+    // The screens and all lines of the transcript are known.
+    assert_eq!(harness.nodes.info(NODE).metadata.get("profile_mismatch"), None);
 
     harness.nodes.stop(NODE).await;
     assert_eq!(harness.states().last(), Some(&"stopped"));
@@ -239,6 +241,11 @@ async fn claude_activities_are_reported_once() {
             .starts_with("The user wants me to think.")
     );
 
+    let usage = only_activity(&activities, "usage");
+    // The response's first event says 1 output token.
+    assert!(usage["input"].as_u64() > Some(0) && usage["output"].as_u64() > Some(1), "{usage}");
+    assert!(usage["model"].as_str().is_some_and(|model| model.starts_with("claude")), "{usage}");
+
     let file = harness.home.work().join("notes.txt");
     let blocked = harness.send(&format!("WRITETOOL FILE={}", file.display())).await.unwrap_err();
     assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
@@ -255,6 +262,8 @@ async fn claude_activities_are_reported_once() {
     assert_eq!(edit["path"].as_str(), file.to_str());
     assert_eq!((&edit["lines_added"], &edit["lines_removed"]), (&3.into(), &0.into()));
     assert_eq!(only_activity(&activities, "thought")["content"], "I will write the file.");
+    let responses = activities.iter().filter(|activity| activity.kind() == "usage").count();
+    assert_eq!(responses, 2, "one calls the tool, the other one answers: {activities:?}");
     let log = only_activity(&activities, "log");
     assert_eq!(log["level"], "warn");
     assert!(log["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{log}");

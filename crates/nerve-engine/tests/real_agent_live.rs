@@ -93,6 +93,12 @@ async fn reports_tool_during_turn(agent: &str, prompt: impl Fn(&Harness) -> Stri
     let starts = activities.iter().filter(|one| matches!(one, Activity::ToolStart { .. })).count();
     assert_eq!(starts, 1, "{activities:?}");
     assert!(activities.iter().any(|one| matches!(one, Activity::Thought { .. })), "{activities:?}");
+    // One response calls the tool, the other one answers.
+    let models = activities.iter().filter_map(|one| match one {
+        Activity::Usage { model, input: 1.., output: 1.., .. } => Some(model.is_some()),
+        _ => None,
+    });
+    assert_eq!(models.collect::<Vec<_>>(), [true, true], "{activities:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -153,7 +153,7 @@ pub(crate) fn describe_node_event(event: &EventMessage) -> Option<String> {
             Activity::ToolOutput { name, status, .. } => format!("tool {name}: {status}"),
             Activity::FileEdit { path, .. } => format!("edits {path}"),
             Activity::Error { message, .. } => message,
-            Activity::Status { .. } | Activity::Log { .. } => return None,
+            Activity::Status { .. } | Activity::Log { .. } | Activity::Usage { .. } => return None,
         },
         _ => return None,
     };

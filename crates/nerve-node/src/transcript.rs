@@ -134,7 +134,7 @@ impl TranscriptSource {
         match self.locate(prompt.as_ref()) {
             Some(location) => tail.follow(location),
             None if self.needs_prompt() && !self.is_alone() => {}
-            None => tail.search(self, prompt),
+            None => tail.start_search(self, prompt),
         }
         tail.catch_up();
     }

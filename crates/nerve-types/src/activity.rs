@@ -192,6 +192,23 @@ pub enum Activity {
         #[serde(rename = "ts")]
         at: TsMs,
     },
+    /// The model's API reported the tokens of one response.
+    Usage {
+        /// Input tokens, without cached ones.
+        input: u64,
+        /// Output tokens.
+        output: u64,
+        /// Input tokens read from the cache.
+        cache_read: u64,
+        /// Input tokens written to the cache.
+        cache_write: u64,
+        /// Name of the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// Time.
+        #[serde(rename = "ts")]
+        at: TsMs,
+    },
 }
 
 impl Activity {
@@ -204,7 +221,8 @@ impl Activity {
             | Activity::Thought { at, .. }
             | Activity::ToolStart { at, .. }
             | Activity::ToolOutput { at, .. }
-            | Activity::FileEdit { at, .. } => *at,
+            | Activity::FileEdit { at, .. }
+            | Activity::Usage { at, .. } => *at,
         }
     }
 

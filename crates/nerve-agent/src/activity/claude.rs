@@ -1,16 +1,18 @@
 //! Parses lines of Claude Code's session transcript into activities.
 //!
-//! The format is undocumented and changes (this is that of 2.1.330): known lines are reported, others are skipped. Every block of a
-//! message is a line of its own, written when the block is complete.
+//! The format is undocumented and changes (this is that of 2.1.330): known lines are reported, unknown ones are counted. Every block
+//! of a message is a line of its own, written when the block is complete.
 
 use std::collections::VecDeque;
 
 use nerve_types::activity::{Activity, Status, TsMs};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{MAX_CALLS, thought, truncate};
-use crate::parse::entry::time;
+use super::{MAX_CALLS, thought, truncate, usage_activity};
+use crate::parse::entry::{ResponseUsage, SeenIds, time};
+use crate::parse::transcript::{Usage, is_known_block, is_known_line};
 
 /// Reads the lines of one conversation in order. It tracks running tools, because their results do not name them.
 #[derive(Debug, Default)]
@@ -19,6 +21,10 @@ pub(super) struct ClaudeReader {
     calls: VecDeque<(String, String)>,
     /// A text that is a thought if a tool use of the same message follows, and otherwise an answer.
     pending: Option<PendingText>,
+    /// The usage of a message that may still grow.
+    usage: Option<PendingUsage>,
+    /// Ids of messages whose usage was reported.
+    counted: SeenIds,
 }
 
 #[derive(Debug)]
@@ -28,17 +34,28 @@ struct PendingText {
     at: TsMs,
 }
 
-/// The relevant fields of a line. serde skips the others without building them.
+#[derive(Debug)]
+struct PendingUsage {
+    message: String,
+    usage: ResponseUsage,
+    at: TsMs,
+}
+
+/// The relevant fields of a line. serde skips the others without building them. Lines outside the conversation may have fields of
+/// the same names and other types.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
+pub(super) struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     message: Option<Message>,
     tool_use_result: Option<Value>,
     tool_denial_kind: Option<Value>,
     origin: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     is_api_error_message: Option<bool>,
 }
 
@@ -47,10 +64,16 @@ struct Message {
     id: Option<String>,
     #[serde(default)]
     content: Value,
+    #[serde(default, deserialize_with = "lenient")]
+    model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<Usage>,
 }
 
 impl ClaudeReader {
-    /// Returns the activities of a line. `now` is the time for lines without one.
+    /// Adds the activities of a line. `now` is the time for lines without one. Returns the number of unknown kinds.
     ///
     /// | in the transcript | activity |
     /// |---|---|
@@ -60,33 +83,42 @@ impl ClaudeReader {
     /// | the notification that background work ended | tool output, completed or failed |
     /// | a result with a patch, or a new file | file edit |
     /// | an error of the API | error |
+    /// | the usage of a message, which all its lines repeat | usage, once |
     ///
     /// A subagent's lines are reported like its parent's. Prompts and answers are not reported, because the turn contains them.
-    pub(super) fn read(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
-        let Ok(line) = serde_json::from_str::<Line>(line) else { return Vec::new() };
-        let Some(message) = &line.message else { return Vec::new() };
+    pub(super) fn read(&mut self, line: &Line, now: TsMs, activities: &mut Vec<Activity>) -> usize {
         let at = line.timestamp.as_deref().and_then(time).unwrap_or(now);
-        let mut activities = Vec::new();
-        match line.kind.as_str() {
-            "assistant" if line.is_api_error_message == Some(true) => {
+        match (line.kind.as_str(), &line.message) {
+            ("assistant" | "user", None) => return 1,
+            ("assistant", Some(message)) if line.is_api_error_message == Some(true) => {
                 activities.push(Activity::Error { message: truncate(content_text(&message.content)), at });
             }
-            "assistant" => {
-                for block in blocks(&message.content) {
-                    self.read_assistant_block(block, message.id.as_deref(), at, &mut activities);
-                }
-            }
-            "user" if line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification") => {
+            ("assistant", Some(message)) => return self.read_assistant(message, at, activities),
+            ("user", Some(message)) if is_task_notification(line) => {
                 activities.extend(self.read_background_end(&content_text(&message.content), at));
             }
-            "user" => {
-                for block in blocks(&message.content).iter().filter(|block| block["type"] == "tool_result") {
-                    self.read_tool_result(block, &line, at, &mut activities);
+            ("user", Some(message)) => {
+                let is_result = |block: &&Value| block["type"] == "tool_result";
+                let mut results = blocks(&message.content).iter().filter(is_result).peekable();
+                if results.peek().is_none() {
+                    self.report_usage(activities);
                 }
+                results.for_each(|block| self.read_tool_result(block, line, at, activities));
             }
-            _ => {}
+            (kind, _) => return usize::from(!is_known_line(kind)),
         }
-        activities
+        0
+    }
+
+    fn read_assistant(&mut self, message: &Message, at: TsMs, activities: &mut Vec<Activity>) -> usize {
+        let blocks = blocks(&message.content);
+        for block in blocks {
+            self.read_assistant_block(block, message.id.as_deref(), at, activities);
+        }
+        self.read_usage(message, at, activities);
+        let is_known =
+            |block: &Value| block.is_string() || block["type"].as_str().is_some_and(is_known_block);
+        blocks.iter().filter(|block| !is_known(block)).count()
     }
 
     fn read_assistant_block(
@@ -115,6 +147,27 @@ impl ClaudeReader {
                 activities.push(Activity::ToolStart { name, args, execution, status: Status::Running, at });
             }
             _ => {}
+        }
+    }
+
+    /// Reads the usage in a line of a message. The counts are final once there is a stop reason; an interrupted message has none.
+    fn read_usage(&mut self, message: &Message, at: TsMs, activities: &mut Vec<Activity>) {
+        if self.usage.as_ref().is_some_and(|pending| Some(&pending.message) != message.id.as_ref()) {
+            self.report_usage(activities);
+        }
+        let usage = message.usage.and_then(|usage| usage.of_response(message.model.as_deref()));
+        if let (Some(usage), Some(id)) = (usage, &message.id) {
+            self.usage = Some(PendingUsage { message: id.clone(), usage, at });
+        }
+        if message.stop_reason.is_some() {
+            self.report_usage(activities);
+        }
+    }
+
+    /// Reports the pending usage, unless it was reported.
+    fn report_usage(&mut self, activities: &mut Vec<Activity>) {
+        if let Some(pending) = self.usage.take().filter(|pending| self.counted.is_new(&pending.message)) {
+            activities.extend(usage_activity(pending.usage, pending.at));
         }
     }
 
@@ -179,6 +232,16 @@ fn file_edit(result: &Value, at: TsMs) -> Option<Activity> {
     Some(Activity::FileEdit { path, added, removed, description, at })
 }
 
+/// Returns true for the message that a task in the background has ended.
+fn is_task_notification(line: &Line) -> bool {
+    line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification")
+}
+
+/// Deserializes a value; `None` if it has another type.
+fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
+}
+
 fn blocks(content: &Value) -> &[Value] {
     content.as_array().map_or(std::slice::from_ref(content), Vec::as_slice)
 }
@@ -209,16 +272,27 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::TEXT_LIMIT;
+    use super::super::{ActivityReader, TEXT_LIMIT};
     use super::*;
+    use crate::profile::TranscriptKind;
 
     /// Lines of Claude Code 2.1.330 against a scripted model.
     const CONVERSATION: &str = include_str!("../../tests/fixtures/transcripts/claude-activity.jsonl");
     const SUBAGENT: &str = include_str!("../../tests/fixtures/transcripts/claude-subagent.jsonl");
 
+    const TURNS: &str = include_str!("../../tests/fixtures/transcripts/nine-turns.jsonl");
+
     fn read(lines: &str) -> Vec<Activity> {
-        let mut reader = ClaudeReader::default();
-        lines.lines().flat_map(|line| reader.read(line, TsMs(7))).collect()
+        let (activities, unknown) = read_counting(lines);
+        assert_eq!(unknown, 0);
+        activities
+    }
+
+    /// Returns the activities and the number of unknown kinds.
+    fn read_counting(lines: &str) -> (Vec<Activity>, usize) {
+        let mut reader = ActivityReader::new(TranscriptKind::Claude);
+        let activities = lines.lines().flat_map(|line| reader.read_line(line, TsMs(7))).collect();
+        (activities, reader.unknown())
     }
 
     /// Formats an activity briefly.
@@ -239,6 +313,10 @@ mod tests {
                 format!("edit {path} +{added} -{removed} {description:?}")
             }
             Activity::Error { message, .. } => format!("error {message}"),
+            Activity::Usage { input, output, cache_read, cache_write, model, .. } => {
+                let model = model.as_deref().unwrap_or("-");
+                format!("usage {input} {output} {cache_read} {cache_write} {model}")
+            }
             other => format!("{other:?}"),
         }
     }
@@ -338,14 +416,60 @@ mod tests {
     }
 
     #[test]
-    fn unknown_lines_are_skipped() {
-        for line in
-            ["", "{", "[]", "null", r#"{"type":"user"}"#, r#"{"type":"assistant","message":{"content":7}}"#]
-        {
-            assert_eq!(read(line), [], "{line}");
+    fn unknown_lines_are_skipped_and_counted() {
+        for (line, expected) in [
+            ("", 0),
+            ("\0\0", 0),
+            ("{", 1),
+            ("[]", 1),
+            ("null", 1),
+            (r#"{"type":"user"}"#, 1),
+            (r#"{"type":"novelty","uuid":"u"}"#, 1),
+            (r#"{"type":"assistant","message":{"content":7}}"#, 1),
+            (r#"{"type":"assistant","message":{"content":[{"type":"hologram"},{"type":"text"}]}}"#, 1),
+            (r#"{"type":"assistant","message":{"content":"plain"}}"#, 0),
+            (r#"{"type":"assistant","message":{"content":[{"type":"server_tool_use"}]}}"#, 0),
+            (r#"{"type":"cost-state","timestamp":17,"message":"of another type"}"#, 0),
+        ] {
+            assert_eq!(read_counting(line), (Vec::new(), expected), "{line}");
         }
         let empty = json!([{ "type": "thinking", "thinking": " ", "signature": "s" }, { "type": "redacted_thinking" }]);
         assert_eq!(read(&message("assistant", &empty)), [], "thinking the API leaves out");
+    }
+
+    #[test]
+    fn real_transcripts_have_no_unknown_kinds() {
+        for lines in [CONVERSATION, SUBAGENT, TURNS] {
+            assert_eq!(read_counting(lines).1, 0);
+        }
+    }
+
+    /// Returns the usage that lines report.
+    fn read_usage(lines: &str) -> Vec<String> {
+        read(lines).iter().map(words).filter(|activity| activity.starts_with("usage ")).collect()
+    }
+
+    #[test]
+    fn usage_is_reported_once_per_response() {
+        let whole = "usage 1000 42 300 20 claude-opus-5-5";
+        // The sixth response was interrupted. The seventh is an error that the program made up.
+        let interrupted = "usage 1000 1 300 20 claude-opus-5-5";
+        assert_eq!(read_usage(TURNS), [&[whole; 5][..], &[interrupted], &[whole; 3]].concat());
+    }
+
+    #[test]
+    fn growing_usage_is_reported_when_final() {
+        let line = |id: &str, output: u64, stop: Option<&str>| {
+            let usage = json!({ "input_tokens": 9, "output_tokens": output });
+            json!({ "type": "assistant", "message":
+                { "id": id, "model": "m", "content": "x", "usage": usage, "stop_reason": stop } })
+            .to_string()
+        };
+        let result = message("user", &json!([{ "type": "tool_result", "tool_use_id": "t", "content": "" }]));
+        let (first, last) = (line("a", 1, None), line("a", 7, Some("tool_use")));
+        assert_eq!(read_usage(&first), [""; 0]);
+        let lines = [first, result, last.clone(), last, line("b", 2, None), line("c", 3, None)];
+        assert_eq!(read_usage(&lines.join("\n")), ["usage 9 7 0 0 m", "usage 9 2 0 0 m"]);
     }
 
     #[test]
@@ -353,7 +477,8 @@ mod tests {
         let mut reader = ClaudeReader::default();
         for at in 0..1000 {
             let tool = json!([{ "type": "tool_use", "id": at.to_string(), "name": "Bash", "input": {} }]);
-            reader.read(&message("assistant", &tool), TsMs(0));
+            let line = serde_json::from_str(&message("assistant", &tool)).unwrap();
+            reader.read(&line, TsMs(0), &mut Vec::new());
         }
         assert_eq!(reader.calls.len(), MAX_CALLS);
     }

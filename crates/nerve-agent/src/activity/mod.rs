@@ -1,7 +1,7 @@
 //! Reads an agent's session file as it is written and reports each activity once.
 //!
-//! The formats are undocumented and change: known lines are reported, others are skipped. Unknown ones are counted, except
-//! Claude Code's. Prompts and answers are not reported, because the turn contains them.
+//! The formats are undocumented and change: known lines are reported, unknown ones are counted. Prompts and answers are not
+//! reported, because the turn contains them.
 
 mod claude;
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use nerve_types::activity::{Activity, Status, TsMs};
 
-use crate::parse::entry::{CallStatus, Entry, Item};
+use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
 use crate::parse::rollout::RolloutDecoder;
@@ -58,11 +58,20 @@ impl ActivityReader {
     /// | its result | tool output: completed, failed, cancelled (rejected), running (in the background) |
     /// | a changed file | file edit |
     /// | an error that ends the turn | error |
+    /// | the tokens of a response | usage, once |
     pub fn read_line(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
         let mut activities = Vec::new();
+        // A machine that lost power may leave zeros.
+        let line = line.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        if line.is_empty() {
+            return activities;
+        }
         let found = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
         match &mut self.decoder {
-            Decoder::Claude(reader) => return reader.read(line, now),
+            Decoder::Claude(reader) => match serde_json::from_str(line) {
+                Ok(line) => self.unknown += reader.read(&line, now, &mut activities),
+                Err(_) => self.unknown += 1,
+            },
             Decoder::Codex(decoder) => match serde_json::from_str(line) {
                 Ok(line) => decoder.decode(&line, found),
                 Err(_) => self.unknown += 1,
@@ -149,7 +158,8 @@ impl ActivityFold {
                 Activity::ToolOutput { name, output, execution, status, at }
             })),
             Item::Prompt(_) | Item::End => self.pending = None,
-            Item::Session(_) | Item::Context(_) | Item::Rewind | Item::Usage(_) => {}
+            Item::Usage(usage) => activities.extend(usage_activity(usage, at)),
+            Item::Session(_) | Item::Context(_) | Item::Rewind => {}
             Item::Unknown => return 1,
         }
         0
@@ -160,6 +170,14 @@ impl ActivityFold {
 fn thought(text: &str, at: TsMs) -> Option<Activity> {
     let text = text.trim();
     (!text.is_empty()).then(|| Activity::Thought { text: truncate(text.to_string()), reasoning: None, at })
+}
+
+/// Returns the usage of a response; `None` without tokens, as after an error or an interruption.
+fn usage_activity(usage: ResponseUsage, at: TsMs) -> Option<Activity> {
+    let ResponseUsage { input, output, cache_read, cache_write, model } = usage;
+    let has_tokens = [input, output, cache_read, cache_write].iter().any(|count| *count > 0);
+    let model = model.map(truncate);
+    has_tokens.then_some(Activity::Usage { input, output, cache_read, cache_write, model, at })
 }
 
 /// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.

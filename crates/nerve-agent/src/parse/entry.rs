@@ -8,7 +8,7 @@ use nerve_types::activity::TsMs;
 
 use super::rows::compact;
 use super::transcript::TranscriptTurn;
-use super::{Section, SectionKind, Tokens};
+use super::{Section, SectionKind};
 
 /// Maximum number of ids that a decoder remembers.
 const MAX_IDS: usize = 1024;
@@ -55,8 +55,8 @@ pub(crate) enum Item {
         removed: u64,
         description: Option<String>,
     },
-    /// The usage of one request.
-    Usage(Tokens),
+    /// The usage of one response.
+    Usage(ResponseUsage),
     /// An error that ended the turn.
     Error(String),
     Interrupted(String),
@@ -64,6 +64,37 @@ pub(crate) enum Item {
     End,
     /// An entry of an unknown kind.
     Unknown,
+}
+
+/// The tokens of one response of a model's API.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ResponseUsage {
+    /// Input tokens, without cached ones.
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    /// Input tokens read from the cache.
+    pub(crate) cache_read: u64,
+    /// Input tokens written to the cache.
+    pub(crate) cache_write: u64,
+    pub(crate) model: Option<String>,
+}
+
+impl ResponseUsage {
+    /// Creates the usage of a response. `input` includes the tokens read from and written to the cache.
+    pub(crate) fn with_cache_in_input(
+        input: u64,
+        output: u64,
+        cache_read: u64,
+        cache_write: u64,
+    ) -> ResponseUsage {
+        let input = input.saturating_sub(cache_read).saturating_sub(cache_write);
+        ResponseUsage { input, output, cache_read, cache_write, model: None }
+    }
+
+    /// Returns the input tokens, including those read from and written to the cache.
+    pub(crate) fn whole_input(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
 }
 
 /// The state of a tool.
@@ -216,10 +247,11 @@ impl TurnFold {
         call.metadata.insert("status".to_string(), status.as_str().to_string());
     }
 
-    fn add_usage(&mut self, usage: Tokens) {
+    /// Adds the tokens of a response. The turn's input includes tokens read from and written to the cache.
+    fn add_usage(&mut self, usage: ResponseUsage) {
         let tokens = self.turn.tokens.get_or_insert_default();
-        for (sum, count) in [(&mut tokens.input, usage.input), (&mut tokens.output, usage.output)] {
-            *sum = Some(sum.unwrap_or(0).saturating_add(count.unwrap_or(0)));
+        for (sum, count) in [(&mut tokens.input, usage.whole_input()), (&mut tokens.output, usage.output)] {
+            *sum = Some(sum.unwrap_or(0).saturating_add(count));
         }
     }
 

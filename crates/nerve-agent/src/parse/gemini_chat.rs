@@ -8,8 +8,7 @@
 use nerve_types::TsNs;
 use serde_json::Value;
 
-use super::Tokens;
-use super::entry::{CallStatus, Entry, Item, SeenIds, TurnFold, edit_of_diff, time};
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, TurnFold, edit_of_diff, time};
 use super::transcript::{TranscriptTurn, json_lines};
 
 /// Finds the last prompt that equals `prompt`, and collects the answer to it.
@@ -70,15 +69,10 @@ impl ChatDecoder {
                 add(at, Item::Thinking(thought_text(thought)));
             }
             add(at, Item::Text(text));
-            let usage = &message["tokens"];
-            if usage.is_object() {
-                let count = |name: &str| usage[name].as_u64().unwrap_or(0);
-                let output = count("output").saturating_add(count("thoughts"));
-                add(
-                    at,
-                    Item::Usage(Tokens { input: Some(count("input")), output: Some(output), total: None }),
-                );
-            }
+        }
+        // Written after the message's first line.
+        if message["tokens"].is_object() && self.seen.is_new(&format!("{id} usage")) {
+            add(at, Item::Usage(usage(message)));
         }
         for call in message["toolCalls"].as_array().into_iter().flatten() {
             let word = |key: &str| call[key].as_str().unwrap_or_default().to_string();
@@ -111,6 +105,14 @@ fn prompt_text(message: &Value) -> Option<&str> {
     let content = &message["content"];
     let first = content.as_str().or_else(|| content[0]["text"].as_str())?;
     (message["type"] == "user" && !first.starts_with("<session_context>")).then_some(first)
+}
+
+/// Returns the usage of a message's response.
+fn usage(message: &Value) -> ResponseUsage {
+    let count = |name: &str| message["tokens"][name].as_u64().unwrap_or(0);
+    let output = count("output").saturating_add(count("thoughts"));
+    let usage = ResponseUsage::with_cache_in_input(count("input"), output, count("cached"), 0);
+    ResponseUsage { model: message["model"].as_str().map(str::to_string), ..usage }
 }
 
 /// Returns the result of a tool: the text that the model received.

@@ -8,8 +8,7 @@ use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use serde_json::Value;
 
-use super::Tokens;
-use super::entry::{CallStatus, Entry, Item, SeenIds, TurnFold, edit_of_diff};
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, TurnFold, edit_of_diff};
 use super::transcript::TranscriptTurn;
 
 /// A message of a session with its parts in order, as JSON.
@@ -137,7 +136,7 @@ impl Message {
             None => PartState::Open,
         };
         if self.info["tokens"].is_object() {
-            found(state("usage"), Entry { at, item: Item::Usage(usage(&self.info["tokens"])) });
+            found(state("usage"), Entry { at, item: Item::Usage(usage(&self.info)) });
         }
         let error = &self.info["error"];
         if error.is_object() {
@@ -198,16 +197,16 @@ fn edit(state: &Value) -> Option<Item> {
     Some(edit_of_diff(path, diff, created))
 }
 
-/// Returns the usage of one request. Input includes tokens read from and written to the cache.
-fn usage(tokens: &Value) -> Tokens {
-    let sum = |counts: &[&Value]| {
-        Some(counts.iter().filter_map(|count| count.as_u64()).fold(0, u64::saturating_add))
-    };
-    let (cache, reasoning) = (&tokens["cache"], &tokens["reasoning"]);
-    Tokens {
-        input: sum(&[&tokens["input"], &cache["read"], &cache["write"]]),
-        output: sum(&[&tokens["output"], reasoning]),
-        total: None,
+/// Returns the usage of a message's response.
+fn usage(info: &Value) -> ResponseUsage {
+    let tokens = &info["tokens"];
+    let count = |count: &Value| count.as_u64().unwrap_or(0);
+    ResponseUsage {
+        input: count(&tokens["input"]),
+        output: count(&tokens["output"]).saturating_add(count(&tokens["reasoning"])),
+        cache_read: count(&tokens["cache"]["read"]),
+        cache_write: count(&tokens["cache"]["write"]),
+        model: info["modelID"].as_str().map(str::to_string),
     }
 }
 

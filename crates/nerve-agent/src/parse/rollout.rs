@@ -11,8 +11,7 @@ use nerve_types::activity::TsMs;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Tokens;
-use super::entry::{CallStatus, Entry, Item, TurnFold, edit_of_diff, time};
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, edit_of_diff, time};
 use super::transcript::{TranscriptTurn, json_lines};
 
 /// Maximum number of tools whose outcome is remembered until their output.
@@ -52,6 +51,8 @@ pub(crate) struct Line {
 pub(crate) struct RolloutDecoder {
     /// Outcomes of tools, by id, that an event reports before the tool's output. Oldest first.
     outcomes: VecDeque<(String, CallStatus)>,
+    /// The model of the current turn.
+    model: Option<String>,
 }
 
 impl RolloutDecoder {
@@ -67,8 +68,14 @@ impl RolloutDecoder {
             }
             ("response_item", _) => self.decode_item(kind, payload, add),
             ("token_usage_record", _) => {
-                let (input, output) = (&payload["usage"]["input_tokens"], &payload["usage"]["output_tokens"]);
-                add(Item::Usage(Tokens { input: input.as_u64(), output: output.as_u64(), total: None }));
+                let count = |name: &str| payload["usage"][name].as_u64().unwrap_or(0);
+                let usage = ResponseUsage::with_cache_in_input(
+                    count("input_tokens"),
+                    count("output_tokens"),
+                    count("cached_input_tokens"),
+                    count("cache_write_input_tokens"),
+                );
+                add(Item::Usage(ResponseUsage { model: self.model.clone(), ..usage }));
             }
             ("event_msg", "item_completed") => self.decode_completed(&payload["item"], at, found),
             ("event_msg", "task_complete") => add(match payload["error"]["message"].as_str() {
@@ -78,8 +85,11 @@ impl RolloutDecoder {
             ("event_msg", "turn_aborted") => {
                 add(Item::Interrupted(payload["reason"].as_str().unwrap_or("interrupted").to_string()));
             }
+            ("turn_context", _) => {
+                self.model = payload["model"].as_str().map(str::to_string).or(self.model.take());
+            }
             // Other events repeat the items.
-            ("event_msg" | "turn_context" | "world_state" | "compacted", _) => {}
+            ("event_msg" | "world_state" | "compacted", _) => {}
             _ => add(Item::Unknown),
         }
     }

@@ -6,9 +6,11 @@
 //! a message before the prompt.
 
 mod cut;
+mod kinds;
 
 pub(super) use cut::PathRewriter;
 pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
+pub(crate) use kinds::{is_known_block, is_known_line};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,7 +19,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::entry::{is_recent_enough, time};
+use super::entry::{ResponseUsage, is_recent_enough, time};
 use super::rows::compact;
 use super::{Section, SectionKind, Tokens};
 
@@ -108,8 +110,9 @@ struct Message {
     usage: Option<Usage>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
-struct Usage {
+/// The usage of a response. All lines of one message have the same, or that so far.
+#[derive(Deserialize, Clone, Copy, Debug)]
+pub(crate) struct Usage {
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -118,6 +121,19 @@ struct Usage {
     cache_read_input_tokens: Option<u64>,
     #[serde(default)]
     output_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// Returns the usage of a response of `model`; `None` for a message made up by the program, which costs nothing.
+    pub(crate) fn of_response(self, model: Option<&str>) -> Option<ResponseUsage> {
+        (model != Some("<synthetic>")).then(|| ResponseUsage {
+            input: self.input_tokens.unwrap_or(0),
+            output: self.output_tokens.unwrap_or(0),
+            cache_read: self.cache_read_input_tokens.unwrap_or(0),
+            cache_write: self.cache_creation_input_tokens.unwrap_or(0),
+            model: model.map(str::to_string),
+        })
+    }
 }
 
 #[derive(Default)]
@@ -136,7 +152,7 @@ struct Turn {
     sections: Vec<Section>,
     /// Index in `sections` of the call with this id.
     calls: HashMap<String, usize>,
-    usage: BTreeMap<String, Usage>,
+    usage: BTreeMap<String, ResponseUsage>,
     is_complete: bool,
     said_end: bool,
     /// Another prompt follows, so no further line belongs to this turn.
@@ -149,10 +165,8 @@ impl Reader {
         if line.is_sidechain {
             return;
         }
-        match line.kind.as_str() {
-            "user" | "assistant" | "system" | "attachment" => {}
-            "summary" | "file-history-snapshot" => return,
-            _ => self.unknown += 1,
+        if !is_known_line(&line.kind) {
+            self.unknown += 1;
         }
         let Some(user_text) = user_text(&line) else {
             if self.belongs_to_turn(&line) {
@@ -205,14 +219,11 @@ impl Reader {
         let Some(turn) = self.turn else {
             return TranscriptTurn { unknown: self.unknown, ..TranscriptTurn::default() };
         };
-        let sum = |part: fn(&Usage) -> u64| turn.usage.values().map(part).fold(0, u64::saturating_add);
+        let sum =
+            |part: fn(&ResponseUsage) -> u64| turn.usage.values().map(part).fold(0, u64::saturating_add);
         let tokens = (!turn.usage.is_empty()).then(|| Tokens {
-            input: Some(sum(|usage| {
-                let parts =
-                    [usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens];
-                parts.into_iter().flatten().fold(0, u64::saturating_add)
-            })),
-            output: Some(sum(|usage| usage.output_tokens.unwrap_or(0))),
+            input: Some(sum(ResponseUsage::whole_input)),
+            output: Some(sum(|usage| usage.output)),
             total: None,
         });
         TranscriptTurn {
@@ -230,8 +241,7 @@ impl Reader {
 impl Turn {
     /// Adds the blocks of an assistant line and returns the number of unknown ones.
     fn assistant(&mut self, message: Message, is_api_error: bool) -> usize {
-        // Messages made up by the program cost nothing.
-        if let Some(usage) = message.usage.filter(|_| message.model.as_deref() != Some("<synthetic>")) {
+        if let Some(usage) = message.usage.and_then(|usage| usage.of_response(message.model.as_deref())) {
             // Each block has its own line with the usage so far: the last one counts.
             self.usage.insert(message.id.unwrap_or_default(), usage);
         }
@@ -256,7 +266,6 @@ impl Turn {
             Some("text") if is_api_error => self.push(SectionKind::Error, text("text")),
             Some("text") => self.push(SectionKind::Text, text("text")),
             Some("thinking") => self.push(SectionKind::Thinking, text("thinking")),
-            Some("redacted_thinking") => {}
             Some("tool_use") => {
                 let call = Section::new(SectionKind::ToolCall, "")
                     .with("tool", text("name"))
@@ -264,7 +273,7 @@ impl Turn {
                 self.calls.insert(text("id").to_string(), self.sections.len());
                 self.sections.push(call.with("id", text("id")));
             }
-            _ => return false,
+            kind => return kind.is_some_and(is_known_block),
         }
         true
     }

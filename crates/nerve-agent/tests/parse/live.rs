@@ -29,16 +29,28 @@ fn brief(activity: &Activity) -> String {
             format!("edit {path} +{added} -{removed} {}", description.as_deref().unwrap_or("-"))
         }
         Activity::Error { message, .. } => format!("error {}", first(message)),
+        Activity::Usage { input, output, cache_read, cache_write, model, .. } => {
+            let model = model.as_deref().unwrap_or("-");
+            format!("usage {input} {output} {cache_read} {cache_write} {model}")
+        }
         other => format!("{other:?}"),
     }
+}
+
+/// Separates usage from the other activities.
+fn split_usage(activities: Vec<String>) -> (Vec<String>, Vec<String>) {
+    activities.into_iter().partition(|activity| activity.starts_with("usage "))
 }
 
 #[test]
 fn codex_tools_and_errors_are_reported() {
     let expected = [
         r#"start c1 exec_command {"cmd": "echo hi"}"#,
+        "usage 10 5 0 0 -",
         "output c1 exec_command completed Chunk ID: 18da38",
+        "usage 10 5 0 0 -",
         r#"error {"error": {"message": "a very "#,
+        "usage 10 5 0 0 -",
     ];
     assert_eq!(read(TranscriptKind::Codex, ROLLOUT), expected);
 }
@@ -85,7 +97,9 @@ fn codex_edits_thoughts_and_failures_are_reported() {
 
 #[test]
 fn gemini_tools_are_reported_once() {
-    let activities = read(TranscriptKind::Gemini, CHAT);
+    let (usage, activities) = split_usage(read(TranscriptKind::Gemini, CHAT));
+    assert_eq!(usage.len(), 8, "{usage:#?}");
+    assert_eq!(usage[2], "usage 6175 6 0 0 gemini-2.5-flash", "in two lines of the file");
     let read_file = "read_file__read_file_1795719423769_0";
     assert_eq!(activities.len(), 7, "{activities:#?}");
     let expected = [
@@ -120,6 +134,42 @@ fn gemini_edits_are_reported() {
     assert_eq!(read(TranscriptKind::Gemini, &lines.join("\n")), expected);
 }
 
+#[test]
+fn codex_usage_names_model_and_separates_cache() {
+    let context = json!({ "type": "turn_context", "payload": { "model": "gpt-5.5" } });
+    let usage = json!({ "input_tokens": 100, "cached_input_tokens": 60, "cache_write_input_tokens": 10,
+        "output_tokens": 7, "reasoning_output_tokens": 3, "total_tokens": 107 });
+    let record = json!({ "type": "token_usage_record", "payload": { "response_id": "r", "usage": usage } });
+    let lines = format!("{context}\n{record}\n");
+    assert_eq!(read(TranscriptKind::Codex, &lines), ["usage 30 7 60 10 gpt-5.5"]);
+}
+
+#[test]
+fn gemini_usage_may_follow_the_message() {
+    let line = |tokens: Value| {
+        json!({ "id": "m", "type": "gemini", "content": "Hi", "model": "g", "tokens": tokens }).to_string()
+    };
+    let tokens = json!({ "input": 100, "output": 5, "cached": 40, "thoughts": 2, "tool": 0, "total": 107 });
+    let lines = [line(Value::Null), line(tokens.clone()), line(tokens)];
+    assert_eq!(read(TranscriptKind::Gemini, &lines.join("\n")), ["usage 60 7 40 0 g"]);
+}
+
+#[test]
+fn opencode_usage_follows_the_end_of_the_message() {
+    let tokens = json!({ "input": 9, "output": 5, "reasoning": 2, "cache": { "read": 40, "write": 3 } });
+    let message = |completed: Option<u64>, tokens: &Value| {
+        let time = json!({ "created": 1, "completed": completed });
+        let info = json!({ "role": "assistant", "modelID": "m", "time": time, "tokens": tokens });
+        StoredMessage { id: "m".into(), info: info.to_string(), parts: Vec::new() }
+    };
+    let none = json!({ "input": 0, "output": 0, "reasoning": 0, "cache": { "read": 0, "write": 0 } });
+    let stages =
+        [message(None, &none), message(None, &tokens), message(Some(2), &tokens), message(Some(2), &tokens)];
+    assert_eq!(opencode(&stages[..2]), [""; 0]);
+    assert_eq!(opencode(&stages), ["usage 9 7 40 3 m"]);
+    assert_eq!(opencode(&[message(Some(2), &none)]), [""; 0], "no response");
+}
+
 /// Returns the activities of messages that are read one after the other.
 fn opencode(messages: &[StoredMessage]) -> Vec<String> {
     let mut reader = ActivityReader::new(TranscriptKind::Opencode);
@@ -130,7 +180,9 @@ fn opencode(messages: &[StoredMessage]) -> Vec<String> {
 fn opencode_tools_are_reported_once() {
     let twice: Vec<StoredMessage> =
         messages().into_iter().flat_map(|message| [message.clone(), message]).collect();
-    let activities = opencode(&twice);
+    let (usage, activities) = split_usage(opencode(&twice));
+    assert_eq!(usage.len(), 8, "{usage:#?}");
+    assert_eq!(usage[0], "usage 2438 6 0 0 fake-model");
     let expected = [
         "thought I will read the file.",
         r#"start call_mock_000004_0 read {"filePath":"/home/me/project/notes.txt"}"#,

@@ -7,7 +7,7 @@ use super::EventType;
 impl EventType {
     /// Returns an example of the event.
     pub fn example(self) -> Value {
-        let mut data = match self {
+        let data = match self {
             EventType::NodeCreated => json!({ "type": "claude", "forked_from": "main" }),
             EventType::NodeReady => json!({ "evidence": "screen: the prompt is empty" }),
             EventType::NodeBusy => json!({ "evidence": "title: working" }),
@@ -51,6 +51,24 @@ impl EventType {
             EventType::ServerShutdown => json!({}),
             EventType::EventsDropped => json!({ "dropped": 12 }),
         };
+        self.event(data)
+    }
+
+    /// Returns examples with their names: that of the type, and for activity one of usage.
+    pub fn examples(self) -> Vec<(&'static str, Value)> {
+        let mut examples = vec![(self.as_str(), self.example())];
+        if self == EventType::NodeActivity {
+            let usage = json!({
+                "type": "usage", "input": 1000, "output": 42, "cache_read": 300, "cache_write": 20,
+                "model": "claude-opus-5-5", "ts": "2025-11-30T10:53:21.400Z",
+            });
+            examples.push(("NODE_ACTIVITY_USAGE", self.event(usage)));
+        }
+        examples
+    }
+
+    /// Returns an event with this data.
+    fn event(self, mut data: Value) -> Value {
         let name = self.as_str();
         if name.starts_with("GRAPH_") || name.starts_with("STEP_") || name.starts_with("GATE_") {
             data["run_id"] = Value::from("r-1");
@@ -75,11 +93,20 @@ mod tests {
     #[test]
     fn every_example_decodes_without_loss() {
         for &event_type in EventType::ALL {
-            let example = event_type.example();
-            let event: Event = serde_json::from_value(example.clone()).unwrap();
-            assert_eq!(serde_json::to_value(&event).unwrap(), example);
-            let message: EventMessage = serde_json::from_value(example).unwrap();
-            assert_eq!(message.details(), Some(event.kind));
+            for (name, example) in event_type.examples() {
+                let event: Event = serde_json::from_value(example.clone()).unwrap();
+                assert_eq!(serde_json::to_value(&event).unwrap(), example, "{name}");
+                let message: EventMessage = serde_json::from_value(example).unwrap();
+                assert_eq!(message.details(), Some(event.kind), "{name}");
+            }
         }
+    }
+
+    #[test]
+    fn unknown_activity_has_no_details() {
+        let mut example = EventType::NodeActivity.example();
+        example["data"]["type"] = "novelty".into();
+        let message: EventMessage = serde_json::from_value(example).unwrap();
+        assert_eq!((message.kind(), message.details()), (Some(EventType::NodeActivity), None));
     }
 }

@@ -35,69 +35,62 @@ pub(super) type Report = Box<dyn FnMut(Activity) + Send>;
 pub(super) struct FollowedSession {
     location: Location,
     /// Earlier activities are not reported.
-    since: TsMs,
-    conversations: Conversations,
+    cutoff: TsMs,
+    readers: SessionReaders,
 }
 
-/// The conversations, as the agent stores them.
-enum Conversations {
+/// Readers of a conversation and of those of its subagents, as the agent stores them.
+enum SessionReaders {
     Files {
-        main: Box<Conversation>,
+        main: Box<TranscriptFile>,
         /// Claude Code's `<session>/subagents`, next to the transcript.
-        subagents: Option<PathBuf>,
-        others: BTreeMap<PathBuf, Conversation>,
+        subagents_folder: Option<PathBuf>,
+        subagents: BTreeMap<PathBuf, TranscriptFile>,
     },
     Database {
         path: PathBuf,
         session: String,
-        /// Messages that changed earlier have been read.
-        changed: TsMs,
-        /// One reader for each session.
-        readers: BTreeMap<String, ActivityFilter>,
+        /// Time up to which changed messages have been read.
+        cursor: TsMs,
+        /// One filter for each session.
+        filters: BTreeMap<String, ActivityFilter>,
     },
 }
 
-/// Reads a file of lines.
-struct Conversation {
+/// A transcript that is a file of lines.
+struct TranscriptFile {
     lines: LineReader,
     filter: ActivityFilter,
 }
 
-/// Reports the activities of a conversation, except those stamped before `since`.
+/// Reports the activities of a conversation, except those stamped before `cutoff`.
 struct ActivityFilter {
     kind: TranscriptKind,
     reader: ActivityReader,
-    /// Earlier activities are not reported.
-    since: TsMs,
+    cutoff: TsMs,
     /// The time of the last reported activity.
     latest: Option<TsMs>,
 }
 
 impl FollowedSession {
-    /// Starts at the beginning of the conversation; activities stamped before `since` are not reported.
-    pub(super) fn new(kind: TranscriptKind, location: Location, since: TsMs) -> FollowedSession {
-        let conversations = match location.clone() {
-            Location::File(path) => Conversations::Files {
-                subagents: (kind == TranscriptKind::Claude).then(|| subagents_folder(&path)),
-                main: Box::new(Conversation::new(kind, path, since)),
-                others: BTreeMap::new(),
+    /// Starts at the beginning of the conversation; activities stamped before `cutoff` are not reported.
+    pub(super) fn new(kind: TranscriptKind, location: Location, cutoff: TsMs) -> FollowedSession {
+        let readers = match location.clone() {
+            Location::File(path) => SessionReaders::Files {
+                subagents_folder: (kind == TranscriptKind::Claude).then(|| subagents_folder(&path)),
+                main: Box::new(TranscriptFile::new(kind, path, cutoff)),
+                subagents: BTreeMap::new(),
             },
             Location::Database { path, session } => {
-                Conversations::Database { path, session, changed: since, readers: BTreeMap::new() }
+                SessionReaders::Database { path, session, cursor: cutoff, filters: BTreeMap::new() }
             }
         };
-        FollowedSession { location, since, conversations }
+        FollowedSession { location, cutoff, readers }
     }
 
-    /// Returns a time later than everything reported here.
-    pub(super) fn end(&self) -> TsMs {
-        let latest = match &self.conversations {
-            Conversations::Files { main, others, .. } => {
-                others.values().chain([&**main]).filter_map(|one| one.filter.latest).max()
-            }
-            Conversations::Database { readers, .. } => readers.values().filter_map(|one| one.latest).max(),
-        };
-        end(self.since, latest)
+    /// Returns the cutoff for the session that is followed next: a time later than everything reported here.
+    pub(super) fn next_cutoff(&self) -> TsMs {
+        self.readers.filters().map(ActivityFilter::next_cutoff).fold(self.cutoff, TsMs::max)
     }
 
     /// Returns the folders whose changes matter.
@@ -112,65 +105,76 @@ impl FollowedSession {
         self.location == *location
     }
 
-    /// Returns true if it has entries of unknown kinds.
+    /// Returns true if the conversation or that of a subagent has entries of unknown kinds.
     pub(super) fn has_unknown_entries(&self) -> bool {
-        match &self.conversations {
-            Conversations::Files { main, .. } => main.filter.reader.unknown() > 0,
-            Conversations::Database { readers, .. } => readers.values().any(|one| one.reader.unknown() > 0),
-        }
+        self.readers.filters().any(|filter| filter.reader.unknown() > 0)
     }
 
     /// Reports the new activities.
     pub(super) fn read(&mut self, now: TsMs, report: &mut Report) {
-        match &mut self.conversations {
-            Conversations::Files { main, subagents, others } => {
-                if let Some(subagents) = subagents {
-                    find_subagents(subagents, self.since, others);
+        match &mut self.readers {
+            SessionReaders::Files { main, subagents_folder, subagents } => {
+                if let Some(folder) = subagents_folder {
+                    find_subagents(folder, self.cutoff, subagents);
                 }
-                std::iter::once(&mut **main).chain(others.values_mut()).for_each(|one| one.read(now, report));
+                std::iter::once(&mut **main)
+                    .chain(subagents.values_mut())
+                    .for_each(|file| file.read(now, report));
             }
-            Conversations::Database { path, session, changed, readers } => {
-                let sessions = database::changed_since(path, session, *changed);
+            SessionReaders::Database { path, session, cursor, filters } => {
+                let sessions = database::changed_since(path, session, *cursor);
                 let sessions = sessions.inspect_err(|error| {
                     tracing::debug!(path = %path.display(), %error, "cannot read transcript");
                 });
                 for found in sessions.into_iter().flatten() {
-                    let filter = readers
+                    let filter = filters
                         .entry(found.id)
-                        .or_insert_with(|| ActivityFilter::new(TranscriptKind::Opencode, self.since));
+                        .or_insert_with(|| ActivityFilter::new(TranscriptKind::Opencode, self.cutoff));
                     for message in &found.messages {
                         let activities = filter.reader.read_message(message, now);
                         filter.report(activities, report);
                     }
                     // Read again from here: more may be written in the same millisecond.
-                    *changed = (*changed).max(found.changed);
+                    *cursor = (*cursor).max(found.changed);
                 }
             }
         }
     }
 }
 
+impl SessionReaders {
+    /// Returns the filters of the conversation and its subagents.
+    fn filters(&self) -> Box<dyn Iterator<Item = &ActivityFilter> + '_> {
+        match self {
+            SessionReaders::Files { main, subagents, .. } => {
+                Box::new(subagents.values().chain([&**main]).map(|file| &file.filter))
+            }
+            SessionReaders::Database { filters, .. } => Box::new(filters.values()),
+        }
+    }
+}
+
 /// Adds the transcripts of Claude Code's subagents in a folder.
-fn find_subagents(folder: &Path, since: TsMs, known: &mut BTreeMap<PathBuf, Conversation>) {
+fn find_subagents(folder: &Path, cutoff: TsMs, known: &mut BTreeMap<PathBuf, TranscriptFile>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_transcript = path.extension().is_some_and(|extension| extension == "jsonl");
         if is_transcript && known.len() < MAX_SUBAGENTS {
-            let new = || Conversation::new(TranscriptKind::Claude, path.clone(), since);
+            let new = || TranscriptFile::new(TranscriptKind::Claude, path.clone(), cutoff);
             known.entry(path.clone()).or_insert_with(new);
         }
     }
 }
 
-impl Conversation {
-    fn new(kind: TranscriptKind, path: PathBuf, since: TsMs) -> Conversation {
-        Conversation { lines: LineReader::new(path), filter: ActivityFilter::new(kind, since) }
+impl TranscriptFile {
+    fn new(kind: TranscriptKind, path: PathBuf, cutoff: TsMs) -> TranscriptFile {
+        TranscriptFile { lines: LineReader::new(path), filter: ActivityFilter::new(kind, cutoff) }
     }
 
     fn read(&mut self, now: TsMs, report: &mut Report) {
-        let Conversation { lines, filter } = self;
+        let TranscriptFile { lines, filter } = self;
         let read = lines.read(|found| match found {
-            LineEvent::Reset => *filter = ActivityFilter::new(filter.kind, filter.end()),
+            LineEvent::Reset => *filter = ActivityFilter::new(filter.kind, filter.next_cutoff()),
             LineEvent::Line(line) => {
                 let activities = filter.reader.read_line(line, now);
                 filter.report(activities, report);
@@ -183,28 +187,23 @@ impl Conversation {
 }
 
 impl ActivityFilter {
-    fn new(kind: TranscriptKind, since: TsMs) -> ActivityFilter {
-        ActivityFilter { kind, reader: ActivityReader::new(kind), since, latest: None }
+    fn new(kind: TranscriptKind, cutoff: TsMs) -> ActivityFilter {
+        ActivityFilter { kind, reader: ActivityReader::new(kind), cutoff, latest: None }
     }
 
-    /// Returns a time later than everything reported here.
-    fn end(&self) -> TsMs {
-        end(self.since, self.latest)
+    /// Returns a time later than everything reported here, also by a filter that this one replaced.
+    fn next_cutoff(&self) -> TsMs {
+        self.latest.map_or(self.cutoff, |latest| TsMs(latest.0 + 1))
     }
 
     fn report(&mut self, activities: Vec<Activity>, report: &mut Report) {
         for activity in activities {
-            if activity.at() >= self.since {
+            if activity.at() >= self.cutoff {
                 self.latest = self.latest.max(Some(activity.at()));
                 report(activity);
             }
         }
     }
-}
-
-/// Returns a time later than the last reported activity; `since` if there is none.
-fn end(since: TsMs, latest: Option<TsMs>) -> TsMs {
-    latest.map_or(since, |latest| TsMs(latest.0 + 1))
 }
 
 fn subagents_folder(transcript: &Path) -> PathBuf {

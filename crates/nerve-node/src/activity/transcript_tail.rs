@@ -25,11 +25,13 @@ pub(crate) struct TranscriptTail {
     _task: Arc<AbortOnDropHandle<()>>,
 }
 
+/// The state that a tail shares with its task. Lock order: `state` before `target`. `target` is never held while files are read.
 struct Shared {
     kind: TranscriptKind,
     clock: Clock,
     target: Mutex<Target>,
-    changed: Notify,
+    /// Notified when the target changes.
+    target_changed: Notify,
     state: Mutex<State>,
     has_unknown: AtomicBool,
 }
@@ -39,12 +41,12 @@ struct Shared {
 struct Target {
     location: Option<Location>,
     /// The search for the conversation of the current turn.
-    search: Option<Arc<Search>>,
+    search: Option<Arc<SessionSearch>>,
 }
 
 /// The turn whose conversation is not known yet.
 #[derive(Debug)]
-struct Search {
+struct SessionSearch {
     source: TranscriptSource,
     prompt: Option<SentPrompt>,
 }
@@ -52,9 +54,9 @@ struct Search {
 struct State {
     report: Report,
     /// Earlier activities are not reported.
-    since: TsMs,
+    cutoff: TsMs,
     followed: Option<FollowedSession>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -64,19 +66,19 @@ impl std::fmt::Debug for Shared {
 }
 
 impl TranscriptTail {
-    /// Creates a tail that follows nothing yet. Activities stamped before `since` are not reported. Must be called on a runtime.
+    /// Creates a tail that follows nothing yet. Activities stamped before `cutoff` are not reported. Must be called on a runtime.
     pub(crate) fn new(
         kind: TranscriptKind,
         clock: Clock,
-        since: TsMs,
+        cutoff: TsMs,
         report: impl FnMut(Activity) + Send + 'static,
     ) -> TranscriptTail {
-        let state = State { report: Box::new(report), since, followed: None, is_over: false };
+        let state = State { report: Box::new(report), cutoff, followed: None, is_finished: false };
         let shared = Arc::new(Shared {
             kind,
             clock,
             target: Mutex::new(Target::default()),
-            changed: Notify::new(),
+            target_changed: Notify::new(),
             state: Mutex::new(state),
             has_unknown: AtomicBool::new(false),
         });
@@ -87,13 +89,13 @@ impl TranscriptTail {
     /// Follows this conversation from now on. Its file need not exist yet. Returns at once.
     pub(crate) fn follow(&self, location: Location) {
         *self.shared.target.lock() = Target { location: Some(location), search: None };
-        self.shared.changed.notify_one();
+        self.shared.target_changed.notify_one();
     }
 
     /// Looks for the conversation of a turn whenever files change. Meanwhile the last one is followed. Returns at once.
-    pub(crate) fn search(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
-        self.shared.target.lock().search = Some(Arc::new(Search { source, prompt }));
-        self.shared.changed.notify_one();
+    pub(crate) fn start_search(&self, source: TranscriptSource, prompt: Option<SentPrompt>) {
+        self.shared.target.lock().search = Some(Arc::new(SessionSearch { source, prompt }));
+        self.shared.target_changed.notify_one();
     }
 
     /// Ends the search because the turn has ended.
@@ -120,13 +122,13 @@ impl TranscriptTail {
     pub(crate) fn finish(&self) {
         let mut state = self.shared.state.lock();
         self.shared.update(&mut state);
-        state.is_over = true;
+        state.is_finished = true;
     }
 }
 
 /// Waits forever for the conversation or the files to change.
 async fn run(shared: Arc<Shared>) {
-    shared.changed.notified().await;
+    shared.target_changed.notified().await;
     let watcher = FolderWatcher::new().inspect_err(|error| {
         tracing::warn!(%error, "cannot watch the agent's transcript: it is read when a turn begins and ends");
     });
@@ -143,13 +145,14 @@ async fn run(shared: Arc<Shared>) {
             return;
         }
         tokio::select! {
-            () = shared.changed.notified() => {}
-            () = changed(&mut watcher) => {}
+            () = shared.target_changed.notified() => {}
+            () = wait_for_file_change(&mut watcher) => {}
         }
     }
 }
 
-async fn changed(watcher: &mut Option<Arc<FolderWatcher>>) {
+/// Waits until a watched folder changes. Without a watcher it never returns.
+async fn wait_for_file_change(watcher: &mut Option<Arc<FolderWatcher>>) {
     let Some(active) = watcher else { return std::future::pending().await };
     if let Err(error) = active.changed().await {
         tracing::warn!(%error, "the agent's transcript is no longer watched");
@@ -175,7 +178,7 @@ impl Shared {
     }
 
     fn update(&self, state: &mut State) {
-        if state.is_over {
+        if state.is_finished {
             return;
         }
         let now = TsMs::from(self.clock.now());
@@ -183,8 +186,8 @@ impl Shared {
         self.advance_search();
         let Some(location) = self.target.lock().location.clone() else { return };
         if state.followed.as_ref().is_none_or(|followed| !followed.is_at(&location)) {
-            state.since = state.followed.as_ref().map_or(state.since, FollowedSession::end);
-            state.followed = Some(FollowedSession::new(self.kind, location, state.since));
+            state.cutoff = state.followed.as_ref().map_or(state.cutoff, FollowedSession::next_cutoff);
+            state.followed = Some(FollowedSession::new(self.kind, location, state.cutoff));
             state.read(now);
         }
         if state.followed.as_ref().is_some_and(FollowedSession::has_unknown_entries) {
@@ -200,7 +203,7 @@ impl Shared {
         if target.search.as_ref().is_some_and(|current| Arc::ptr_eq(current, &search)) {
             *target = Target { location: Some(location), search: None };
             // Its folder has to be watched.
-            self.changed.notify_one();
+            self.target_changed.notify_one();
         }
     }
 }
@@ -361,6 +364,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn session_switch_after_reset_repeats_nothing() {
+        let mut test = TestTail::new();
+        let (one, two) = (test.path("one.jsonl"), test.path("two.jsonl"));
+        let copied = thought(2000, "one") + &thought(2001, "two");
+        append(&one, &copied);
+        test.follow(&one);
+        assert_eq!([test.next().await, test.next().await], ["one", "two"]);
+        let new = test.path("new");
+        append(&new, &thought(2000, "one"));
+        fs::rename(new, &one).unwrap();
+        test.tail.catch_up();
+        append(&two, &(copied + &thought(3000, "three")));
+        test.follow(&two);
+        assert_eq!(test.next().await, "three");
+        test.tail.catch_up();
+        assert_eq!(test.rest(), []);
+    }
+
+    #[tokio::test]
     async fn subagents_are_followed() {
         let mut test = TestTail::new();
         let path = test.path("s.jsonl");
@@ -374,6 +396,22 @@ mod tests {
         assert_eq!(test.next().await, "sub");
         append(&folder.join("agent-1.jsonl"), &thought(2002, "more"));
         assert_eq!(test.next().await, "more");
+    }
+
+    #[tokio::test]
+    async fn unknown_entries_of_subagents_are_noticed() {
+        let mut test = TestTail::new();
+        let path = test.path("s.jsonl");
+        append(&path, &(thought(2000, "main") + "{\"type\":\"last-prompt\"}\n"));
+        test.follow(&path);
+        assert_eq!(test.next().await, "main");
+        test.tail.catch_up();
+        assert!(!test.tail.has_unknown_entries());
+        let folder = test.path("s/subagents");
+        fs::create_dir_all(&folder).unwrap();
+        append(&folder.join("agent-1.jsonl"), "{\"type\":\"novelty\"}\n");
+        test.tail.catch_up();
+        assert!(test.tail.has_unknown_entries());
     }
 
     #[tokio::test]

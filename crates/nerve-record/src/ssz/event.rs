@@ -1,4 +1,7 @@
-//! Messages of the events pipe: [`Activity`] as a union of seven containers. Times are in milliseconds.
+//! Messages of the events pipe: [`Activity`] as a union of containers. Times are in milliseconds.
+//!
+//! Later versions may add containers with new selectors, as usage was (7). A reader ignores messages whose selector it does not know
+//! ([`SszError::Selector`]): the length before each message says where the next one begins.
 
 use super::SszError;
 use super::container::{Field, Value, byte, join, number, optional, selected, split};
@@ -11,6 +14,8 @@ const ERROR: [Field; 2] = [Field::Variable, Field::Number];
 const THOUGHT: [Field; 3] = [Field::Variable, Field::Variable, Field::Number];
 const TOOL: [Field; 5] = [Field::Variable, Field::Variable, Field::Variable, Field::Byte, Field::Number];
 const FILE_EDIT: [Field; 5] = [Field::Variable, Field::Number, Field::Number, Field::Variable, Field::Number];
+const USAGE: [Field; 6] =
+    [Field::Number, Field::Number, Field::Number, Field::Number, Field::Variable, Field::Number];
 
 /// Encodes the body, without its length.
 pub fn encode(activity: &Activity) -> Vec<u8> {
@@ -40,6 +45,11 @@ pub fn encode(activity: &Activity) -> Vec<u8> {
                 at,
             ],
         ),
+        Activity::Usage { input, output, cache_read, cache_write, model, .. } => {
+            let [input, output, cache_read, cache_write] =
+                [input, output, cache_read, cache_write].map(|count| Value::Number(*count));
+            join(7, [input, output, cache_read, cache_write, optional_value(model.as_deref()), at])
+        }
     }
 }
 
@@ -98,6 +108,13 @@ pub fn decode(body: &[u8]) -> Result<Activity, SszError> {
             let (added, removed) = (number(added)?, number(removed)?);
             let description = optional_text("description", description)?;
             Ok(Activity::FileEdit { path: text("path", path)?, added, removed, description, at: time(at)? })
+        }
+        7 => {
+            let [input, output, cache_read, cache_write, model, at] = split(rest, USAGE)?;
+            let (input, output) = (number(input)?, number(output)?);
+            let (cache_read, cache_write) = (number(cache_read)?, number(cache_write)?);
+            let model = optional_text("model", model)?;
+            Ok(Activity::Usage { input, output, cache_read, cache_write, model, at: time(at)? })
         }
         selector => Err(SszError::Selector { union: "an event", selector }),
     }

@@ -3,7 +3,7 @@
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::ssz::SszError;
 use nerve_record::ssz::event::{decode, encode, frame};
-use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
+use nerve_record::ssz::frame::{MAX_EVENT, decode_frame, encode_frame};
 use nerve_types::TsNs;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -56,6 +56,29 @@ fn other_events_match_reference_encoding() {
     let edit =
         Activity::FileEdit { path: "f".into(), added: 5, removed: 2, description: Some("d".into()), at: AT };
     check(&edit, "06 20000000 0500000000000000 0200000000000000 21000000 8877665544332211 66 01 64");
+    let usage = Activity::Usage {
+        input: 1,
+        output: 2,
+        cache_read: 3,
+        cache_write: 4,
+        model: Some("m".into()),
+        at: AT,
+    };
+    check(
+        &usage,
+        "07 0100000000000000 0200000000000000 0300000000000000 0400000000000000 2c000000 8877665544332211 01 6d",
+    );
+}
+
+#[test]
+fn unknown_event_does_not_end_the_stream() {
+    let known = Activity::Status { status: Status::Running, at: AT };
+    let mut stream = encode_frame(&hex("ff 0102030405"), MAX_EVENT).unwrap();
+    stream.extend(frame(&known).unwrap());
+    let unknown = decode_frame(&mut stream, MAX_EVENT).unwrap().unwrap();
+    assert_eq!(decode(&unknown), Err(SszError::Selector { union: "an event", selector: 255 }));
+    let next = decode_frame(&mut stream, MAX_EVENT).unwrap().unwrap();
+    assert_eq!(decode(&next), Ok(known));
 }
 
 #[test]
@@ -88,7 +111,7 @@ fn statuses_and_levels_have_fixed_numbers() {
 fn invalid_event_is_rejected_with_reason() {
     let cases = [
         ("", SszError::Empty),
-        ("07", SszError::Selector { union: "an event", selector: 7 }),
+        ("08", SszError::Selector { union: "an event", selector: 8 }),
         ("00 02 88776655443322", SszError::Length { expected: 9, found: 8 }),
         ("00 02 8877665544332211 00", SszError::Length { expected: 9, found: 10 }),
         ("00 0b 8877665544332211", SszError::Number { what: "status", number: 11 }),
@@ -171,6 +194,17 @@ fn json_uses_event_stream_names() {
             },
             json!({"type": "file_edit", "path": "src/main.rs", "lines_added": 5, "lines_removed": 2}),
         ),
+        (
+            Activity::Usage {
+                input: 1,
+                output: 2,
+                cache_read: 3,
+                cache_write: 4,
+                model: Some("m".into()),
+                at: NOON,
+            },
+            json!({"type": "usage", "input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "model": "m"}),
+        ),
     ];
     for (activity, mut expected) in cases {
         expected["ts"] = json!("2024-01-01T12:00:00.042Z");
@@ -198,8 +232,8 @@ fn oversized_event_cannot_be_encoded() {
 }
 
 fn activity() -> impl Strategy<Value = Activity> {
-    let parts = (".*", ".*", ".*", prop::option::of(".*"), 0..11_u8, 0..4_u8, any::<[u64; 3]>(), 0..7);
-    parts.prop_map(|(a, b, c, option, status, level, [at, added, removed], kind)| {
+    let parts = (".*", ".*", ".*", prop::option::of(".*"), 0..11_u8, 0..4_u8, any::<[u64; 5]>(), 0..8);
+    parts.prop_map(|(a, b, c, option, status, level, [at, added, removed, read, write], kind)| {
         let (status, level, at) =
             (Status::from_repr(status).unwrap(), Level::from_repr(level).unwrap(), TsMs(at));
         match kind {
@@ -209,7 +243,15 @@ fn activity() -> impl Strategy<Value = Activity> {
             3 => Activity::Thought { text: a, reasoning: option, at },
             4 => Activity::ToolStart { name: a, args: b, execution: c, status, at },
             5 => Activity::ToolOutput { name: a, output: b, execution: c, status, at },
-            _ => Activity::FileEdit { path: a, added, removed, description: option, at },
+            6 => Activity::FileEdit { path: a, added, removed, description: option, at },
+            _ => Activity::Usage {
+                input: added,
+                output: removed,
+                cache_read: read,
+                cache_write: write,
+                model: option,
+                at,
+            },
         }
     })
 }

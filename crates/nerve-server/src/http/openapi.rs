@@ -142,7 +142,8 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
                 let schema = generator.subschema_for::<Event>();
                 let examples: Map<String, Value> = EventType::ALL
                     .iter()
-                    .map(|event| (event.to_string(), json!({ "value": event.example() })))
+                    .flat_map(|event| event.examples())
+                    .map(|(name, example)| (name.to_string(), json!({ "value": example })))
                     .collect();
                 (
                     "200",
