@@ -648,6 +648,10 @@ impl Backend for TmuxPane {
         Lease::Pending
     }
 
+    fn is_foreign(&self) -> bool {
+        true
+    }
+
     /// Detaches from the pane.
     fn end(&mut self, _signal: Signal) {
         if !std::mem::replace(&mut self.detached, true) && !self.exit_tracker.is_reported() {

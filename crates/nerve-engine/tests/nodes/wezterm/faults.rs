@@ -9,7 +9,7 @@ use nerve_node::factory::FactoryConfig;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::assert_error;
 
-use super::mux::WeztermHarness;
+use super::mux::{BASH, WeztermHarness};
 use crate::harness::Harness;
 
 #[tokio::test]
@@ -169,6 +169,25 @@ async fn draft_of_a_person_is_not_typed_over() {
         })
         .await;
     }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn draft_before_attaching_is_not_typed_over() {
+    let harness = WeztermHarness::new();
+    let pane = harness.spawn(&BASH).await;
+    let wezterm = harness.mux.wezterm();
+    let has_draft =
+        async || wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("$ echo draft");
+    wezterm.keys(&pane, &Keys::new(b"echo draft").unwrap()).await.unwrap();
+    eventually("the draft stands there", has_draft).await;
+    harness.create(harness.spec("sh", &pane)).await.unwrap();
+    let error = harness.nodes.send("sh", "echo ours").await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["'echo draft'"]);
+    assert!(has_draft().await);
+    wezterm.keys(&pane, &Keys::new(b"\x15").unwrap()).await.unwrap();
+    eventually("the draft is gone", async || !has_draft().await).await;
+    assert_eq!(harness.nodes.ask("sh", "echo ours").await.text, "ours");
     harness.nodes.stop("sh").await;
 }
 
