@@ -403,6 +403,9 @@ impl Poller {
         }
         self.on_listed(listed).await?;
         if bytes.is_empty() {
+            // No gap, even if the update is not certain: equal rows in a scrollback that keeps its length fit in several
+            // places at every poll, whether or not something was written. Rows that were lost meanwhile make the next
+            // visible change uncertain, and an answer without any change is incomplete.
             (self.streak, self.fruitless) = (0, self.fruitless.saturating_add(1));
             return Ok(());
         }

@@ -137,6 +137,33 @@ async fn repeated_and_overlapping_output_is_whole() {
 }
 
 #[tokio::test]
+async fn equal_rows_beyond_full_scrollback_are_incomplete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    // Before the second turn, scrollback and screen hold the same rows as after it.
+    for _ in 0..2 {
+        let response = harness.nodes.ask("sh", "yes same | head -n 8000").await;
+        let failure = response.failure().expect("rows are missing");
+        assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    }
+    // The turn is polled while nothing changes.
+    let response = harness.nodes.ask("sh", "yes same | head -n 8000; sleep 0.5; echo end").await;
+    let failure = response.failure().expect("rows are missing");
+    assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn silence_above_equal_rows_is_complete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let _ = harness.nodes.ask("sh", "yes same | head -n 300").await;
+    let response = harness.nodes.ask("sh", "sleep 0.5; echo one; sleep 0.5; echo two").await;
+    assert_eq!((response.text.as_str(), response.incomplete), ("one\ntwo", None));
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
 async fn answer_of_cleared_screen_is_incomplete() {
     let harness = WeztermHarness::new();
     harness.bash("sh").await;
