@@ -24,9 +24,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::attach::{Attachment, PaneDetails, attach_pane};
+use super::attach::{Attachment, attach_pane};
 use super::client::Tmux;
 use super::control::ControlConnection;
+use super::details::PaneDetails;
 use super::exit_status::{self, ExitTracker};
 use super::input::{BLOCKED, Input};
 use super::input_lease::{self, InputLease};
@@ -476,7 +477,7 @@ pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachmen
         };
         AttachError { reason: why, gone: is_gone(&error) }
     };
-    let details = PaneDetails::of(tmux, pane).await.map_err(attach_error)?;
+    let details = tmux.details(pane).await.map_err(attach_error)?;
     if let Some(what) = replacement_reason(&details, entry) {
         return Err(AttachError { reason: format!("pane {pane} is gone: {what}"), gone: true });
     }
