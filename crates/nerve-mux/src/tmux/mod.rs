@@ -6,7 +6,7 @@
 //! | `control`, `parser`, `quoting` | a connection in control mode |
 //! | `attach`, `details` | attaching to panes; their identity |
 //! | `screen` | a pane's screen as bytes |
-//! | `pane` | a pane as a backend, with `input`, `input_lease`, `exit_status` |
+//! | `pane` | a pane as a backend, with `input`, `input_lease`, `query_queue`, `exit_status` |
 
 mod attach;
 mod client;
@@ -18,6 +18,7 @@ mod input;
 mod input_lease;
 mod pane;
 mod parser;
+mod query_queue;
 mod quoting;
 mod screen;
 mod version;
