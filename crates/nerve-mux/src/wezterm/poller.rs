@@ -338,8 +338,8 @@ impl Poller {
         self.schedule.on_screen(Instant::now(), !bytes.is_empty());
         if bytes.is_empty() {
             // No gap, even if the update is not certain: equal rows in a scrollback that keeps its length fit in several
-            // places at every poll, whether or not something was written. Rows that were lost meanwhile make the next
-            // visible change uncertain, and an answer without any change is incomplete.
+            // places at every poll, whether or not something was written. After rows were lost, the next visible change is
+            // uncertain unless it leaves just as many known rows as must match. An answer without any change is incomplete.
             return Ok(());
         }
         if !self.send(PaneEvent::Output(bytes)).await || has_gap && !self.send(PaneEvent::Gap).await {
