@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use nerve_api::reply::TurnResponse;
 use nerve_api::value::Delivery;
-use nerve_node::command::{Choice, EventKind, Response, StateName};
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::activity::{Activity, Status};
-use nerve_testkit::harness::{EngineHarness, RealAgent};
+use nerve_testkit::harness::{EngineHarness, RealAgent, TmuxServer, assert_error, node_ref};
 use nerve_testkit::mock_model::{MockModel, Script};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, wait_until_async};
 
@@ -99,6 +99,46 @@ impl Harness {
     fn request_texts(&self) -> String {
         self.model.requests().iter().map(|request| request.body.to_string()).collect()
     }
+}
+
+/// A draft that stands in the composer when the node is attached is a person's. In a pane of a real tmux.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draft_in_tmux_pane_before_attaching_is_kept() {
+    let name = "draft_in_tmux_pane_before_attaching_is_kept";
+    let Some(agent) = RealAgent::claude(name, Renderer::Classic, Script::default()).await else { return };
+    let RealAgent { home, recipe, model: _model } = agent;
+    let Some(tmux) = TmuxServer::new(name, &home, "tmux.sock") else { return };
+    let variables = recipe.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let words = ["env".to_string()].into_iter().chain(variables).chain(recipe.argv.clone());
+    let command = shell_words::join(words);
+    let pane = tmux.ok(&["new-session", "-d", "-P", "-F", "#{pane_id}", "-x", "120", "-y", "40", &command]);
+    tmux.expect("? for shortcuts");
+    tmux.type_text("words of a person");
+    tmux.expect("words of a person");
+
+    let mut config = EngineHarness::config(home.root());
+    config.nodes.panes.claims = home.root().join("claims");
+    let nodes = EngineHarness::new(config, TURN);
+    nodes
+        .create(NodeSpec {
+            backend: BackendKind::Tmux,
+            socket: Some(tmux.socket().display().to_string()),
+            pane_id: Some(pane),
+            profile: Some("claude".into()),
+            record: false,
+            ready_timeout: TURN.into(),
+            response_timeout: TURN.into(),
+            ..NodeSpec::at(node_ref(NODE))
+        })
+        .await;
+    let error = nodes.send(NODE, "hello there").await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["words of a person"]);
+    tmux.expect("words of a person");
+    tmux.press(&["C-u"]);
+    let is_gone = async || !tmux.screen().contains("words of a person");
+    assert!(wait_until_async(TURN, is_gone).await, "{}", tmux.screen());
+    assert_eq!(nodes.ask(NODE, "hello there").await.text, "You said: hello there");
+    nodes.stop(NODE).await;
 }
 
 async fn ten_turns(renderer: Renderer) {

@@ -1,4 +1,4 @@
-//! Makes running hosts create deleted or damaged files again.
+//! Makes running hosts and servers create deleted or damaged files again.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use crate::registry::{DamagedEntry, Entry};
 use crate::{CONTROL, SNAPSHOT};
 
-/// The signal that makes a host repair its files. Ends processes that do not handle it.
+/// The signal that makes a host or server repair its files. Ends processes that do not handle it.
 const REPAIR: Signal = Signal::USR1;
 
 /// Returns the files of a running host that are missing: sockets and the recording.
@@ -25,7 +25,7 @@ pub fn missing_files(entry: &Entry) -> Vec<PathBuf> {
 /// # Errors
 /// The host is gone, or cannot repair its files.
 pub fn request_repair(entry: &Entry) -> io::Result<()> {
-    signal_repair(entry.pid, || entry.is_alive())
+    request_process_repair(entry.pid, || entry.is_alive())
 }
 
 /// Makes the host of a damaged entry write it again. The host is found through its control socket. `runtime`: directory of
@@ -43,16 +43,19 @@ pub fn request_entry_repair(damaged: &DamagedEntry, runtime: &Path) -> io::Resul
     if host.uid != rustix::process::getuid() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    signal_repair(host.pid.as_raw_nonzero().get().cast_unsigned(), || true)
+    request_process_repair(host.pid.as_raw_nonzero().get().cast_unsigned(), || true)
 }
 
-/// Signals a process if `is_host` holds and it handles the signal.
-fn signal_repair(pid: u32, is_host: impl FnOnce() -> bool) -> io::Result<()> {
-    let not_found = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
+/// Makes a process repair its files if `is_same` confirms that it is the right one. Returns at once.
+///
+/// # Errors
+/// The process is gone, is another one, or cannot repair its files.
+pub fn request_process_repair(pid: u32, is_same: impl FnOnce() -> bool) -> io::Result<()> {
+    let not_found = || io::Error::new(io::ErrorKind::NotFound, "the process is gone");
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(not_found)?;
     // Opened before the check, so that the checked process is the one that gets the signal.
     let handle = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
-    if !is_host() {
+    if !is_same() {
         return Err(not_found());
     }
     if !handles_repair(pid) {

@@ -1,11 +1,12 @@
 //! Reads the version of an agent before its node is created.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nerve_agent::profile::{Profile, TestedVersions, Version};
 use nerve_host::backend::Program;
@@ -23,8 +24,25 @@ const MAX_PACKAGE_JSON: u64 = 64 << 10;
 /// Programs whose printed version is remembered.
 const MAX_CACHED: usize = 64;
 
-/// Versions printed by programs, and the time at which each program was written.
-static PRINTED: Mutex<BTreeMap<PathBuf, (SystemTime, Option<Version>)>> = Mutex::new(BTreeMap::new());
+/// Printed versions by the path of the program and its target without links.
+static PRINTED: Mutex<BTreeMap<(PathBuf, PathBuf), PrintedVersion>> = Mutex::new(BTreeMap::new());
+
+/// A version and the file that printed it.
+#[derive(Debug, Clone, Copy)]
+struct PrintedVersion {
+    version: Version,
+    file: FileId,
+}
+
+/// Device, inode, size and change time of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId(u64, u64, u64, (i64, i64));
+
+impl FileId {
+    fn of(file: &Metadata) -> FileId {
+        FileId(file.dev(), file.ino(), file.len(), (file.ctime(), file.ctime_nsec()))
+    }
+}
 
 /// Returns the agent's version for the metadata, or `unknown` if it cannot be read. Returns `None` if the profile names no tested
 /// versions.
@@ -79,15 +97,19 @@ fn packaged_version(path: &Path, package: &str) -> Option<Version> {
 /// Returns the version that the program prints. `target` is its path without links. The program is started by the path with links,
 /// because version managers link many names to one binary that acts by its name. A script is not run, because it may do anything
 /// with an unknown argument.
+///
+/// A version is remembered only if the target's path names it, as `versions/2.1.200/claude` does. The shim of a version manager
+/// stays the same when another version is selected, and no file shows that it is a shim.
 async fn printed_version(path: &Path, target: &Path, program: &Program) -> Option<Version> {
     let mut start = [0; 2];
     File::open(target).ok()?.read_exact(&mut start).ok()?;
     if start == *b"#!" {
         return None;
     }
-    let written = target.metadata().ok()?.modified().ok()?;
-    if let Some((_, version)) = PRINTED.lock().get(path).filter(|(at, _)| *at == written) {
-        return *version;
+    let file = FileId::of(&target.metadata().ok()?);
+    let key = (path.to_path_buf(), target.to_path_buf());
+    if let Some(printed) = PRINTED.lock().get(&key).filter(|printed| printed.file == file) {
+        return Some(printed.version);
     }
     let mut command = tokio::process::Command::new(path);
     command.arg("--version").envs(&program.env).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -98,13 +120,20 @@ async fn printed_version(path: &Path, target: &Path, program: &Program) -> Optio
         command.env_remove(name);
     }
     let output = tokio::time::timeout(PRINT_TIMEOUT, command.output()).await.ok()?.ok()?;
-    let version = Version::in_text(&String::from_utf8_lossy(&output.stdout));
-    let mut printed = PRINTED.lock();
-    if printed.len() >= MAX_CACHED {
-        printed.clear();
+    let version = Version::in_text(&String::from_utf8_lossy(&output.stdout))?;
+    if names_version(target, version) {
+        let mut printed = PRINTED.lock();
+        if printed.len() >= MAX_CACHED {
+            printed.clear();
+        }
+        printed.insert(key, PrintedVersion { version, file });
     }
-    printed.insert(path.to_path_buf(), (written, version));
-    version
+    Some(version)
+}
+
+/// Returns true if a file or folder of the path is named like the version.
+fn names_version(path: &Path, version: Version) -> bool {
+    path.iter().filter_map(|name| name.to_str()).any(|name| name.parse() == Ok(version))
 }
 
 #[cfg(test)]
@@ -174,27 +203,62 @@ mod tests {
         assert_eq!(checked(&missing, false).await.unwrap().as_deref(), Some("unknown"));
     }
 
-    #[tokio::test]
-    async fn other_programs_print_their_version() {
-        let git = program(&["git"]);
-        let path = git.find().unwrap();
+    /// Copies an installed program into a new folder and returns the copy.
+    fn copy(name: &str, folder: &Path) -> PathBuf {
+        let installed = program(&[name]).find().unwrap().canonicalize().unwrap();
+        fs::create_dir_all(folder).unwrap();
+        let copy = folder.join("codex");
+        fs::copy(installed, &copy).unwrap();
+        copy
+    }
+
+    async fn printed(path: &Path) -> Option<Version> {
         let target = path.canonicalize().unwrap();
-        let printed = printed_version(&path, &target, &git).await;
-        assert!(printed.is_some());
-        assert_eq!(PRINTED.lock()[&path].1, printed);
+        printed_version(path, &target, &program(&[&path.display().to_string()])).await
+    }
+
+    fn is_cached(path: &Path) -> bool {
+        PRINTED.lock().contains_key(&(path.to_path_buf(), path.canonicalize().unwrap()))
     }
 
     #[tokio::test]
-    async fn links_to_one_program_have_their_own_versions() {
+    async fn version_is_cached_only_if_path_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = copy("git", &folder.path().join("shims"));
+        let version = printed(&shim).await.expect("git prints its version");
+        assert!(!is_cached(&shim), "it may be another one next time");
+        let installed = copy("git", &folder.path().join(format!("v{version}/bin")));
+        assert_eq!(printed(&installed).await, Some(version));
+        assert!(is_cached(&installed));
+        assert_eq!(printed(&installed).await, Some(version));
+    }
+
+    #[tokio::test]
+    async fn link_to_other_version_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (git, bash) = (copy("git", &folder.path().join("a")), copy("bash", &folder.path().join("b")));
+        let written = fs::metadata(&git).unwrap().modified().unwrap();
+        File::options().write(true).open(&bash).unwrap().set_modified(written).unwrap();
+        let link = folder.path().join("codex");
+        symlink(&git, &link).unwrap();
+        let before = printed(&link).await;
+        fs::remove_file(&link).unwrap();
+        symlink(&bash, &link).unwrap();
+        let after = printed(&link).await;
+        // bash prints a version with four parts, which is none.
+        assert!(before.is_some());
+        assert_eq!(after, None);
+    }
+
+    #[tokio::test]
+    async fn program_is_started_by_its_link() {
         let folder = tempfile::tempdir().unwrap();
         let target = program(&["git"]).find().unwrap().canonicalize().unwrap();
         let link = folder.path().join("git");
         symlink(&target, &link).unwrap();
         let linked = Program { cwd: Some(folder.path().to_path_buf()), ..program(&["./git"]) };
         let path = linked.find().unwrap();
-        let printed = printed_version(&path, &target, &linked).await;
-        assert!(printed.is_some());
-        assert_eq!(PRINTED.lock()[&path].1, printed);
         assert_ne!(path, target);
+        assert!(printed_version(&path, &target, &linked).await.is_some());
     }
 }

@@ -3,6 +3,10 @@
 //! A live server holds an exclusive lock on `<runtime>/<name>.lock`. The kernel releases it however the
 //! process ends. A socket whose lock is free is therefore stale, and so is the pid in a lock file that is
 //! free.
+//!
+//! Files in the runtime directory may be deleted while the server runs, for example at a logout. The lock
+//! file names the socket's inode, so a missing socket is noticed. The server's claim on its hosts, which is
+//! in the state directory, names the process if the lock file is gone too.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -13,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nerve_host::registry::start_ticks;
+use nerve_host::repair::request_process_repair;
 
 use crate::error::ServerError;
 use crate::paths::{LOCK_POLL, LOCK_TIMEOUT, ServerPaths, private_directory};
@@ -31,6 +36,20 @@ pub struct NameLock {
     /// Path of the Unix socket.
     pub socket: PathBuf,
     lock: File,
+    /// The socket that this process has created.
+    inode: Inode,
+    addresses: Addresses,
+}
+
+/// Device and inode of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Inode(u64, u64);
+
+impl Inode {
+    /// Returns the inode of the file at `path`, or `None` if there is none.
+    fn at(path: &Path) -> Option<Inode> {
+        fs::symlink_metadata(path).ok().map(|meta| Inode(meta.dev(), meta.ino()))
+    }
 }
 
 /// Network addresses that a server listens on.
@@ -56,12 +75,12 @@ impl NameLock {
         private_directory(&paths.runtime)?;
         let mut lock = lock_name(&paths.lock(name)?, &socket, name)?;
         remove_stale(&socket)?;
-        write_identity(&mut lock).map_err(ServerError::io("write", &paths.lock(name)?))?;
-        let listener = UnixListener::bind(&socket).map_err(ServerError::io("listen on", &socket))?;
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
-            .map_err(ServerError::io("set the mode of", &socket))?;
-        listener.set_nonblocking(true).map_err(ServerError::io("set up", &socket))?;
-        Ok((NameLock { name: name.to_string(), socket, lock }, listener))
+        write_identity(&mut lock, "").map_err(ServerError::io("write", &paths.lock(name)?))?;
+        let (listener, inode) = listen(&socket)?;
+        let addresses = Addresses::default();
+        let mut claim = NameLock { name: name.to_string(), socket, lock, inode, addresses };
+        claim.write()?;
+        Ok((claim, listener))
     }
 
     /// Writes the addresses into the lock file, where [`addresses`] finds them.
@@ -69,25 +88,72 @@ impl NameLock {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn announce(&mut self, addresses: &Addresses) -> Result<(), ServerError> {
-        let Addresses { tcp, http, tls } = addresses;
+        self.addresses = *addresses;
+        self.write()
+    }
+
+    /// Creates the lock file and the socket again if they were deleted or replaced. Returns the listener of a
+    /// new socket. May block for half a second.
+    ///
+    /// # Errors
+    /// Returns an error if another process has taken the name or the socket's place meanwhile, or a file cannot
+    /// be created.
+    pub fn repair(&mut self) -> Result<Option<UnixListener>, ServerError> {
+        let path = self.lock_path();
+        private_directory(path.parent().unwrap_or(&path))?;
+        let own = self.lock.metadata().map(|meta| Inode(meta.dev(), meta.ino())).ok();
+        if own != Inode::at(&path) {
+            self.lock = lock_name(&path, &self.socket, &self.name)?;
+            self.write()?;
+        }
+        if Inode::at(&self.socket) == Some(self.inode) {
+            return Ok(None);
+        }
+        remove_stale(&self.socket)?;
+        let (listener, inode) = listen(&self.socket)?;
+        self.inode = inode;
+        self.write()?;
+        Ok(Some(listener))
+    }
+
+    /// Writes the lock file: the owner, the socket and the addresses.
+    fn write(&mut self) -> Result<(), ServerError> {
+        let Addresses { tcp, http, tls } = &self.addresses;
+        let Inode(device, inode) = self.inode;
         let line = |what: &str, address: &SocketAddr| format!("{what} {address}\n");
-        let mut text: String = tcp.iter().map(|address| line("tcp", address)).collect();
+        let mut text = format!("socket {device} {inode}\n");
+        text.extend(tcp.iter().map(|address| line("tcp", address)));
         text.extend(http.iter().map(|address| line("http", address)));
         if *tls {
             text.push_str("tls\n");
         }
-        self.lock
-            .write_all(text.as_bytes())
-            .map_err(ServerError::io("write", &self.socket.with_extension("lock")))
+        write_identity(&mut self.lock, &text).map_err(ServerError::io("write", &self.lock_path()))
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.socket.with_extension("lock")
     }
 }
 
 impl Drop for NameLock {
     fn drop(&mut self) {
-        // The lock is still held, so the socket is still ours. The lock file stays: removing it would race
+        // A socket that replaced ours belongs to another process. The lock file stays: removing it would race
         // with a server that has just opened it.
-        let _ = fs::remove_file(&self.socket);
+        if Inode::at(&self.socket) == Some(self.inode) {
+            let _ = fs::remove_file(&self.socket);
+        }
     }
+}
+
+/// Creates a socket for this user. The listener is non-blocking.
+fn listen(socket: &Path) -> Result<(UnixListener, Inode), ServerError> {
+    let listener = UnixListener::bind(socket).map_err(ServerError::io("listen on", socket))?;
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o600))
+        .map_err(ServerError::io("set the mode of", socket))?;
+    listener.set_nonblocking(true).map_err(ServerError::io("set up", socket))?;
+    let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    let inode = Inode::at(socket).ok_or_else(gone).map_err(ServerError::io("look at", socket))?;
+    Ok((listener, inode))
 }
 
 impl Addresses {
@@ -133,6 +199,14 @@ impl Holder {
         }
         Ok(rustix::process::pidfd_send_signal(handle, signal)?)
     }
+
+    /// Makes the server create its missing files again. Returns at once; the server logs failures.
+    ///
+    /// # Errors
+    /// See [`request_process_repair`].
+    pub fn request_repair(&self) -> std::io::Result<()> {
+        request_process_repair(self.pid, || self.is_same_process())
+    }
 }
 
 /// State of a server name.
@@ -149,16 +223,57 @@ pub enum NameStatus {
 /// # Errors
 /// Returns an error if the name is invalid or the lock file cannot be opened.
 pub fn holder(paths: &ServerPaths, name: &str) -> Result<NameStatus, ServerError> {
-    let path = paths.lock(name)?;
-    let mut file = match File::open(&path) {
+    let held = match read_held(&paths.lock(name)?)? {
+        Some(text) => Some(text),
+        None => read_claim(paths, name)?,
+    };
+    Ok(held.map_or(NameStatus::Free, |text| NameStatus::Held(identity_in(&text))))
+}
+
+/// Returns the files of a running server that were deleted or replaced: without them, no client finds it.
+///
+/// # Errors
+/// See [`holder`].
+pub fn missing_files(paths: &ServerPaths, name: &str) -> Result<Vec<PathBuf>, ServerError> {
+    let (lock, socket) = (paths.lock(name)?, paths.socket(name)?);
+    if let Some(text) = read_held(&lock)? {
+        return Ok(if lacks_socket(&text, &socket) { vec![socket] } else { Vec::new() });
+    }
+    Ok(if read_claim(paths, name)?.is_some() { vec![lock, socket] } else { Vec::new() })
+}
+
+/// Returns the claim on the server's hosts if it is held by a process with the same runtime directory.
+fn read_claim(paths: &ServerPaths, name: &str) -> Result<Option<String>, ServerError> {
+    let socket = paths.socket(name)?;
+    Ok(read_held(&paths.hosts_claim(name)?)?
+        .filter(|text| claimed_socket(text).is_some_and(|path| path == socket)))
+}
+
+/// Returns the socket of the server that wrote a claim.
+pub(crate) fn claimed_socket(claim: &str) -> Option<&Path> {
+    claim.lines().find_map(|line| line.strip_prefix("path ")).map(Path::new)
+}
+
+/// Returns true if a lock file names another socket than the one at `socket`.
+fn lacks_socket(text: &str, socket: &Path) -> bool {
+    let Some(words) = text.lines().find_map(|line| line.strip_prefix("socket ")) else { return false };
+    let inode = words
+        .split_once(' ')
+        .and_then(|(device, inode)| Some(Inode(device.parse().ok()?, inode.parse().ok()?)));
+    Inode::at(socket) != inode
+}
+
+/// Returns the text of a lock file that a process holds.
+fn read_held(path: &Path) -> Result<Option<String>, ServerError> {
+    let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(NameStatus::Free),
-        Err(source) => return Err(ServerError::Io { what: "open", path, source }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ServerError::Io { what: "open", path: path.into(), source }),
     };
     match file.try_lock_shared() {
-        Ok(()) => Ok(NameStatus::Free),
-        Err(TryLockError::WouldBlock) => Ok(NameStatus::Held(read_identity(&mut file))),
-        Err(TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path, source }),
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(text_of(&mut file).unwrap_or_default())),
+        Err(TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path: path.into(), source }),
     }
 }
 
@@ -168,12 +283,7 @@ pub fn holder(paths: &ServerPaths, name: &str) -> Result<NameStatus, ServerError
 /// See [`holder`].
 pub fn addresses(paths: &ServerPaths, name: &str) -> Result<Addresses, ServerError> {
     let mut addresses = Addresses::default();
-    if holder(paths, name)? == NameStatus::Free {
-        return Ok(addresses);
-    }
-    let path = paths.lock(name)?;
-    let text =
-        File::open(&path).and_then(|mut file| text_of(&mut file)).map_err(ServerError::io("read", &path))?;
+    let text = read_held(&paths.lock(name)?)?.unwrap_or_default();
     for line in text.lines().skip(1) {
         match line.split_once(' ') {
             Some(("tcp", address)) => addresses.tcp = address.parse().ok(),
@@ -206,8 +316,8 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
                 let answers = UnixStream::connect(socket).is_ok();
                 let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE;
                 if alive || Instant::now() >= deadline {
-                    let pid = read_identity(&mut file).map(|holder| holder.pid);
-                    return Err(ServerError::AlreadyRunning { name: name.to_string(), pid });
+                    let text = text_of(&mut file).unwrap_or_default();
+                    return Err(taken(name, socket, &text, lacks_socket(&text, socket)));
                 }
                 std::thread::sleep(LOCK_POLL);
             }
@@ -230,21 +340,30 @@ fn remove_stale(socket: &Path) -> Result<(), ServerError> {
     fs::remove_file(socket).map_err(ServerError::io("remove the stale", socket))
 }
 
-fn write_identity(lock: &mut File) -> std::io::Result<()> {
+/// Returns the error of a start while another process owns the name. `text`: its lock file.
+pub(crate) fn taken(name: &str, socket: &Path, text: &str, is_unreachable: bool) -> ServerError {
+    let (name, pid) = (name.to_string(), identity_in(text).map(|holder| holder.pid));
+    match is_unreachable {
+        true => ServerError::Unreachable { name, pid, socket: socket.into() },
+        false => ServerError::AlreadyRunning { name, pid },
+    }
+}
+
+/// Replaces the content of a lock file with the owner and further lines.
+pub(crate) fn write_identity(lock: &mut File, lines: &str) -> std::io::Result<()> {
     let pid = std::process::id();
     lock.set_len(0)?;
     lock.rewind()?;
-    writeln!(lock, "{pid} {}", start_ticks(pid).unwrap_or(0))
+    lock.write_all(format!("{pid} {}\n{lines}", start_ticks(pid).unwrap_or(0)).as_bytes())
 }
 
-fn read_identity(file: &mut File) -> Option<Holder> {
-    let text = text_of(file).ok()?;
+fn identity_in(text: &str) -> Option<Holder> {
     let (pid, start) = text.lines().next()?.split_once(' ')?;
     Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
-/// Reads the lock file: the owner in the first line, then the addresses.
-fn text_of(file: &mut File) -> std::io::Result<String> {
+/// Reads a lock file: the owner in the first line, then the socket and the addresses.
+pub(crate) fn text_of(file: &mut File) -> std::io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
     file.take(MAX_LOCK_BYTES).read_to_string(&mut text)?;
@@ -297,6 +416,36 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(matches!(NameLock::take(&paths, "b"), Err(ServerError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn deleted_files_are_found_and_created_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = paths(dir.path());
+        let (mut claim, _listener) = NameLock::take(&paths, "a").unwrap();
+        let _hosts = paths.claim_hosts("a").unwrap();
+        let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: false };
+        claim.announce(&listens).unwrap();
+        let held = holder(&paths, "a").unwrap();
+        assert!(claim.repair().unwrap().is_none(), "nothing is missing");
+        assert_eq!(missing_files(&paths, "a").unwrap(), Vec::<PathBuf>::new());
+
+        fs::remove_file(&claim.socket).unwrap();
+        assert_eq!(missing_files(&paths, "a").unwrap(), [claim.socket.clone()]);
+        assert!(matches!(NameLock::take(&paths, "a"), Err(ServerError::Unreachable { pid: Some(_), .. })));
+        let _stale = UnixListener::bind(&claim.socket).unwrap();
+        assert_eq!(missing_files(&paths, "a").unwrap(), [claim.socket.clone()], "it is of another process");
+        assert!(matches!(claim.repair(), Err(ServerError::ForeignListener { .. })));
+
+        fs::remove_dir_all(&paths.runtime).unwrap();
+        assert_eq!((holder(&paths, "a").unwrap(), paths.servers()), (held, vec!["a".to_string()]));
+        assert_eq!(missing_files(&paths, "a").unwrap().len(), 2);
+        assert!(matches!(paths.claim_hosts("a"), Err(ServerError::Unreachable { pid: Some(_), .. })));
+        let listener = claim.repair().unwrap().expect("a new socket");
+        UnixStream::connect(&claim.socket).unwrap();
+        listener.accept().unwrap();
+        assert_eq!(missing_files(&paths, "a").unwrap(), Vec::<PathBuf>::new());
+        assert_eq!((holder(&paths, "a").unwrap(), addresses(&paths, "a").unwrap()), (held, listens));
     }
 
     #[test]

@@ -20,6 +20,20 @@ pub enum ServerError {
         /// The owner's process id, if the lock file could be read.
         pid: Option<u32>,
     },
+    /// A live process owns the name, but its files were deleted, so no client can reach it.
+    #[error(
+        "server '{name}' is already running{}, but {} was deleted",
+        pid.map(|pid| format!(", pid {pid}")).unwrap_or_default(),
+        socket.display()
+    )]
+    Unreachable {
+        /// The server's name.
+        name: String,
+        /// The owner's process id, if it could be read.
+        pid: Option<u32>,
+        /// Path of its socket.
+        socket: PathBuf,
+    },
     /// The path of the socket exceeds the kernel's limit of 107 bytes.
     #[error("socket path too long ({} bytes, at most {max}): {}", path.as_os_str().len(), path.display())]
     PathTooLong {
@@ -103,6 +117,9 @@ impl ServerError {
         match self {
             ServerError::AlreadyRunning { name, .. } => {
                 Some(format!("stop it with 'nerve server stop {name}' or choose another name"))
+            }
+            ServerError::Unreachable { .. } => {
+                Some("make it create its socket again with 'nerve doctor --fix'".to_string())
             }
             ServerError::PathTooLong { .. } => {
                 Some("set NERVE_HOME or XDG_RUNTIME_DIR to a shorter directory".to_string())

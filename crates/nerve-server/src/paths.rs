@@ -11,6 +11,7 @@ use nerve_host::manager::HostManager;
 use nerve_mux::pane::Panes;
 use nerve_types::name;
 
+use crate::daemon::{claimed_socket, taken, text_of, write_identity};
 use crate::error::ServerError;
 
 /// Maximum length of a socket path in bytes, without the terminating NUL (unix(7)).
@@ -256,21 +257,28 @@ impl ServerPaths {
     /// # Errors
     /// Returns an error if another process holds the claim or the file cannot be created.
     pub fn claim_hosts(&self, server: &str) -> Result<fs::File, ServerError> {
-        name::check("server", server)?;
+        let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
         private_directory(&self.hosts())?;
-        let path = self.hosts().join(format!("{server}.lock"));
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(ServerError::io("open", &path))?;
+        let mut options = fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let mut file = file.map_err(ServerError::io("open", &path))?;
         let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(file),
+                Ok(()) => {
+                    let line = format!("path {}\n", socket.display());
+                    write_identity(&mut file, &line).map_err(ServerError::io("write", &path))?;
+                    return Ok(file);
+                }
                 // A process that was just killed releases its locks one by one.
                 Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
                     std::thread::sleep(LOCK_POLL);
                 }
                 Err(fs::TryLockError::WouldBlock) => {
-                    return Err(ServerError::AlreadyRunning { name: server.to_string(), pid: None });
+                    let text = text_of(&mut file).unwrap_or_default();
+                    // The caller could take the name, so the owner's lock file is gone.
+                    let is_unreachable = claimed_socket(&text).is_some_and(|path| path == socket);
+                    return Err(taken(server, &socket, &text, is_unreachable));
                 }
                 Err(fs::TryLockError::Error(source)) => {
                     return Err(ServerError::Io { what: "lock", path, source });
@@ -279,19 +287,30 @@ impl ServerPaths {
         }
     }
 
-    /// Returns the names of servers that have a socket, sorted. They need not be alive.
+    /// Returns the file with which a server claims its hosts.
+    ///
+    /// # Errors
+    /// Returns an error if the name is invalid.
+    pub(crate) fn hosts_claim(&self, server: &str) -> Result<PathBuf, ServerError> {
+        name::check("server", server)?;
+        Ok(self.hosts().join(format!("{server}.lock")))
+    }
+
+    /// Returns the names of servers that have a socket, a lock file or a claim on hosts, sorted. They need not
+    /// be alive.
     pub fn servers(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(&self.runtime) else { return Vec::new() };
-        let mut names: Vec<String> = entries
+        let files = [self.runtime.clone(), self.hosts()].into_iter().flat_map(fs::read_dir).flatten();
+        let mut names: Vec<String> = files
             .flatten()
             .filter_map(|entry| {
                 let path = entry.path();
-                let ours = path.extension().is_some_and(|ext| ext == "sock");
+                let ours = path.extension().is_some_and(|ext| ext == "sock" || ext == "lock");
                 let name = path.file_stem()?.to_str()?.to_string();
                 (ours && name::check("server", &name).is_ok()).then_some(name)
             })
             .collect();
         names.sort();
+        names.dedup();
         names
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nerve_engine::Engine;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +17,7 @@ use crate::clients::{CLOSE_TIMEOUT, Clients};
 use crate::config::ServerConfig;
 use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
+use crate::received;
 use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
@@ -30,6 +32,8 @@ pub struct Server {
     listener: StdListener,
     network: Option<Network>,
     max_connections: usize,
+    /// Requests to create deleted files again.
+    repairs: Option<Signal>,
 }
 
 impl Server {
@@ -45,7 +49,16 @@ impl Server {
         let (mut claim, listener) = NameLock::take(&config.paths, &config.name)?;
         let network = Network::open(config)?;
         claim.announce(&network.as_ref().map(Network::addresses).unwrap_or_default())?;
-        Ok(Server { claim, listener, network, max_connections: config.max_connections })
+        Ok(Server { claim, listener, network, max_connections: config.max_connections, repairs: None })
+    }
+
+    /// Creates the lock file and the socket again on SIGUSR1 if they were deleted. Must be called within a tokio
+    /// runtime, in a process that leaves the signal to the server.
+    ///
+    /// # Errors
+    /// Returns an error if the handler cannot be installed.
+    pub fn repair_on_signal(self) -> std::io::Result<Server> {
+        Ok(Server { repairs: Some(signal(SignalKind::user_defined1())?), ..self })
     }
 
     /// Returns the network addresses, with the ports that the system chose.
@@ -83,8 +96,8 @@ impl Server {
         stop: BoxFuture<'static, ()>,
     ) -> BoxFuture<'static, Result<(), ServerError>> {
         Box::pin(async move {
-            let Server { claim, listener, network, max_connections } = self;
-            let listener = unix::Listener::new(listener, &claim.socket)?;
+            let Server { mut claim, listener, network, max_connections, mut repairs } = self;
+            let mut listener = unix::Listener::new(listener, &claim.socket)?;
             tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
             let clients = Clients::new(max_connections);
             let state = Arc::new(ServerState::new(engine));
@@ -95,8 +108,20 @@ impl Server {
                     None => std::future::pending().await,
                 }
             };
+            let local = async {
+                loop {
+                    tokio::select! {
+                        () = listener.accept(&state, &clients) => {}
+                        () = received(&mut repairs) => {
+                            if let Some(new) = repair(&mut claim) {
+                                listener = new;
+                            }
+                        }
+                    }
+                }
+            };
             let outcome = tokio::select! {
-                () = listener.accept(&state, &clients) => Ok(()),
+                () = local => Ok(()),
                 outcome = others => outcome,
                 () = state.stopping.cancelled() => Ok(()),
                 () = stop => {
@@ -110,6 +135,23 @@ impl Server {
             tracing::info!(name = %claim.name, "stopped");
             outcome
         })
+    }
+}
+
+/// Creates deleted files again. Returns the listener of a new socket.
+fn repair(claim: &mut NameLock) -> Option<unix::Listener> {
+    let repaired = claim.repair().and_then(|listener| {
+        listener.map(|listener| unix::Listener::new(listener, &claim.socket)).transpose()
+    });
+    match repaired {
+        Ok(listener) => {
+            tracing::info!(name = %claim.name, has_new_socket = listener.is_some(), "files repaired");
+            listener
+        }
+        Err(error) => {
+            tracing::error!(name = %claim.name, %error, "files cannot be repaired");
+            None
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Nodes in panes of tmux and WezTerm compared with nodes on a pseudo-terminal and with libtmux; forks of the real
-//! Claude Code; the cost of a stored conversation.
+//! Nodes with a window in a pane of tmux or WezTerm compared with nodes without a window and with libtmux; forks of the
+//! real Claude Code; the cost of a stored conversation.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/process.rs"]
@@ -30,7 +30,7 @@ const TURNS: usize = 40;
 const PANES: usize = 20;
 const FORKS: usize = 5;
 const TALKS: usize = 15;
-/// Observation time of idle panes.
+/// Observation time of idle windows.
 const IDLE: Duration = Duration::from_secs(10);
 const PROMPT: &str = "BENCH> ";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,14 +41,15 @@ async fn main() -> Result<()> {
         return Ok(());
     }
     let mut report = Report::new(
-        "Panes",
+        "Windows in panes",
         &format!(
-            "{TURNS} sequential turns `echo N` on bash, {RUNS} runs by each in turn: on a terminal of nerve's own, and in a pane of \
-             tmux, over the same server. libtmux: the same bash in a pane, `send-keys`, then `capture-pane` without a pause until the \
-             known prompt stands there again. WezTerm cannot be had here: a stand-in that keeps its observed contract takes its place, \
-             so what `wezterm cli` costs by itself (20 to 60 ms a call, as seen on the real one) is not in these figures; *from the \
-             last byte* is from a time that the program prints at its end to the reply. Idle: CPU time of the server, of tmux, and of \
-             all commands that were run, by pane, over {} s.",
+            "{TURNS} sequential turns `echo N` on bash, {RUNS} runs by each in turn: without a window, and with a window in a pane of \
+             tmux, over the same server. In both cases the program runs in the node's host; the pane runs `nerve attach`, which shows \
+             it. libtmux: the same bash in a pane, `send-keys`, then `capture-pane` without a pause until the known prompt stands \
+             there again. A stand-in that keeps WezTerm's observed contract takes WezTerm's place. It only opens and closes the \
+             panes, so `wezterm cli` has no part in a turn; *from the last byte* is from a time that the program prints at its end \
+             to the reply. Idle: CPU time of the server, of the hosts, of the viewers in the panes, of tmux or the stand-in, and of \
+             all commands that were run, by window, over {} s. Nodes over existing panes are not measured.",
             IDLE.as_secs()
         ),
     );
@@ -157,15 +158,15 @@ async fn tmux(report: &mut Report) -> Result<()> {
         }
     }
     let more = own.iter().zip(&pane).map(|(own, pane)| pane - own).collect();
-    report.row("own terminal: median of a turn", &Samples::new(own).median("ms"));
-    report.row("tmux: median of a turn", &Samples::new(pane.clone()).median("ms"));
-    report.goal("tmux: added to an own terminal", &Samples::new(more).median("ms"), Goal::AtMost(10.0));
+    report.row("no window: median of a turn", &Samples::new(own).median("ms"));
+    report.row("window in tmux: median of a turn", &Samples::new(pane.clone()).median("ms"));
+    report.goal("added by the window in tmux", &Samples::new(more).median("ms"), Goal::AtMost(10.0));
     if peer.is_empty() {
         report.note("libtmux is not installed here: `cargo xtask setup` installs it.");
     } else {
         let ratios = pane.iter().zip(&peer).map(|(pane, peer)| pane / peer).collect();
         report.row("libtmux: median of a turn", &Samples::new(peer).median("ms"));
-        report.row("tmux / libtmux, medians", &Samples::new(ratios).median("×"));
+        report.row("window in tmux / libtmux, medians", &Samples::new(ratios).median("×"));
     }
     let what = format!("wrong answers of {}", 2 * RUNS * TURNS);
     report.goal(&what, &Figure::one(wrong as f64, ""), Goal::AtMost(0.0));
@@ -173,7 +174,7 @@ async fn tmux(report: &mut Report) -> Result<()> {
         server_process::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| tmux.place(params))
             .await?;
     }
-    let who = format!("CPU of each of {PANES} idle panes of tmux");
+    let who = format!("CPU of each of {PANES} idle windows in tmux");
     report.row(&who, &Figure::one(idle(&server).await? * 100.0, "% of a core"));
     Ok(())
 }
@@ -195,14 +196,18 @@ async fn wezterm(report: &mut Report) -> Result<()> {
         times.push(now.as_secs_f64() * 1e3 - ended / 1e6);
     }
     let times = Samples::new(times);
-    report.row("WezTerm (stand-in): from the last byte to the reply", &times.median("ms"));
+    report.row("window in WezTerm (stand-in): from the last byte to the reply", &times.median("ms"));
     let slowest = Figure::one(times.quantile(0.99), "ms");
-    report.goal("WezTerm (stand-in): from the last byte to the reply, p99", &slowest, Goal::AtMost(250.0));
+    report.goal(
+        "window in WezTerm (stand-in): from the last byte to the reply, p99",
+        &slowest,
+        Goal::AtMost(250.0),
+    );
     for number in 0..PANES {
         server_process::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| mux.place(params))
             .await?;
     }
-    let who = format!("CPU of each of {PANES} idle panes of WezTerm (stand-in)");
+    let who = format!("CPU of each of {PANES} idle windows in WezTerm (stand-in)");
     report.goal(&who, &Figure::one(idle(&server).await? * 100.0, "% of a core"), Goal::AtMost(1.0));
     Ok(())
 }
@@ -302,7 +307,7 @@ fn python_with_libtmux() -> Option<PathBuf> {
     ["python3", "/usr/bin/python3"].map(PathBuf::from).into_iter().find(has_libtmux)
 }
 
-/// Share of a core that each idle pane costs: of everything that runs in the server's home, without the panes' own programs.
+/// Returns the share of a core that each idle window costs: the CPU time of everything that runs in the server's home.
 async fn idle(server: &LiveServer) -> Result<f64> {
     let home = server.home.root().display().to_string();
     let before = spent(&home)?;

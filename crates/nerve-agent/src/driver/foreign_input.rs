@@ -169,7 +169,7 @@ impl Driver {
     }
 
     /// Returns the length in bytes of the prompt at the beginning of a row.
-    fn prompt_length(&self, row: &str) -> Option<usize> {
+    pub(super) fn prompt_length(&self, row: &str) -> Option<usize> {
         let mut ends = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(MAX_PROMPT_CHARS);
         ends.find(|end| self.is_prompt(&row[..*end]))
     }

@@ -12,6 +12,7 @@ mod columns;
 mod dialog_answer;
 mod foreign_input;
 mod hook;
+mod inherited_line;
 mod interrupt;
 mod marks;
 mod observation;

@@ -3,6 +3,7 @@
 use nerve_vt::terminal::MarkKind;
 
 use super::foreign_input::ForeignInput;
+use super::inherited_line::InheritedLine;
 use super::prompt_end::{PromptEnd, text_between};
 use super::verdict::{Verdict, text_before_cursor};
 use super::{Driver, Source, View};
@@ -20,6 +21,8 @@ pub(super) struct PromptLine {
     pub(super) end: Option<PromptEnd>,
     /// A line entered by someone else.
     pub(super) foreign_input: Option<ForeignInput>,
+    /// The line that stood there when the driver attached to the program.
+    pub(super) inherited: Option<InheritedLine>,
     /// An unfinished line that someone typed behind the prompt.
     pub(super) draft: Option<String>,
 }
@@ -64,11 +67,16 @@ impl Driver {
 
     /// Learns the prompt of a line-based program from a ready state.
     pub(super) fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
-        if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {
+        let is_ready = matches!(verdict, Verdict::Ready { .. });
+        let is_bare = !is_ready && self.is_inherited_draft_gone(view);
+        if self.profile.composer.is_some() || !is_ready && !is_bare {
             return;
         }
         if self.prompt_line.is_visible(view) {
             // Someone types behind it.
+            return;
+        }
+        if self.is_at_inherited_draft(view) {
             return;
         }
         if self.is_busy_by_foreign_input() && !self.is_prompt(&text_before_cursor(view.screen)) {
@@ -80,7 +88,7 @@ impl Driver {
         }
         self.prompt_line.end = PromptEnd::at_cursor(view);
         let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
-        if quiet {
+        if quiet || is_bare {
             let row = text_before_cursor(view.screen);
             self.prompt_line.learned = (!row.trim().is_empty()).then_some(row);
         }
@@ -95,7 +103,8 @@ impl Driver {
         let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
         let draft = mark
             .and_then(|mark| text_between(view, mark.line.0, mark.col))
-            .or_else(|| self.prompt_line.typed_text(view))?;
+            .or_else(|| self.prompt_line.typed_text(view))
+            .or_else(|| self.find_inherited_draft(view))?;
         Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }
 }

@@ -162,6 +162,7 @@ impl Driver {
             (SubmitMode::Paste, true) => Phase::Typing { since: now },
             (SubmitMode::Paste, false) => Phase::Clearing { since: now },
         };
+        self.prompt_line.inherited = None;
         self.turns.count += 1;
         self.turns.current = Some(Turn {
             number: self.turns.count,

@@ -74,6 +74,11 @@ pub trait Backend: Send + 'static {
         false
     }
 
+    /// Returns true if someone else started the program, so its earlier input is unknown.
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
     /// Sets whether changes are polled frequently, because a turn may end.
     fn set_watchful(&mut self, _watchful: bool) {}
 

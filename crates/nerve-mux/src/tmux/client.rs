@@ -8,7 +8,7 @@ use nerve_host::backend::{Program, close_descriptors};
 use nerve_types::Size;
 use tokio::process::Command;
 
-use super::attach::PaneDetails;
+use super::details::{DETAILS, PaneDetails};
 use super::formats::{self, PANES};
 use super::{ensure_built, quoting, version};
 use crate::exec::CommandLine;
@@ -140,7 +140,7 @@ impl Tmux {
             }
             error => error,
         };
-        let details = PaneDetails::of(self, &pane).await.map_err(ended_at_once)?;
+        let details = self.details(&pane).await.map_err(ended_at_once)?;
         let clients = ["list-clients", "-t", &details.session, "-F", "#{client_control_mode}"];
         let clients = self.call(&clients, &[]).await.map_err(ended_at_once)?;
         let is_attached = String::from_utf8_lossy(&clients).lines().any(|is_control| is_control != "1");
@@ -244,6 +244,16 @@ impl Tmux {
     pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
         check_target(pane)?;
         self.call(&["kill-pane", "-t", pane], &[]).await.map(drop)
+    }
+
+    /// Queries the identity of a pane by any name that tmux accepts.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub(super) async fn details(&self, target: &str) -> Result<PaneDetails, PaneError> {
+        let text = self.call(&["display-message", "-p", "-t", target, DETAILS], &[]).await?;
+        PaneDetails::parse(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| PaneError::NoPane(target.to_string()))
     }
 
     /// Runs tmux and returns its standard output.

@@ -4,19 +4,21 @@
 //! |---|---|
 //! | `client`, `formats`, `version` | the command line, one process per call; for callers without a node |
 //! | `control`, `parser`, `quoting` | a connection in control mode |
-//! | `attach` | attaching to panes |
+//! | `attach`, `details` | attaching to panes; their identity |
 //! | `screen` | a pane's screen as bytes |
-//! | `pane` | a pane as a backend, with `input`, `input_lease`, `exit_status` |
+//! | `pane` | a pane as a backend, with `input`, `input_lease`, `query_queue`, `exit_status` |
 
 mod attach;
 mod client;
 mod control;
+mod details;
 mod exit_status;
 mod formats;
 mod input;
 mod input_lease;
 mod pane;
 mod parser;
+mod query_queue;
 mod quoting;
 mod screen;
 mod version;
@@ -30,7 +32,8 @@ use nerve_types::Size;
 pub use client::{Range, Tmux};
 pub use pane::TmuxPane;
 
-use self::attach::{PaneDetails, attach_pane};
+use self::attach::attach_pane;
+use self::details::PaneDetails;
 use self::pane::{AttachError, AttachedConnection, PaneParts, Resources, reattach};
 use crate::pane::{Claim, PaneContext, PaneEntry, Panes, TerminalKind};
 use nerve_host::backend::{PaneError, SpawnError};
@@ -52,7 +55,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub async fn start(context: PaneContext<'_>) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
     let tmux = Tmux::new(context.socket).with_program(context.panes.tmux.clone());
     tmux.version().await?;
-    let details = PaneDetails::of(&tmux, context.pane).await?;
+    let details = tmux.details(context.pane).await?;
     // First, so that two processes never type into one pane.
     let claim = claim(context.panes, &details, context.label)?;
     let attachment = attach_pane(&tmux, details).await?;

@@ -24,13 +24,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::attach::{Attachment, PaneDetails, attach_pane};
+use super::attach::{Attachment, attach_pane};
 use super::client::Tmux;
 use super::control::ControlConnection;
+use super::details::PaneDetails;
 use super::exit_status::{self, ExitTracker};
 use super::input::{BLOCKED, Input};
 use super::input_lease::{self, InputLease};
 use super::parser::{ControlMessage, size_in};
+use super::query_queue::{Query, QueryQueue};
 use super::quoting::CommandArgs;
 use super::quoting::command;
 use crate::pane::{Claim, PaneEntry, Panes};
@@ -46,8 +48,6 @@ const MAX_MUTED: usize = 10_000;
 const MAX_RECONNECTS: u32 = 5;
 /// A connection that lasted this long resets the count of reconnects.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// Replies kept per query.
-const MAX_REPLIES: usize = 64;
 
 /// A pane of tmux.
 #[derive(Debug)]
@@ -66,8 +66,7 @@ pub struct TmuxPane {
     output: Vec<u8>,
     events: VecDeque<BackendEvent>,
     input: Input,
-    pending: VecDeque<PendingReply>,
-    last_query: u64,
+    queries: QueryQueue,
     input_lease: InputLease,
     muted: HashSet<u32>,
     exit_tracker: ExitTracker,
@@ -122,26 +121,6 @@ pub(super) struct AttachError {
     pub(super) gone: bool,
 }
 
-/// A group of commands whose replies are awaited.
-#[derive(Debug)]
-struct PendingReply {
-    number: u64,
-    query: Query,
-    replies: Vec<Result<Vec<u8>, String>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Query {
-    Input,
-    InputLease,
-    /// The pane's size. `requested`: a caller waits for it.
-    Size {
-        requested: bool,
-    },
-    Liveness,
-    Ignored,
-}
-
 /// The parts from which a backend is created.
 pub(super) struct PaneParts {
     pub(super) tmux: Tmux,
@@ -181,8 +160,7 @@ impl TmuxPane {
             output: Vec::new(),
             events: VecDeque::new(),
             input: Input::new(&entry.pane, entry.pid),
-            pending: VecDeque::new(),
-            last_query: 0,
+            queries: QueryQueue::default(),
             input_lease: InputLease::default(),
             muted: HashSet::new(),
             exit_tracker: ExitTracker::default(),
@@ -238,19 +216,13 @@ impl TmuxPane {
         self.events.push_back(BackendEvent::Resized(size));
     }
 
-    /// Sends commands. Their replies are handled together, because their number is not always known.
+    /// Sends commands.
     fn query(&mut self, query: Query, commands: &[CommandArgs]) {
         let LinkState::Live(control) = &mut self.link else { return };
-        self.last_query += 1;
         for args in commands {
             control.send(args);
         }
-        control.send(&["display-message", "-p", &end_marker(self.last_query)]);
-        self.pending.push_back(PendingReply { number: self.last_query, query, replies: Vec::new() });
-    }
-
-    fn is_pending(&self, query: Query) -> bool {
-        self.pending.iter().any(|pending| pending.query == query)
+        control.send(&["display-message", "-p", &self.queries.push(query)]);
     }
 
     fn query_size(&mut self, requested: bool) {
@@ -259,7 +231,7 @@ impl TmuxPane {
     }
 
     fn query_exit(&mut self) {
-        if !self.is_pending(Query::Liveness) && !self.exit_tracker.is_reported() {
+        if !self.queries.contains(Query::Liveness) && !self.exit_tracker.is_reported() {
             self.query(Query::Liveness, &[exit_status::query(&self.entry.pane)]);
         }
     }
@@ -300,28 +272,15 @@ impl TmuxPane {
     }
 
     fn on_reply(&mut self, text: Result<Vec<u8>, String>) {
-        let Some(front) = self.pending.front_mut() else { return };
-        if !matches!(&text, Ok(text) if text.trim_ascii_end() == end_marker(front.number).as_bytes()) {
-            if front.replies.len() < MAX_REPLIES {
-                front.replies.push(text);
-            }
-            return;
-        }
-        let Some(PendingReply { query, replies, .. }) = self.pending.pop_front() else { return };
-        let texts = || {
-            replies
-                .iter()
-                .map(|reply| reply.as_ref().map(|text| text_of(text)).map_err(String::clone))
-                .collect::<Vec<_>>()
-        };
+        let Some((query, replies)) = self.queries.on_reply(text) else { return };
         match query {
-            Query::Input => self.on_input_done(&texts()),
+            Query::Input => self.on_input_done(&replies),
             Query::InputLease => {
-                self.input_lease.update(self.clock.now(), &texts(), &self.entry.pane);
+                self.input_lease.update(self.clock.now(), &replies, &self.entry.pane);
                 self.events.push_back(BackendEvent::LeaseChanged);
             }
-            Query::Size { requested } => self.on_size(requested, &texts()),
-            Query::Liveness => self.on_exit_reply(&texts()),
+            Query::Size { requested } => self.on_size(requested, &replies),
+            Query::Liveness => self.on_exit_reply(&replies),
             Query::Ignored => {}
         }
     }
@@ -407,7 +366,7 @@ impl TmuxPane {
             let message = format!("{lost} bytes of input may be lost: the connection to tmux broke: {why}");
             self.events.push_back(BackendEvent::Fault(message));
         }
-        self.pending.clear();
+        self.queries.clear();
         self.muted.clear();
         self.input_lease = InputLease::default();
         if self.target.connected_at.is_some_and(|at| at.elapsed() > STABLE_AFTER) {
@@ -476,7 +435,7 @@ pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachmen
         };
         AttachError { reason: why, gone: is_gone(&error) }
     };
-    let details = PaneDetails::of(tmux, pane).await.map_err(attach_error)?;
+    let details = tmux.details(pane).await.map_err(attach_error)?;
     if let Some(what) = replacement_reason(&details, entry) {
         return Err(AttachError { reason: format!("pane {pane} is gone: {what}"), gone: true });
     }
@@ -491,15 +450,6 @@ fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'stat
     let started = || details.pid.and_then(|pid| start_ticks(pid.cast_unsigned()));
     let is_other = details.pid != entry.pid || entry.started.is_some() && started() != entry.started;
     (entry.pid.is_some() && is_other).then_some("another program runs in it")
-}
-
-fn text_of(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).trim_end().to_string()
-}
-
-/// Returns the text that marks the end of a group's replies.
-fn end_marker(number: u64) -> String {
-    format!("nerve-{number}")
 }
 
 impl Backend for TmuxPane {
@@ -641,11 +591,15 @@ impl Backend for TmuxPane {
         if let Some(lease) = self.input_lease.take(now) {
             return lease;
         }
-        if !self.is_pending(Query::InputLease) {
+        if !self.queries.contains(Query::InputLease) {
             let commands = input_lease::queries(&self.entry.pane);
             self.query(Query::InputLease, &commands);
         }
         Lease::Pending
+    }
+
+    fn is_foreign(&self) -> bool {
+        true
     }
 
     /// Detaches from the pane.

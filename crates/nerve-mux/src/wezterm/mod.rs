@@ -1,8 +1,8 @@
 //! Panes of WezTerm, over its command line.
 //!
-//! The command line has no output stream, so a pane is polled (`poller`) and changes are converted into the bytes that repaint
-//! it (`repaint`). These bytes are modelled and recorded, and the recording is marked as screen states. Input is sent call by
-//! call (`writer`).
+//! The command line has no output stream, so a pane is polled (`poller`, `schedule`) and changes are converted into the bytes
+//! that repaint it (`repaint`). These bytes are modelled and recorded, and the recording is marked as screen states. Input is
+//! sent call by call (`writer`).
 
 mod args;
 mod client;
@@ -14,6 +14,7 @@ mod pane_cache;
 mod poller;
 mod repaint;
 mod rows;
+mod schedule;
 mod writer;
 
 use std::collections::VecDeque;

@@ -250,6 +250,10 @@ impl Backend for WeztermPane {
         Lease::Pending
     }
 
+    fn is_foreign(&self) -> bool {
+        true
+    }
+
     /// Detaches from the pane.
     fn end(&mut self, _signal: Signal) {
         self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);

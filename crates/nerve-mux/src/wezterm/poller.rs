@@ -20,35 +20,13 @@ use super::listing::ListedPane;
 use super::pane_cache::WeztermServer;
 use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
+use super::schedule::PollSchedule;
 use crate::tty;
 
 /// Rows above the screen that are read; the next step if there are more, and they are needed.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
-/// Interval while the screen changes and there is no byte counter.
-const FAST_INTERVAL: Duration = Duration::from_millis(30);
-/// Interval while a turn may end or input may be echoed.
-const WATCHFUL_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval while a turn has been silent for [`SLOW_AFTER`].
-const SLOW_INTERVAL: Duration = Duration::from_secs(1);
-const SLOW_AFTER: Duration = Duration::from_secs(30);
-/// Interval of list-only polls while idle; the shared list may be [`IDLE_LIST_AGE`] old.
-const IDLE_INTERVAL: Duration = Duration::from_secs(4);
+/// Maximum age of the shared list while idle.
 const IDLE_LIST_AGE: Duration = Duration::from_secs(3);
-/// Maximum age of the text, even if the list is unchanged.
-const MAX_TEXT_AGE: Duration = Duration::from_secs(12);
-/// Time after input, and after a change, during which more changes are expected.
-const AFTER_INPUT: Duration = Duration::from_secs(1);
-const AFTER_CHANGE: Duration = Duration::from_millis(400);
-/// Interval of checks of the byte counter, during a turn and while idle.
-const COUNTER_INTERVAL: Duration = Duration::from_millis(15);
-const IDLE_COUNTER_INTERVAL: Duration = Duration::from_millis(200);
-/// Minimum pause between polls; longer while the screen keeps changing.
-const MIN_GAP: Duration = Duration::from_millis(15);
-const BUSY_GAP: Duration = Duration::from_millis(90);
-/// Consecutive changes after which the screen counts as busy.
-const BUSY_STREAK: u32 = 5;
-/// After this many fruitless polls the byte counter is no longer trusted.
-const MAX_FRUITLESS_POLLS: u32 = 9;
 /// Further reads of a text that changes between its read and that of the cursor.
 const MAX_REREADS: u32 = 2;
 /// Pause after a failed call.
@@ -133,17 +111,7 @@ pub(super) struct Poller {
     /// Text of the last poll that read it.
     text: Option<String>,
     place: Vec<(&'static str, String)>,
-    /// Bytes written by the program before the last poll.
-    counter: Option<u64>,
-    /// Start and end of the last poll, last change, last read of the text, last input.
-    poll_started: Instant,
-    poll_ended: Instant,
-    last_change: Instant,
-    text_read_at: Option<Instant>,
-    last_input: Option<Instant>,
-    streak: u32,
-    /// Consecutive polls without a change although something was written, probably elsewhere.
-    fruitless: u32,
+    schedule: PollSchedule,
     connect_failures: u32,
     /// The current failure has been reported.
     fault_reported: bool,
@@ -170,7 +138,6 @@ impl Poller {
         (process, expected): (Option<Process>, Option<i32>),
         events: mpsc::Sender<PaneEvent>,
     ) -> Poller {
-        let now = Instant::now();
         Poller {
             server,
             pane,
@@ -183,14 +150,7 @@ impl Poller {
             depth: 0,
             text: None,
             place: Vec::new(),
-            counter: None,
-            poll_started: now,
-            poll_ended: now,
-            last_change: now,
-            text_read_at: None,
-            last_input: None,
-            streak: 0,
-            fruitless: 0,
+            schedule: PollSchedule::new(Instant::now()),
             connect_failures: 0,
             fault_reported: false,
             dead_since: None,
@@ -256,22 +216,17 @@ impl Poller {
     async fn wait_for_next_poll(&mut self) {
         loop {
             let now = Instant::now();
-            let due = self.poll_started + self.interval(now);
-            let is_active = self.is_watchful() || self.is_recent(now);
-            let tick =
-                self.counter.map(|_| now + if is_active { COUNTER_INTERVAL } else { IDLE_COUNTER_INTERVAL });
-            let wake = tick.map_or(due, |tick| tick.min(due));
+            let due = self.schedule.due(now, self.is_watchful());
+            let wake = self.schedule.next_count(now, self.is_watchful()).map_or(due, |count| count.min(due));
             tokio::select! {
-                () = self.shared.wake.notified() => (self.last_input, self.fruitless) = (Some(Instant::now()), 0),
+                () = self.shared.wake.notified() => self.schedule.on_input(Instant::now()),
                 () = tokio::time::sleep_until(wake) => {}
                 () = self.events.closed() => return,
             }
             let now = Instant::now();
-            let earliest = self.poll_ended + self.min_gap();
-            let is_due = now >= due
-                || self.shared.refresh.load(Ordering::Relaxed)
-                || self.last_input.is_some_and(|typed| typed > self.poll_started);
-            if is_due || (now >= earliest && self.has_written()) {
+            let is_due =
+                now >= due || self.shared.refresh.load(Ordering::Relaxed) || self.schedule.has_new_input();
+            if is_due || (now >= self.schedule.earliest() && self.has_written()) {
                 return;
             }
         }
@@ -281,30 +236,8 @@ impl Poller {
         self.shared.watchful.load(Ordering::Relaxed)
     }
 
-    /// Returns true shortly after input or a change.
-    fn is_recent(&self, now: Instant) -> bool {
-        self.last_input.is_some_and(|typed| now < typed + AFTER_INPUT)
-            || now < self.last_change + AFTER_CHANGE
-    }
-
-    fn interval(&self, now: Instant) -> Duration {
-        match self.counter {
-            None if self.is_recent(now) => FAST_INTERVAL,
-            Some(_) if self.is_recent(now) => WATCHFUL_INTERVAL,
-            Some(_) if self.is_watchful() && now > self.last_change + SLOW_AFTER => SLOW_INTERVAL,
-            _ if self.is_watchful() => WATCHFUL_INTERVAL,
-            _ => IDLE_INTERVAL,
-        }
-    }
-
-    /// Returns the minimum pause before the next poll.
-    fn min_gap(&self) -> Duration {
-        let base = if self.streak > BUSY_STREAK { BUSY_GAP } else { MIN_GAP };
-        base.saturating_mul(1 << self.fruitless.min(MAX_FRUITLESS_POLLS)).min(IDLE_INTERVAL)
-    }
-
     fn has_written(&self) -> bool {
-        self.counter.is_some() && self.written_bytes() != self.counter
+        self.schedule.has_written(self.written_bytes())
     }
 
     fn written_bytes(&self) -> Option<u64> {
@@ -314,16 +247,16 @@ impl Poller {
     /// Polls once. `refresh`: reads the text in any case.
     async fn poll(&mut self, refresh: bool) -> Result<(), PollError> {
         let now = Instant::now();
-        let written = self.has_written() && self.fruitless < MAX_FRUITLESS_POLLS;
-        let at_rest = !refresh && !self.is_watchful() && !self.is_recent(now) && !written;
+        let written = self.has_written() && self.schedule.trusts_counter();
+        let at_rest = !refresh && !self.is_watchful() && !self.schedule.is_recent(now) && !written;
         let count = self.written_bytes();
-        self.poll_started = now;
+        self.schedule.on_start(now);
         let server = self.server.clone();
         let Ok(_turn) = server.poll_permits.acquire().await else { return Err(PollError::ReceiverClosed) };
-        if at_rest && self.text_read_at.is_some_and(|read| now < read + MAX_TEXT_AGE) {
+        if at_rest && self.schedule.has_recent_text(now) {
             let listed = self.list_pane(now.checked_sub(IDLE_LIST_AGE).unwrap_or(now)).await?;
             if self.listed.as_ref().is_some_and(|known| known.has_same_screen(&listed)) {
-                self.poll_ended = Instant::now();
+                self.schedule.on_list(Instant::now());
                 return self.on_listed(listed).await;
             }
         }
@@ -366,7 +299,7 @@ impl Poller {
         if let Some(exit) = dead {
             return Err(PollError::Exited(exit));
         }
-        (self.counter, self.poll_ended, self.text_read_at) = (count, Instant::now(), Some(now));
+        self.schedule.on_text(Instant::now(), count);
         Ok(())
     }
 
@@ -402,12 +335,13 @@ impl Poller {
             return Err(PollError::ReceiverClosed);
         }
         self.on_listed(listed).await?;
+        self.schedule.on_screen(Instant::now(), !bytes.is_empty());
         if bytes.is_empty() {
-            (self.streak, self.fruitless) = (0, self.fruitless.saturating_add(1));
+            // No gap, even if the update is not certain: equal rows in a scrollback that keeps its length fit in several
+            // places at every poll, whether or not something was written. After rows were lost, the next visible change is
+            // uncertain unless it leaves just as many known rows as must match. An answer without any change is incomplete.
             return Ok(());
         }
-        (self.streak, self.fruitless) = (self.streak.saturating_add(1), 0);
-        self.last_change = Instant::now();
         if !self.send(PaneEvent::Output(bytes)).await || has_gap && !self.send(PaneEvent::Gap).await {
             return Err(PollError::ReceiverClosed);
         }

@@ -73,10 +73,10 @@ pub(crate) struct DoctorArgs {
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
-    /// Repair the files of running hosts first
+    /// Repair the files of running hosts and servers first
     ///
     /// Hosts whose registry entry is damaged, or whose sockets or recording were deleted, create them again. A restored
-    /// recording is complete. Nothing is stopped.
+    /// recording is complete. Servers whose socket or lock file was deleted create it again. Nothing is stopped.
     #[arg(long, conflicts_with = "agents")]
     pub(crate) fix: bool,
     /// Start each installed agent and report the state it reaches

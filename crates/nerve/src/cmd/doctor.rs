@@ -3,6 +3,7 @@
 mod agents;
 mod hosts;
 mod report;
+mod servers;
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -73,13 +74,14 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
     if args.fix {
         hosts::repair(&paths).await;
+        servers::repair(&paths).await;
     }
     let mut checks = machine(&paths);
     checks.extend(out::progress("checking versions", programs()).await);
     checks.extend(multiplexers().await);
-    let servers = super::server::status::running(&paths).await;
-    let servers = if servers.is_empty() { "none running".to_string() } else { servers.join(", ") };
-    checks.push(Check::new("servers", Ok(servers)));
+    let running = super::server::status::running(&paths).await;
+    let running = if running.is_empty() { "none running".to_string() } else { running.join(", ") };
+    checks.push(Check::new("servers", Ok(running)));
     if args.report {
         return report::run(args, &checks).await;
     }
@@ -131,6 +133,7 @@ fn machine(paths: &ServerPaths) -> Vec<Check> {
         writable("history directory", &paths.history),
         hosts::entries(paths),
         hosts::files(paths),
+        servers::files(paths),
         Check::new("profiles", Ok(format!("{count} custom profiles in {}", profiles.display()))),
         Check::new("NERVE_HOME", Ok(home)),
     ]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
-use nerve_testkit::harness::{freeze, signal};
+use nerve_testkit::harness::{freeze, is_alive, signal};
 use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 
@@ -93,6 +93,55 @@ fn unresponsive_server_is_ended_only_by_force() {
     home.ok(&["server", "stop", "--timeout", "0.3", "--force"]);
     home.ok(&["server", "start"]);
     assert_ne!(home.pid("default"), pid);
+}
+
+/// Returns the state of the only server in the list.
+fn listed_state(home: &Home) -> String {
+    let list = home.nerve(&["server", "list", "--json"]).json();
+    let servers = list["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 1, "{list:#}");
+    servers[0]["state"].as_str().unwrap().to_string()
+}
+
+#[test]
+fn server_without_socket_is_reported_and_repaired() {
+    let home = Home::with_shell();
+    let (pid, run) = (home.pid("default"), home.hermetic.nerve_home().join("run"));
+    let delete_socket = || fs::remove_file(run.join("default.sock")).unwrap();
+    let delete_all = || fs::remove_dir_all(&run).unwrap();
+    for delete in [&delete_socket as &dyn Fn(), &delete_all] {
+        delete();
+        assert_eq!(listed_state(&home), "unreachable");
+        home.nerve(&["server", "status"])
+            .assert_stderr(1, &["is running, but", "default.sock was deleted", "nerve doctor --fix"]);
+        home.nerve(&["server", "node", "list"]).assert_stderr(1, &["nerve doctor --fix"]);
+        home.nerve(&["server", "start"])
+            .assert_stderr(1, &["already running, pid", &pid.to_string(), "nerve doctor --fix"]);
+        home.nerve(&["doctor"]).assert_stderr(1, &["server files"]);
+        let repaired = home.nerve(&["doctor", "--fix"]);
+        assert_eq!(repaired.code, 0, "{repaired:?}");
+        assert_eq!((listed_state(&home), home.pid("default")), ("running".to_string(), pid));
+        assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo still"]), "still\n");
+    }
+}
+
+#[test]
+fn server_without_socket_is_stopped() {
+    let home = Home::new();
+    let run = home.hermetic.nerve_home().join("run");
+    for (stop, is_kept) in
+        [(&["server", "stop", "--keep-nodes"] as &[&str], true), (&["server", "stop"], false)]
+    {
+        home.ok(&["server", "start"]);
+        if is_kept {
+            home.ok(&["server", "node", "create", "sh", "-c", "bash --norc"]);
+        }
+        let pid = home.pid("default");
+        fs::remove_file(run.join("default.sock")).unwrap();
+        assert_eq!(home.ok(stop), "server 'default' stopped\n");
+        assert!(wait_until(DEADLINE, || !is_alive(pid)));
+        assert_eq!(home.hosts().len(), usize::from(is_kept));
+    }
 }
 
 #[test]

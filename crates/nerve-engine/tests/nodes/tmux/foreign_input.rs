@@ -92,6 +92,49 @@ async fn draft_of_a_person_is_not_typed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draft_before_attaching_is_not_typed_over() {
+    let Some(tmux) = Tmux::new("draft_before_attaching_is_not_typed_over") else { return };
+    for (node, command) in
+        [("sh", "env PS1='$ ' bash --norc --noprofile"), ("long", "env PS1='me@host:~/x# ' bash --norc")]
+    {
+        let pane = tmux.new_pane(node, command);
+        let screen = || tmux.tmux(&["capture-pane", "-p", "-t", &pane]).unwrap();
+        let shows = |text: &str| {
+            assert!(wait_until(LIMIT, || screen().trim_end().ends_with(text)), "{}", screen());
+        };
+        let keys = |keys: &[&str]| tmux.tmux(&[&["send-keys", "-t", &pane], keys].concat()).unwrap();
+        shows(if node == "sh" { "$" } else { "#" });
+        keys(&["echo draft"]);
+        shows("echo draft");
+        tmux.create(tmux.attached_spec(node, &pane)).await.unwrap();
+        let error = tmux.nodes.send(node, "echo ours").await.unwrap_err();
+        assert_error(&error, ErrorKind::Blocked, &["'echo draft'"]);
+        assert!(screen().trim_end().ends_with("echo draft"), "{}", screen());
+        keys(&["C-u"]);
+        assert!(wait_until(LIMIT, || !screen().contains("draft")), "{}", screen());
+        assert_eq!(tmux.nodes.ask(node, "echo ours").await.text, "ours");
+        tmux.stop(node).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draft_in_composer_before_attaching_is_not_typed_over() {
+    let Some(tmux) = Tmux::new("draft_in_composer_before_attaching_is_not_typed_over") else { return };
+    let pane = tmux.new_mock_pane("m", &[]);
+    let screen = || tmux.tmux(&["capture-pane", "-p", "-t", &pane]).unwrap();
+    assert!(wait_until(LIMIT, || screen().contains('❯')), "{}", screen());
+    tmux.tmux(&["send-keys", "-t", &pane, "my own words"]).unwrap();
+    assert!(wait_until(LIMIT, || screen().contains("my own words")), "{}", screen());
+    tmux.create(tmux.mock_spec("m", &pane)).await.unwrap();
+    let error = tmux.nodes.send("m", "hello there").await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["my own words"]);
+    tmux.tmux(&["send-keys", "-t", &pane, "C-u"]).unwrap();
+    assert!(wait_until(LIMIT, || !screen().contains("my own words")), "{}", screen());
+    assert_eq!(tmux.nodes.ask("m", "hello there").await.text, "You said: hello there");
+    tmux.stop("m").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn echo_of_prompt_with_tabs_is_no_answer() {
     let Some(tmux) = Tmux::new("echo_of_prompt_with_tabs_is_no_answer") else { return };
     tmux.start("sh", &BASH).await;

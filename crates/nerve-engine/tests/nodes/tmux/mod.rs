@@ -94,10 +94,19 @@ impl Tmux {
 
     /// Starts the mock agent, as [`Tmux::start`] does.
     pub(crate) async fn start_mock(&self, node: &str, options: &[&str]) -> NodeInfo {
+        let pane = self.new_mock_pane(node, options);
+        self.create(self.mock_spec(node, &pane)).await.unwrap()
+    }
+
+    /// Creates a foreign pane in which the mock agent runs.
+    pub(crate) fn new_mock_pane(&self, session: &str, options: &[&str]) -> String {
         let program = mock_agent().display().to_string();
-        let pane = self.new_pane(node, &self.with_env(&[&[program.as_str()], options].concat()));
-        let spec = NodeSpec { profile: Some("claude".into()), ..self.attached_spec(node, &pane) };
-        self.create(spec).await.unwrap()
+        self.new_pane(session, &self.with_env(&[&[program.as_str()], options].concat()))
+    }
+
+    /// Returns the spec of a node over a pane in which the mock agent runs.
+    pub(crate) fn mock_spec(&self, node: &str, pane: &str) -> NodeSpec {
+        NodeSpec { profile: Some("claude".into()), ..self.attached_spec(node, pane) }
     }
 
     fn with_env(&self, argv: &[&str]) -> String {

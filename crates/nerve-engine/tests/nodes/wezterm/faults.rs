@@ -9,7 +9,7 @@ use nerve_node::factory::FactoryConfig;
 use nerve_testkit::eventually;
 use nerve_testkit::harness::assert_error;
 
-use super::mux::WeztermHarness;
+use super::mux::{BASH, WeztermHarness};
 use crate::harness::Harness;
 
 #[tokio::test]
@@ -137,6 +137,33 @@ async fn repeated_and_overlapping_output_is_whole() {
 }
 
 #[tokio::test]
+async fn equal_rows_beyond_full_scrollback_are_incomplete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    // Before the second turn, scrollback and screen hold the same rows as after it.
+    for _ in 0..2 {
+        let response = harness.nodes.ask("sh", "yes same | head -n 8000").await;
+        let failure = response.failure().expect("rows are missing");
+        assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    }
+    // The turn is polled while nothing changes.
+    let response = harness.nodes.ask("sh", "yes same | head -n 8000; sleep 0.5; echo end").await;
+    let failure = response.failure().expect("rows are missing");
+    assert_eq!(failure.kind, ErrorKind::Incomplete, "{}", failure.message);
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn silence_above_equal_rows_is_complete() {
+    let harness = WeztermHarness::new();
+    harness.bash("sh").await;
+    let _ = harness.nodes.ask("sh", "yes same | head -n 300").await;
+    let response = harness.nodes.ask("sh", "sleep 0.5; echo one; sleep 0.5; echo two").await;
+    assert_eq!((response.text.as_str(), response.incomplete), ("one\ntwo", None));
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
 async fn answer_of_cleared_screen_is_incomplete() {
     let harness = WeztermHarness::new();
     harness.bash("sh").await;
@@ -169,6 +196,25 @@ async fn draft_of_a_person_is_not_typed_over() {
         })
         .await;
     }
+    harness.nodes.stop("sh").await;
+}
+
+#[tokio::test]
+async fn draft_before_attaching_is_not_typed_over() {
+    let harness = WeztermHarness::new();
+    let pane = harness.spawn(&BASH).await;
+    let wezterm = harness.mux.wezterm();
+    let has_draft =
+        async || wezterm.text(&pane, Range::screen(30), false).await.unwrap().contains("$ echo draft");
+    wezterm.keys(&pane, &Keys::new(b"echo draft").unwrap()).await.unwrap();
+    eventually("the draft stands there", has_draft).await;
+    harness.create(harness.spec("sh", &pane)).await.unwrap();
+    let error = harness.nodes.send("sh", "echo ours").await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["'echo draft'"]);
+    assert!(has_draft().await);
+    wezterm.keys(&pane, &Keys::new(b"\x15").unwrap()).await.unwrap();
+    eventually("the draft is gone", async || !has_draft().await).await;
+    assert_eq!(harness.nodes.ask("sh", "echo ours").await.text, "ours");
     harness.nodes.stop("sh").await;
 }
 

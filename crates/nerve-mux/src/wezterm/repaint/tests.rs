@@ -212,6 +212,14 @@ fn output_beyond_full_scrollback_is_counted_or_uncertain() {
     look(&mut fixture);
     fixture.write("same\r\n".repeat(3).as_bytes());
     assert!(!look(&mut fixture), "equal rows fit in several places");
+    for change in ["$ ", "end\r\n$ ", "other\r\n".repeat(120).as_str()] {
+        fixture.write("same\r\n".repeat(400).as_bytes());
+        look(&mut fixture);
+        fixture.write("same\r\n".repeat(400).as_bytes());
+        look(&mut fixture);
+        fixture.write(change.as_bytes());
+        assert!(!look(&mut fixture), "{change:?} shows that rows may be lost");
+    }
 }
 
 #[test]

@@ -121,11 +121,11 @@ impl<B: Backend> Actor<B> {
             .clone()
             .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() });
         Actor {
+            driver: new_driver(&spec, backend.is_foreign(), now),
             link: BackendLink::new(backend, memory),
             lifecycle: Lifecycle::new(is_adopted),
             terminal: TerminalState::new(spec.size),
             skipped_to: None,
-            driver: new_driver(&spec, now),
             // An observation is due at once: a program that never writes has to be observed too.
             observation: ObservationTimer::new((!is_adopted).then_some(now)),
             lease: InputLease::default(),
@@ -329,8 +329,9 @@ impl<B: Backend> Actor<B> {
     }
 }
 
-fn new_driver(spec: &TerminalSpec, now: TsNs) -> Driver {
+fn new_driver(spec: &TerminalSpec, is_foreign: bool, now: TsNs) -> Driver {
     let driver = Driver::new(spec.profile.clone(), now);
+    let driver = if is_foreign { driver.attached() } else { driver };
     let is_resumed = spec.profile.session.as_ref().is_some_and(|forms| forms.resumes(&spec.program.argv));
     if is_resumed { driver.resuming() } else { driver }
 }

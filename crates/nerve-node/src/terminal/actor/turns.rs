@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nerve_agent::driver::{AgentState, Outcome, Span, TurnEnd};
+use nerve_agent::driver::{AgentState, Outcome, Span, SubmitError, TurnEnd};
 use nerve_agent::parse::{ParserKind, TurnText};
 use nerve_api::value::ResponseSource;
 use nerve_host::backend::Backend;
@@ -69,8 +69,8 @@ impl<B: Backend> Actor<B> {
                     ErrorKind::Blocked,
                     format!("node '{}': {refused}", self.spec.node.node),
                 );
-                let hint = "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)";
-                let error = self.with_screen(error.hint(hint));
+                let error =
+                    self.with_screen(error.hint(draft_hint(&refused, self.link.backend.is_foreign())));
                 return self.turns.queue.refuse(request, error);
             }
         };
@@ -301,6 +301,18 @@ impl<B: Backend> Actor<B> {
             }
             self.publish(EventKind::OutputChunk { turn, chunk, request_id: None, tag });
         }
+    }
+}
+
+/// Returns the advice for a refused prompt. In a program of someone else an unknown prompt may look like a draft; the
+/// next one is drawn by the program after Enter.
+fn draft_hint(refused: &SubmitError, is_foreign: bool) -> &'static str {
+    match refused {
+        SubmitError::Line(_) if is_foreign => {
+            "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`); \
+             if this is the program's prompt, press Enter there once (`nerve server node write NODE --key enter`)"
+        }
+        _ => "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)",
     }
 }
 

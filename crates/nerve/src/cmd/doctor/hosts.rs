@@ -16,7 +16,8 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of looking whether it has.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-const HINT: &str = "repair it with 'nerve doctor --fix'";
+/// Advice for files that can be repaired.
+pub(super) const HINT: &str = "repair it with 'nerve doctor --fix'";
 
 /// Checks that every host can be found. A server does not adopt the node of a host whose entry is damaged.
 pub(super) fn entries(paths: &ServerPaths) -> Check {
@@ -81,7 +82,7 @@ fn incomplete(paths: &ServerPaths) -> Vec<(Entry, Vec<PathBuf>)> {
 }
 
 /// Returns the first problem and the number of others, or `found` if there is none.
-fn summarize(found: String, problems: Vec<String>) -> Result<String, String> {
+pub(super) fn summarize(found: String, problems: Vec<String>) -> Result<String, String> {
     match problems.as_slice() {
         [] => Ok(found),
         [only] => Err(only.clone()),

@@ -3,16 +3,20 @@
 pub(crate) mod listen;
 mod local_server;
 mod remote_server;
+pub(crate) mod repair;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
 
+use std::path::Path;
+
 use anyhow::Result;
 use nerve_client::{ClientError, NerveClient, Reconnect};
+use nerve_server::daemon::missing_files;
 use nerve_server::paths::ServerPaths;
 
 pub(crate) use self::local_server::LocalServer;
-use crate::exit::{Failure, NOT_FOUND};
+use crate::exit::{FAILED, Failure, NOT_FOUND};
 
 /// Connects to a server by its name, or by `tcp://HOST:PORT` or `tls://HOST:PORT`.
 ///
@@ -22,10 +26,14 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     if let Some((address, with_tls)) = remote_server::address(server) {
         return remote_server::connect(address, with_tls).await;
     }
-    let socket = ServerPaths::from_env().socket(server)?;
+    let paths = ServerPaths::from_env();
+    let socket = paths.socket(server)?;
     match NerveClient::connect(&socket).await {
         Ok(client) => Ok(client.reconnect(Reconnect::Never)),
-        Err(ClientError::NotRunning { .. }) => Err(not_running(server).into()),
+        Err(ClientError::NotRunning { .. }) => match missing_files(&paths, server)?.as_slice() {
+            [] => Err(not_running(server).into()),
+            _ => Err(unreachable(server, &socket).into()),
+        },
         Err(error) => Err(error.into()),
     }
 }
@@ -33,6 +41,11 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
 /// Returns true if the server is addressed over the network, so its files are not local.
 pub(crate) fn is_remote(server: &str) -> bool {
     remote_server::address(server).is_some()
+}
+
+fn unreachable(server: &str, socket: &Path) -> Failure {
+    Failure::new(FAILED, format!("server '{server}' is running, but {} was deleted", socket.display()))
+        .hint("make it create its socket again with 'nerve doctor --fix'")
 }
 
 fn not_running(server: &str) -> Failure {

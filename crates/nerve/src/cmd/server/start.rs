@@ -113,6 +113,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         error
     };
     let server = Server::bind(&config).map_err(report)?;
+    let server = server.repair_on_signal().context("cannot handle SIGUSR1")?;
     let program = crate::current_exe::path()?;
     let hosts = paths.claim_hosts(&config.name).map_err(report)?;
     let engine = Engine::new(EngineConfig {

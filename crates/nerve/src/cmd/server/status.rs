@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use nerve_api::reply::Pong;
 use nerve_client::NerveClient;
-use nerve_server::daemon::{Addresses, NameStatus, addresses, holder};
+use nerve_server::daemon::{Addresses, NameStatus, addresses, holder, missing_files};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
@@ -25,6 +25,8 @@ struct Status {
     addresses: Addresses,
     /// A process holds the lock on the name.
     held: bool,
+    /// Its socket was deleted.
+    is_unreachable: bool,
     pong: Option<Pong>,
 }
 
@@ -43,6 +45,7 @@ pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
     }
     match (status.pong.is_some(), status.held) {
         (true, _) => Ok(()),
+        (false, true) if status.is_unreachable => Err(super::unreachable(&name, &status.socket).into()),
         (false, true) => {
             Err(Failure::new(FAILED, format!("server '{name}' is running but does not respond"))
                 .hint(format!("kill it with 'nerve server stop {name} --force'"))
@@ -109,14 +112,16 @@ async fn query(paths: &ServerPaths, name: &str) -> Result<Status> {
     };
     let ping = async { NerveClient::connect(&socket).await?.ping().await };
     let pong = tokio::time::timeout(PING_TIMEOUT, ping).await.ok().and_then(Result::ok);
-    let addresses = addresses(paths, name)?;
-    Ok(Status { name: name.to_string(), socket, pid, addresses, held, pong })
+    let (addresses, missing) = (addresses(paths, name)?, missing_files(paths, name)?);
+    let is_unreachable = !missing.is_empty();
+    Ok(Status { name: name.to_string(), socket, pid, addresses, held, is_unreachable, pong })
 }
 
 impl Status {
     fn word(&self) -> &'static str {
         match (self.pong.is_some(), self.held) {
             (true, _) => "running",
+            (false, true) if self.is_unreachable => "unreachable",
             (false, true) => "silent",
             (false, false) => "stopped",
         }

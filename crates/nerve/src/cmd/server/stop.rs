@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_server::daemon::{Holder, NameStatus, holder};
+use nerve_server::daemon::{Holder, NameStatus, holder, missing_files};
 use nerve_server::paths::ServerPaths;
 use rustix::process::Signal;
 use serde_json::json;
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &StopArgs) -> Result<()> {
 async fn stop(paths: &ServerPaths, name: &str, limit: Duration, force: bool, keep_nodes: bool) -> Result<()> {
     let deadline = Instant::now() + limit;
     let held = holder(paths, name)?;
-    let request = timeout_at(deadline, request_shutdown(name, keep_nodes)).await;
+    let request = timeout_at(deadline, request_shutdown(paths, name, held, keep_nodes)).await;
     match (request, held) {
         (Ok(Err(error)), NameStatus::Free) => return Err(error),
         (Ok(Ok(())), _) if wait_until_free(paths, name, deadline).await? => return Ok(()),
@@ -62,7 +62,17 @@ async fn stop(paths: &ServerPaths, name: &str, limit: Duration, force: bool, kee
     Err(Failure::new(TIMED_OUT, message).hint("kill it with --force").into())
 }
 
-async fn request_shutdown(name: &str, keep_nodes: bool) -> Result<()> {
+/// Requests the shutdown over the socket. A server whose socket was deleted creates it again first. If it cannot, a signal
+/// has the same effect, but keeps no nodes.
+async fn request_shutdown(paths: &ServerPaths, name: &str, held: NameStatus, keep_nodes: bool) -> Result<()> {
+    if !missing_files(paths, name)?.is_empty()
+        && let Err(error) = super::repair::repair(paths, name).await
+    {
+        return match held {
+            NameStatus::Held(Some(holder)) if !keep_nodes => Ok(holder.signal(Signal::TERM)?),
+            _ => Err(error),
+        };
+    }
     Ok(super::connect(name).await?.shutdown(keep_nodes).await?)
 }
 
