@@ -50,6 +50,9 @@ pub struct NodeProgress {
     /// Last line of the last answer, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_line: Option<String>,
+    /// Tokens of all responses to this node: input, output, and the cache's. Of a terminal's agent, since this server drives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
 impl NodeProgress {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nerve_api::reply::NodeMetadata;
+use nerve_api::reply::{NodeMetadata, NodeProgress};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
@@ -124,7 +124,7 @@ impl Node for ChatNode {
             state: inner.state.current(),
             persistent: true,
             approximate: false,
-            progress: Default::default(),
+            progress: NodeProgress { tokens: Some(usage.total()), ..NodeProgress::default() },
             metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
         }
     }

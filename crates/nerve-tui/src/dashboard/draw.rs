@@ -174,6 +174,15 @@ fn style(state: NodeState) -> Style {
     }
 }
 
+/// Formats a count in thousands or millions: `950`, `12k`, `3.4M`.
+fn format_tokens(tokens: u64) -> String {
+    match tokens {
+        ..1000 => tokens.to_string(),
+        1000..1_000_000 => format!("{}k", tokens / 1000),
+        _ => format!("{:.1}M", tokens as f64 / 1e6),
+    }
+}
+
 /// A column of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
@@ -230,7 +239,7 @@ impl Column {
             Column::Age => row.state_age(now).map(age::format).unwrap_or_default(),
             Column::Turn => row.turn_age(now).map(age::format).unwrap_or_default(),
             Column::Queued => row.detail("queued").to_string(),
-            Column::Tokens => row.detail("tokens").to_string(),
+            Column::Tokens => row.info.progress.tokens.map(format_tokens).unwrap_or_default(),
             Column::Folder => row.detail("cwd").rsplit('/').next().unwrap_or_default().to_string(),
             Column::Branch => row.branch.clone().unwrap_or_default(),
             Column::Summary => row.summary().to_string(),
@@ -275,6 +284,7 @@ mod tests {
             turn_since: Some(TsMs(0)),
             last_prompt: Some("fix the test".to_string()),
             last_line: None,
+            tokens: Some(12_345),
         };
         let ready =
             NodeProgress { last_line: Some("All tests pass.".to_string()), ..NodeProgress::default() };
@@ -298,7 +308,7 @@ mod tests {
         let rows = draw(&dashboard(), 120, 16);
         assert_eq!(rows[0], "nerve top  2 nodes  1 blocked  1 ready");
         let [claude, sh] = [&rows[2], &rows[3]];
-        for text in ["claude", "blocked: permission", "1m", "shop", "main", "fix the test"] {
+        for text in ["claude", "blocked: permission", "1m", "12k", "shop", "main", "fix the test"] {
             assert!(claude.contains(text), "{text} in {claude}");
         }
         assert!(sh.ends_with("All tests pass."), "{sh}");

@@ -16,6 +16,8 @@
 //! Only changes of the status are reported. A node that a new server takes over reports nothing until its state is known.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
@@ -39,6 +41,8 @@ pub(super) struct ActivityReporter {
     /// How the agent differs from its profile, as reported last.
     mismatch: Option<String>,
     tail: Option<TranscriptTail>,
+    /// Tokens of all responses reported so far.
+    tokens: Arc<AtomicU64>,
     /// The list of executions next to the recording.
     execution_log: Option<ExecutionLog>,
 }
@@ -51,9 +55,14 @@ impl ActivityReporter {
         now: TsNs,
     ) -> ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
+        let tokens = Arc::new(AtomicU64::new(0));
+        let total = Arc::clone(&tokens);
         let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             let publish = move |activity| {
+                if let Activity::Usage { input, output, cache_read, cache_write, .. } = &activity {
+                    total.fetch_add(input + output + cache_read + cache_write, Ordering::Relaxed);
+                }
                 execution_log.iter().for_each(|log| log.record(&activity));
                 events.publish(Some(&node), EventKind::NodeActivity(Box::new(activity)));
             };
@@ -66,6 +75,7 @@ impl ActivityReporter {
             dialog: None,
             mismatch: None,
             tail,
+            tokens,
             execution_log,
         };
         if spec.adopted.is_none() {
@@ -112,6 +122,11 @@ impl ActivityReporter {
     /// Returns how the agent differs from its profile.
     pub(super) fn mismatch(&self) -> Option<&str> {
         self.mismatch.as_deref()
+    }
+
+    /// Returns the tokens of all responses reported so far; `None` if none was.
+    pub(super) fn tokens(&self) -> Option<u64> {
+        Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
     /// Names the command that collects the data needed to fix the profile.

@@ -28,6 +28,7 @@ pub(crate) struct Status {
     pub(crate) turn_since: Option<TsNs>,
     pub(crate) last_prompt: Option<Arc<str>>,
     pub(crate) last_line: Option<Arc<str>>,
+    pub(crate) tokens: Option<u64>,
     /// Delivery of its prompt.
     pub(crate) delivery: Option<Delivery>,
     pub(crate) queued: usize,
@@ -57,6 +58,7 @@ impl Status {
             turn_since: None,
             last_prompt: None,
             last_line: None,
+            tokens: None,
             delivery: None,
             queued: 0,
             faults: Faults::default(),
@@ -74,6 +76,7 @@ impl Status {
             turn_since: self.turn_since.map(TsMs::from),
             last_prompt: self.last_prompt.as_deref().map(str::to_string),
             last_line: self.last_line.as_deref().map(str::to_string),
+            tokens: self.tokens,
         }
     }
 
