@@ -42,9 +42,9 @@ const TERMS: [(&str, &str); 17] = [
     ("recording", "--session"),
     ("target_id", "--node"),
     ("to", "--to"),
-    ("LIST_BRANCHES", "nerve recordings branches"),
-    ("LIST_NODES", "nerve server node list"),
-    ("LIST_RECORDINGS", "nerve recordings list"),
+    ("LIST_BRANCHES", "nerve recording branches"),
+    ("LIST_NODES", "nerve ls"),
+    ("LIST_RECORDINGS", "nerve recording list"),
     ("LIST_SNAPSHOTS", "nerve snapshot list"),
     ("TAKE_SNAPSHOT", "nerve snapshot"),
 ];

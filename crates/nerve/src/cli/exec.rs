@@ -1,4 +1,4 @@
-//! `nerve exec` and `nerve show-sandbox-execution`: runs a command in its own terminal, and shows one.
+//! `nerve exec` and `nerve tools`: runs a command in its own terminal, and shows one.
 
 use clap::{Args, ValueHint};
 use nerve_repl::node_command::{COLS, ROWS};
@@ -6,13 +6,13 @@ use nerve_repl::node_command::{COLS, ROWS};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The command runs in its own terminal. Its recording is linked to the enclosing session ($NERVE_RECORDING, or --session); outside
-a session it is stored where 'nerve recordings list' finds it. The output goes to standard output: unchanged to a terminal, with plain
+a session it is stored where 'nerve recording list' finds it. The output goes to standard output: unchanged to a terminal, with plain
 line ends elsewhere. Standard input is passed to the command unless it is a terminal. Signals and the exit code pass through.
 
 EXAMPLES
   nerve exec -- make test
   nerve exec --id build-1 -c 'make test 2>&1 | tee log'
-  nerve show-sandbox-execution 'make test' --id build-1")]
+  nerve tools 'make test' --id build-1")]
 pub(crate) struct ExecArgs {
     /// Execution id: 1-64 of A-Z a-z 0-9 _ -, unused in the session [default: generated]
     #[arg(long, value_name = "ID")]
@@ -52,10 +52,10 @@ command that has ended. With --follow it stays open for scrolling and shows the 
 terminal. If standard output is not a terminal, it writes the recorded bytes.
 
 EXAMPLES
-  nerve show-sandbox-execution 'make test' --id build-1
-  nerve show-sandbox-execution 'sudo true' --id toolu_01A --follow \\
+  nerve tools 'make test' --id build-1
+  nerve tools 'sudo true' --id toolu_01A --follow \\
       --session 0195e3a1-77aa
-  nerve show-sandbox-execution --id build-1 > log")]
+  nerve tools --id build-1 > log")]
 pub(crate) struct ShowArgs {
     /// Expected command; a different one causes a warning
     #[arg(value_name = "CMD")]

@@ -82,8 +82,8 @@ pub(crate) struct SpawnArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 TEXT is pasted unchanged; Enter is sent separately once the pane shows it, unless --no-submit or --key is given. The command does not
-observe the program: to wait for an answer, use a node ('nerve server node create -b tmux --pane-id %3'). Keys are named as in
-'nerve server node write'.
+observe the program: to wait for an answer, use a node ('nerve new -b tmux --pane-id %3'). Keys are named as in
+'nerve node write'.
 
 EXAMPLES
   nerve tmux send %3 'cargo test'

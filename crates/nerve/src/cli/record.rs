@@ -25,7 +25,7 @@ EXAMPLES
   nerve record --headless --out-file ci.ahr \\
       --out-branch-points points.json -- make test")]
 pub(crate) struct RecordArgs {
-    /// Recording file, missing or empty; without FILE, where 'nerve recordings list' finds it
+    /// Recording file, missing or empty; without FILE, where 'nerve recording list' finds it
     #[arg(long, value_name = "FILE", num_args = 0..=1, value_hint = ValueHint::FilePath)]
     pub(crate) out_file: Option<Option<PathBuf>>,
     /// Write the final lines, interleaved with the snapshots, to this JSON file at the end

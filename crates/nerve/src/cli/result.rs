@@ -7,13 +7,13 @@ use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-'execute --async' prints a result id immediately. Results are kept for a week. A result is 'lost' if its server ended before the turn did.
+'nerve send --async' prints a result id immediately. Results are kept for a week. A result is 'lost' if its server ended before the turn did.
 
-Exits like 'execute': with 1 if the turn failed or is lost, 3 if the result does not exist, 4 if it is pending or timed out, 5 if a
+Exits like 'nerve send': with 1 if the turn failed or is lost, 3 if the result does not exist, 4 if it is pending or timed out, 5 if a
 dialog blocked the node.
 
 EXAMPLES
-  id=$(nerve server node execute me 'Fix the test' --async)
+  id=$(nerve send me 'Fix the test' --async)
   nerve result $id --wait
   nerve result $id --wait --timeout 600 --json | jq -r .response.text
   nerve result $id --cancel

@@ -24,21 +24,40 @@ pub(crate) enum ServerCommand {
     /// Show whether a server is running, and its nodes and listeners
     Status(StatusArgs),
     /// List this user's running servers
+    #[command(alias = "ls")]
     List(ListArgs),
-    /// Create and use nodes
+    /// Create and use nodes (older spelling of 'nerve node')
+    #[command(hide = true)]
     Node(NodeArgs),
-    /// Create and use nodes (older name of 'node')
+    /// Create and use nodes (older spelling of 'nerve node')
     #[command(hide = true)]
     Channel(NodeArgs),
-    /// Create and use sessions
+    /// Create and use sessions (older spelling of 'nerve session')
+    #[command(hide = true)]
     Session(SessionArgs),
-    /// Run graphs: steps over nodes, in the order of their dependencies
+    /// Run graphs (older spelling of 'nerve graph')
+    #[command(hide = true)]
     Graph(GraphArgs),
-    /// Run graphs (older name of 'graph')
+    /// Run graphs (older spelling of 'nerve graph')
     #[command(hide = true)]
     Dag(GraphArgs),
     /// Use the nodes and graphs of a server interactively
     Repl(ServerReplArgs),
+}
+
+impl ServerArgs {
+    /// Returns true if the command prints its errors as JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        match &self.command {
+            ServerCommand::Start(_) | ServerCommand::Repl(_) => false,
+            ServerCommand::Stop(args) => args.json,
+            ServerCommand::Status(args) => args.json,
+            ServerCommand::List(args) => args.json,
+            ServerCommand::Node(args) | ServerCommand::Channel(args) => args.target.server.json,
+            ServerCommand::Session(args) => args.server.json,
+            ServerCommand::Graph(args) | ServerCommand::Dag(args) => args.server.json,
+        }
+    }
 }
 
 /// Name of a server, as an argument or an option.

@@ -214,7 +214,7 @@ fn failed_attach_explains_what_to_do() {
     fails(&["sh", "--session", "other"], 3, &["no program 'sh'"]);
     for server in ["tcp://127.0.0.1:9", "tls://example.org:443"] {
         let cannot = format!("cannot attach on {server}");
-        let read = format!("nerve server node read sh --server {server}");
+        let read = format!("nerve node read sh --server {server}");
         fails(&["sh", "-s", server], 2, &[&cannot, "run 'nerve attach sh' there", &read]);
     }
     fails(&["sh"], 2, &["needs a terminal", "node read"]);

@@ -1,4 +1,4 @@
-//! `nerve exec` and `nerve show-sandbox-execution`: commands in their own recorded terminals.
+//! `nerve exec` and `nerve tools`: commands in their own recorded terminals.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -248,7 +248,7 @@ fn blocked_agent_is_answered_as_hinted() {
         &[&create, "@me PERMIT", "answer me 1", "wait me", "@me again"],
     );
     done.assert_stderr(1, &["standard input:2: ", "1. Yes", "node answer"]);
-    assert!(!done.stderr.contains("nerve server node"), "{done:?}");
+    assert!(!done.stderr.contains("nerve node"), "{done:?}");
     assert!(done.stdout.contains("END-OF-TOOL") && done.stdout.contains("You said: again"), "{done:?}");
 }
 

@@ -69,7 +69,8 @@ impl<B: Backend> Actor<B> {
                     ErrorKind::Blocked,
                     format!("node '{}': {refused}", self.spec.node.node),
                 );
-                let hint = "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)";
+                let hint =
+                    "nothing was typed; finish or clear the draft first (`nerve node write NODE --key C-u`)";
                 let error = self.with_screen(error.hint(hint));
                 return self.turns.queue.refuse(request, error);
             }
