@@ -171,6 +171,8 @@ fn run_server(args: ServerArgs) -> Result<()> {
         }
         ServerCommand::Start(args) => run_single_threaded(interruptible(server::start::in_background(&args))),
         ServerCommand::Stop(args) => run_single_threaded(interruptible(server::stop::run(&args))),
+        ServerCommand::Restart(args) => run_single_threaded(interruptible(server::restart::run(&args))),
+        ServerCommand::Logs(args) => run_single_threaded(interruptible(server::logs::run(&args))),
         ServerCommand::Status(args) => run_single_threaded(interruptible(server::status::run(&args))),
         ServerCommand::List(args) => run_single_threaded(interruptible(server::status::list(&args))),
         ServerCommand::Node(args) => run_node(args, "server node"),

@@ -1,8 +1,10 @@
-//! `nerve server`: start, stop, status, list; and connecting to a server.
+//! `nerve server`: start, stop, restart, status, list, logs; and connecting to a server.
 
 pub(crate) mod listen;
 mod local_server;
+pub(crate) mod logs;
 mod remote_server;
+pub(crate) mod restart;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -33,6 +35,11 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
 /// Returns true if the server is addressed over the network, so its files are not local.
 pub(crate) fn is_remote(server: &str) -> bool {
     remote_server::address(server).is_some()
+}
+
+/// Returns true if a server of this name has run before.
+fn is_known(paths: &ServerPaths, server: &str) -> Result<bool> {
+    Ok(paths.lock(server)?.exists() || paths.log(server)?.exists())
 }
 
 fn not_running(server: &str) -> Failure {
