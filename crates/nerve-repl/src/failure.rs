@@ -39,7 +39,7 @@ const TERMS: [(&str, &str); 17] = [
     ("no_files", "--no-files"),
     ("no_proxy", "--no-proxy"),
     ("proxy", "--proxy"),
-    ("recording", "--session"),
+    ("recording", "--recording"),
     ("target_id", "--node"),
     ("to", "--to"),
     ("LIST_BRANCHES", "nerve recording branches"),

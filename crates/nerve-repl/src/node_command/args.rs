@@ -169,8 +169,7 @@ pub struct CreateArgs {
     /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub env: Vec<EnvPair>,
-    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
-    /// show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve tools'
     #[arg(long)]
     pub trace_tools: bool,
     /// Keep an audit log (the default)
@@ -219,7 +218,7 @@ EXAMPLES
   git diff | nerve send me - --timeout 300
   nerve send me --file task.md --stream
   nerve send me 'Now the tests' --json | jq -r .response.text
-  nerve send me 'Fix the test' --async
+  nerve send me 'Fix the test' --no-wait
   nerve send me 'And now?' --workspace site --chat search")]
 #[command(override_usage = "nerve send [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
 pub struct ExecuteArgs {
@@ -240,11 +239,11 @@ pub struct ExecuteArgs {
     /// Fail immediately if the node is busy
     #[arg(long)]
     pub fail_if_busy: bool,
-    /// Fail at a dialog instead of waiting behind it, also with --async
+    /// Fail at a dialog instead of waiting behind it, also with --no-wait
     #[arg(long)]
     pub fail_if_blocked: bool,
     /// On timeout, let the turn continue instead of interrupting it; the history records its end
-    #[arg(long)]
+    #[arg(long = "continue-on-timeout", alias = "detach")]
     pub detach: bool,
     /// Delivery of the answer, and conversation.
     #[command(flatten)]
@@ -397,14 +396,14 @@ Also works without a running server: the log is then read from .nerve/history un
 
 EXAMPLES
   nerve logs me
-  nerve logs me --last 10
+  nerve logs me --lines 10
   nerve logs me --inputs-only --json
   nerve logs me --summary")]
 pub struct HistoryArgs {
     /// Node; may no longer exist
     pub node: String,
     /// Show the last N matching entries
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long = "lines", alias = "last", value_name = "N")]
     pub last: Option<u64>,
     /// Show only this operation
     #[arg(long, value_parser = one_of::<HistoryOp>(HistoryOp::names()))]

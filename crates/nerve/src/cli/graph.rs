@@ -73,7 +73,7 @@ EXAMPLES
   nerve graph run review.yaml --json \\
       --input '{\"task\": \"Fix the test\"}' | jq .results
   nerve graph run review.yaml --dry-run
-  nerve graph run review.yaml --detach
+  nerve graph run review.yaml --no-wait
   generate-graph | nerve graph run - --trace trace.json
   nerve graph run review   registered with 'graph create'")]
 pub(crate) struct RunArgs {
@@ -89,10 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "detach")]
     pub(crate) trace: Option<PathBuf>,
     /// Check the graph and show the order and known inputs of its steps without starting any
-    #[arg(short, long, conflicts_with_all = ["detach", "trace"])]
+    #[arg(long, short_alias = 'd', conflicts_with_all = ["detach", "trace"])]
     pub(crate) dry_run: bool,
-    /// Do not wait for the end of the run
-    #[arg(long)]
+    /// Print the run's id and return at once
+    #[arg(long = "no-wait", alias = "detach")]
     pub(crate) detach: bool,
     /// Keep the graph's own nodes running after its end
     #[arg(long)]
@@ -142,7 +142,7 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) graph: String,
     /// Output format; --json means --format json
-    #[arg(short, long, value_enum, default_value_t = GraphFormat::Text)]
+    #[arg(long, short_alias = 'f', value_enum, default_value_t = GraphFormat::Text)]
     pub(crate) format: GraphFormat,
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct StatusArgs {
     /// Run id
     pub(crate) run: String,
     /// Show progress until the run ends; gates prompt on the terminal
-    #[arg(short, long)]
+    #[arg(long, short_alias = 'w')]
     pub(crate) watch: bool,
 }
 
@@ -215,10 +215,10 @@ pub(crate) struct ResumeArgs {
     /// Run id
     pub(crate) run: String,
     /// Edited graph file
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short_alias = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<String>,
-    /// Do not wait for the end of the run
-    #[arg(long)]
+    /// Print the run's id and return at once
+    #[arg(long = "no-wait", alias = "detach")]
     pub(crate) detach: bool,
     /// Write a JSON trace of the steps to this file; '-' adds it to the output of --json
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "detach")]

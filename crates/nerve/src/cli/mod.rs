@@ -15,6 +15,7 @@ pub(crate) mod listen;
 pub(crate) mod local_commands;
 pub(crate) mod mcp;
 pub(crate) mod node;
+pub(crate) mod options;
 pub(crate) mod pane;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
@@ -123,7 +124,7 @@ pub(crate) enum Command {
     Parse(Box<extract::ExtractArgs>),
     /// Take, list and restore snapshots of a terminal and its files
     Snapshot(Box<snapshot::SnapshotArgs>),
-    /// Continue from a snapshot in a new node, with files and conversation
+    /// Continue from a snapshot in a new node
     Branch(Box<branch::BranchArgs>),
     /// Run a command in its own recorded terminal
     Exec(exec::ExecArgs),

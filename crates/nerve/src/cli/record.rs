@@ -58,8 +58,7 @@ pub(crate) struct RecordArgs {
     /// Keep the viewer open after the program has ended; q quits
     #[arg(long, conflicts_with_all = ["headless", "plain"])]
     pub(crate) stay: bool,
-    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
-    /// show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve tools'
     #[arg(long)]
     pub(crate) trace_tools: bool,
     /// Session id: 1-64 of A-Z a-z 0-9 _ - [default: a new UUID]

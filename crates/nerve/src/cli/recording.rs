@@ -18,7 +18,7 @@ pub(crate) struct RecordingSelector {
     #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
     pub(crate) recording: Option<String>,
     /// Recording, as an option
-    #[arg(long, value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long = "recording", alias = "session", value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
 }
 
@@ -138,13 +138,13 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) source: RecordingSelector,
     /// Output format
-    #[arg(short, long, value_enum)]
+    #[arg(long, short_alias = 'f', value_enum)]
     pub(crate) format: FormatName,
     /// Output file; '-' is standard output
     #[arg(short, long, value_name = "OUT", default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Include typed input in a cast
-    #[arg(long)]
+    #[arg(long = "with-input", alias = "input")]
     pub(crate) input: bool,
 }
 
@@ -259,8 +259,8 @@ EXAMPLES
   nerve recording list --json | jq -r '.[0].path'
   nerve recording list --server tls://build.example.com:7070")]
 pub(crate) struct ListArgs {
-    /// List at most N
-    #[arg(short = 'n', long, value_name = "N")]
+    /// List the newest N
+    #[arg(short = 'n', long = "lines", alias = "last", value_name = "N")]
     pub(crate) last: Option<usize>,
     /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
     #[arg(long, value_name = "SERVER")]
@@ -313,7 +313,7 @@ pub(crate) struct PruneArgs {
     #[arg(long)]
     pub(crate) force: bool,
     /// Print what would be removed
-    #[arg(short = 'n', long)]
+    #[arg(long, short_alias = 'n')]
     pub(crate) dry_run: bool,
     /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
     #[arg(long, value_name = "SERVER")]

@@ -26,7 +26,7 @@ EXAMPLES
     /// Create a session
     #[command(after_long_help = "\
 EXAMPLES
-  nerve session create review -d 'Code review' -t rust -t ci
+  nerve session create review --description 'Code review' --tag ci
   nerve new critic -c claude --session review")]
     Create(CreateArgs),
     /// Show one session
@@ -60,10 +60,10 @@ pub(crate) struct CreateArgs {
     /// Name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
     /// Description
-    #[arg(short, long, default_value = "", value_name = "TEXT", hide_default_value = true)]
+    #[arg(long, short_alias = 'd', default_value = "", value_name = "TEXT", hide_default_value = true)]
     pub(crate) description: String,
     /// Tag; repeatable
-    #[arg(short, long = "tag", value_name = "TAG")]
+    #[arg(long = "tag", short_alias = 't', value_name = "TAG")]
     pub(crate) tags: Vec<String>,
 }
 

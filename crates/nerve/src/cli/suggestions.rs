@@ -157,7 +157,7 @@ mod tests {
             ("rotate", &["'nerve token rotate'"]),
             ("node kill me", &["'nerve stop'"]),
             ("node prompt me", &["'nerve send'"]),
-            ("recording play", &["'replay'"]),
+            ("recording play", &["'nerve replay'"]),
             ("sever", &["'server'"]),
             ("recrod", &["'record'"]),
             ("node exeute me", &["'execute'"]),

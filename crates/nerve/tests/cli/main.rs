@@ -36,6 +36,7 @@ mod results;
 mod sdk;
 mod servers;
 mod settings;
+mod short_commands;
 mod snapshot_key;
 mod snapshots;
 mod terminal_restore;
