@@ -51,17 +51,19 @@ pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
         error.remove(ContextKind::Suggested);
     }
     let (group, path) = group_before(root, args, word);
-    let commands = suggest(root, &path, word);
+    let similar = visible(error.remove(ContextKind::SuggestedSubcommand), group);
+    let commands = suggest(root, &path, word, similar.is_empty());
     if commands.is_empty() {
-        return keep_visible(error, group);
+        if !similar.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(similar));
+        }
+        return;
     }
     let tips = commands.iter().map(|path| {
         let about = find(root, path).and_then(Command::get_about).map(ToString::to_string);
         StyledStr::from(format!("'nerve {path}': {}", about.unwrap_or_default()))
     });
-    let tips = tips.collect();
-    error.remove(ContextKind::SuggestedSubcommand);
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips.collect()));
 }
 
 /// Returns the command before an unknown word, and its path.
@@ -76,8 +78,9 @@ fn group_before<'a>(root: &'a Command, args: &[String], word: &str) -> (&'a Comm
     (group, path)
 }
 
-/// Returns the commands for a word after the group `path`: those of the table, or else those of this name elsewhere.
-fn suggest(root: &Command, path: &[&str], word: &str) -> Vec<String> {
+/// Returns the commands for a word after the group `path`: those of the group in the table. At the top level, and
+/// `anywhere` if the group has none: all of the table, or else those of this name in any group.
+fn suggest(root: &Command, path: &[&str], word: &str, anywhere: bool) -> Vec<String> {
     let listed = WORDS.iter().filter(|(words, _)| words.contains(&word)).flat_map(|(_, commands)| *commands);
     let listed: Vec<String> = listed.map(|command| (*command).to_string()).collect();
     let prefix = path.join(" ");
@@ -85,11 +88,11 @@ fn suggest(root: &Command, path: &[&str], word: &str) -> Vec<String> {
         let full = SHORTCUTS.iter().find(|(short, _)| short == command).map(|(_, full)| full.join(" "));
         full.as_ref().unwrap_or(command).starts_with(&format!("{prefix} "))
     };
-    match (path.is_empty(), listed.is_empty()) {
-        (true, false) => listed,
-        (true, true) => commands_named(root, word),
-        (false, _) => listed.into_iter().filter(in_group).collect(),
+    let fitting: Vec<String> = listed.iter().filter(|command| in_group(command)).cloned().collect();
+    if !fitting.is_empty() || !(anywhere || path.is_empty()) {
+        return fitting;
     }
+    if listed.is_empty() { commands_named(root, word) } else { listed }
 }
 
 /// Returns the visible commands of this name in the visible groups.
@@ -102,18 +105,21 @@ fn commands_named(root: &Command, word: &str) -> Vec<String> {
     named.filter(|path| path != "help help").collect()
 }
 
-/// Removes hidden commands from clap's suggestions of similar words.
-fn keep_visible(error: &mut Error, group: &Command) {
-    let similar = match error.remove(ContextKind::SuggestedSubcommand) {
+/// Returns the visible ones of clap's similar words, by their present names.
+fn visible(similar: Option<ContextValue>, group: &Command) -> Vec<String> {
+    let similar = match similar {
         Some(ContextValue::Strings(words)) => words,
         Some(ContextValue::String(word)) => vec![word],
-        _ => return,
+        _ => Vec::new(),
     };
-    let is_visible = |word: &String| group.find_subcommand(word).is_none_or(|command| !command.is_hide_set());
-    let visible: Vec<String> = similar.into_iter().filter(is_visible).collect();
-    if !visible.is_empty() {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(visible));
+    let commands = similar.iter().filter_map(|word| group.find_subcommand(word));
+    let mut names: Vec<String> = Vec::new();
+    for name in commands.filter(|command| !command.is_hide_set()).map(Command::get_name) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_string());
+        }
     }
+    names
 }
 
 fn find<'a>(root: &'a Command, path: &str) -> Option<&'a Command> {
@@ -158,6 +164,8 @@ mod tests {
             ("node kill me", &["'nerve stop'"]),
             ("node prompt me", &["'nerve send'"]),
             ("recording play", &["'nerve replay'"]),
+            ("server nodes", &["'nerve ls'"]),
+            ("server interrupt me", &["'nerve node interrupt'"]),
             ("sever", &["'server'"]),
             ("recrod", &["'record'"]),
             ("node exeute me", &["'execute'"]),
@@ -172,9 +180,9 @@ mod tests {
 
     #[test]
     fn hidden_commands_are_not_suggested() {
-        for words in ["parze", "opnapi", "node cloze me", "foo"] {
+        for words in ["parze", "opnapi", "node cloze me", "foo", "recrodings"] {
             let message = message(words);
-            for hidden in ["'parse'", "'openapi'", "'close'", "'hook'"] {
+            for hidden in ["'parse'", "'openapi'", "'close'", "'hook'", "'recordings'"] {
                 assert!(!message.contains(hidden), "{words}: {message}");
             }
         }

@@ -219,7 +219,7 @@ fn failed_attach_explains_what_to_do() {
     }
     fails(&["sh"], 2, &["needs a terminal", "node read"]);
     home.ok(&["server", "node", "create", "once", "-b", "bash"]);
-    fails(&["once"], 2, &["node 'once'", "have no terminal", "node history once"]);
+    fails(&["once"], 2, &["node 'once'", "have no terminal", "nerve logs once"]);
     home.ok(&["server", "session", "create", "night"]);
     for session in [&[][..], &["--session", "night"]] {
         let create = ["server", "node", "create", "twin", "-c", "bash --norc"];

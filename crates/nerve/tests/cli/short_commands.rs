@@ -11,7 +11,7 @@ fn short_commands_run_a_node_from_start_to_stop() {
     assert!(home.ok(&["send", "me", "hello"]).contains("You said: hello"));
     assert!(home.ok(&["ls"]).contains("me"));
     assert_eq!(home.ok(&["ls"]), home.ok(&["server", "node", "list"]));
-    home.nerve(&["send", "me", "a PERMIT please"]).assert_stderr(5, &["nerve answer me"]);
+    home.nerve(&["send", "me", "a PERMIT please"]).assert_stderr(5, &["nerve answer"]);
     assert!(home.ok(&["answer", "me", "1", "--wait"]).contains("END-OF-TOOL"));
     let log = home.ok(&["logs", "me", "--inputs-only"]);
     assert!(log.contains("Input: hello"), "{log}");
@@ -22,6 +22,7 @@ fn short_commands_run_a_node_from_start_to_stop() {
 #[test]
 fn groups_work_at_the_top_level() {
     let home = Home::with_shell();
+    home.ok(&["wait", "sh"]);
     assert_eq!(home.ok(&["node", "info", "sh"]), home.ok(&["server", "node", "info", "sh"]));
     assert_eq!(home.ok(&["node", "ls"]), home.ok(&["ls"]));
     assert_eq!(home.ok(&["session", "list"]), home.ok(&["server", "session", "list"]));

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::listen;
+use super::status::PING_TIMEOUT;
 use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
@@ -60,7 +61,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
 async fn running(paths: &ServerPaths, name: &str) -> Result<Option<u32>> {
     let NameStatus::Held(Some(holder)) = holder(paths, name)? else { return Ok(None) };
     let ping = async { super::connect(name).await?.ping().await.map_err(anyhow::Error::from) };
-    let responds = tokio::time::timeout(START_TIMEOUT, ping).await.is_ok_and(|pong| pong.is_ok());
+    let responds = tokio::time::timeout(PING_TIMEOUT, ping).await.is_ok_and(|pong| pong.is_ok());
     Ok(responds.then_some(holder.pid))
 }
 
