@@ -23,8 +23,8 @@ fi
 
 # Every execute waits for its own answer; the server works on all of them at the same time.
 for i in "${!agents[@]}"; do
-    nerve server node create "agent-$i" --command "${agents[$i]}"
-    nerve server node execute "agent-$i" "$question" --timeout 300 >"$answers/$i" &
+    nerve new "agent-$i" --command "${agents[$i]}"
+    nerve send "agent-$i" "$question" --timeout 300 >"$answers/$i" &
     waiting[i]=$!
 done
 

@@ -14,15 +14,15 @@ export NERVE_SERVER=permissions-$$
 nerve server start
 trap 'nerve server stop "$NERVE_SERVER" --force' EXIT
 
-nerve server node create worker --command "$agent"
+nerve new worker --command "$agent"
 
 code=0
-nerve server node execute worker "$prompt" || code=$?
+nerve send worker "$prompt" || code=$?
 case $code in
 0) echo "done without asking" ;;
 5)
     # The first choice: yes, this once. Then wait for the end of the turn.
-    nerve server node answer worker 1 --wait --timeout 60
+    nerve answer worker 1 --wait --timeout 60
     ;;
 *) exit "$code" ;;
 esac

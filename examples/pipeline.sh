@@ -8,11 +8,11 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 export NERVE_SERVER=pipeline-$$
-nerve server graph validate pipeline.yaml
-nerve server graph show pipeline.yaml
+nerve graph validate pipeline.yaml
+nerve graph show pipeline.yaml
 nerve server start
 trap 'nerve server stop "$NERVE_SERVER" --force' EXIT
 
-nerve server graph run pipeline.yaml --json | jq -r .results.report.text
-nerve server graph run pipeline.yaml --set 'texts=["one two", "three"]' --json | jq -r '.results.lines[]'
-nerve server graph list --runs
+nerve graph run pipeline.yaml --json | jq -r .results.report.text
+nerve graph run pipeline.yaml --set 'texts=["one two", "three"]' --json | jq -r '.results.lines[]'
+nerve graph list --runs

@@ -17,18 +17,18 @@ export NERVE_SERVER=review-$$
 nerve server start
 result=$(mktemp)
 trap 'nerve server stop "$NERVE_SERVER" --force; rm "$result"' EXIT
-nerve server node create coder --command "$agent"
+nerve new coder --command "$agent"
 
 run=review-$$
-nerve server graph run review.yaml --run-id "$run" --set change="$change" --json >"$result" &
+nerve graph run review.yaml --run-id "$run" --set change="$change" --json >"$result" &
 
 # In a terminal 'graph run' prompts for the answer. Here the gate waits for the command that answers it.
-status() { nerve server graph status "$run" --json 2>/dev/null | jq -r .status; }
+status() { nerve graph status "$run" --json 2>/dev/null | jq -r .status; }
 until [ "$(status)" = waiting ]; do
     kill -0 $! # it ended before it asked
     sleep 0.2
 done
-nerve server graph status "$run"
-nerve server graph answer "$run" yes
+nerve graph status "$run"
+nerve graph answer "$run" yes
 wait $!
 jq -r '.results | .approve, (.mend.mend // .write).text' "$result"

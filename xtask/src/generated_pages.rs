@@ -16,7 +16,7 @@ struct Page {
 
 const PAGES: [Page; 3] = [
     Page { file: "docs/cli.md", command: &["cli-reference"] },
-    Page { file: "docs/graph.schema.json", command: &["server", "graph", "schema"] },
+    Page { file: "docs/graph.schema.json", command: &["graph", "schema"] },
     Page { file: "docs/openapi.json", command: &["openapi"] },
 ];
 

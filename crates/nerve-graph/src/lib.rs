@@ -347,7 +347,7 @@ impl Graph {
 
     fn invalid(&self, problems: &[String]) -> EngineError {
         let message = format!("invalid graph '{}': {}", self.id, problems.join("; "));
-        EngineError::invalid_request(message).hint("check a graph file with `nerve server graph validate`")
+        EngineError::invalid_request(message).hint("check a graph file with `nerve graph validate`")
     }
 }
 

@@ -44,7 +44,6 @@ pub fn wait_timeout_error(
 /// Creates the error of an interrupt that had no effect in time.
 pub(crate) fn interrupt_timeout_error(node: &str) -> EngineError {
     let message = format!("node '{node}' is still busy {INTERRUPT_TIMEOUT:?} after the interrupt");
-    EngineError::timeout(message).hint(
-        "interrupt it again, or wait for it with `nerve server node wait`; some programs ignore interrupts",
-    )
+    EngineError::timeout(message)
+        .hint("interrupt it again, or wait for it with `nerve wait`; some programs ignore interrupts")
 }

@@ -87,7 +87,7 @@ pub fn check_prompt(text: &str) -> Result<(), EngineError> {
     }
     let problem = if text.is_empty() { "is empty" } else { "contains only whitespace or control characters" };
     Err(EngineError::invalid_request(format!("the prompt {problem}"))
-        .hint("give it some text; `nerve server node write NODE --key enter` presses a key"))
+        .hint("give it some text; `nerve node write NODE --key enter` presses a key"))
 }
 
 /// Converts a step's input to a prompt: a string as it is, other values as JSON.

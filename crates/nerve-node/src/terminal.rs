@@ -592,7 +592,7 @@ impl TerminalNode {
             _ => ErrorKind::Process,
         };
         EngineError::new(kind, format!("node '{}': {error}", self.id()))
-            .hint("open a window: `nerve server node show NODE --in tmux`")
+            .hint("open a window: `nerve node show NODE --in tmux`")
     }
 
     fn stopped_error(&self) -> EngineError {

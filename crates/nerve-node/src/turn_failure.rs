@@ -64,7 +64,7 @@ impl Response {
         let has_text = self.sections.iter().any(|section| section.kind == SectionKind::Text);
         let error = self.sections.iter().rfind(|section| section.kind == SectionKind::Error);
         let error = error.filter(|_| ends_with_error || !has_text)?;
-        let hint = format!("the agent reported this error: see `nerve server node read {}`", self.node);
+        let hint = format!("the agent reported this error: see `nerve node read {}`", self.node);
         Some(TurnFailure::new(ErrorKind::Api, error.content.clone()).hint(hint))
     }
 
@@ -74,7 +74,7 @@ impl Response {
             return None;
         }
         let hint = format!(
-            "see its screen with `nerve server node why {}`; some of an agent's own commands, such as /clear, answer nothing",
+            "see its screen with `nerve node why {}`; some of an agent's own commands, such as /clear, answer nothing",
             self.node
         );
         Some(TurnFailure::new(ErrorKind::NoAnswer, "the agent showed no work and no answer").hint(hint))
@@ -87,7 +87,7 @@ impl Response {
             None => "its end was not seen",
         };
         let hint = format!(
-            "`nerve server node read {}` shows the terminal's text; let the node write long output to a file",
+            "`nerve node read {}` shows the terminal's text; let the node write long output to a file",
             self.node
         );
         Some(TurnFailure::new(ErrorKind::Incomplete, format!("the answer is incomplete: {why}")).hint(hint))

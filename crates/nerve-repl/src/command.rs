@@ -19,7 +19,7 @@ pub(super) struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Create, list, start, stop and fork nodes; all commands of 'nerve server node'
+    /// Create, list, start, stop and fork nodes; all commands of 'nerve node'
     #[command(subcommand)]
     Node(NodeCommand),
     /// Fork a node, including its conversation

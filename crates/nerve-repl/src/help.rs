@@ -6,7 +6,7 @@ NODES
   node create NAME -c COMMAND   start a program in a terminal
   node create NAME -b bash      no terminal: one 'bash -c' for each prompt
   fork NODE [NAME] [--at TURN]  a new node with NODE's conversation
-  node list|info|stop|start     and the others of 'nerve server node'
+  node list|info|stop|start     and the others of 'nerve node'
   @NODE TEXT                    send a prompt and stream the answer
   @NODE                         a prompt of several lines, up to \"\"\"
   send NODE TEXT                send a prompt and print the whole answer

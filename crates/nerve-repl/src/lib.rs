@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`node_command`] | the commands of `nerve server node`: arguments, requests, output |
+//! | [`node_command`] | the commands of `nerve node`: arguments, requests, output |
 //! | [`graph_file`] | a graph file on its way to a server |
 //! | [`run_display`] | the live display of a run |
 //! | [`clock`] | the current time |

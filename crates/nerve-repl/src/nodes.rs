@@ -103,7 +103,7 @@ impl Shell {
         self.run_node_command(command).await
     }
 
-    /// Executes a `nerve server node` command.
+    /// Executes a `nerve node` command.
     async fn run_node_command(&mut self, command: NodeCommand) -> Result<()> {
         reject_standard_input(&command)?;
         let session = self.session();

@@ -75,11 +75,18 @@ pub(super) fn declaration() -> clap::Command {
 
 /// Replaces command lines of the program by the corresponding REPL commands.
 pub(super) fn to_repl_syntax(text: &str) -> String {
-    const REPLACEMENTS: [(&str, &str); 4] = [
-        ("nerve server node ", "node "),
-        ("nerve server graph validate", "validate"),
-        ("nerve server graph list --runs", "runs"),
-        ("nerve server graph status", "runs"),
+    const REPLACEMENTS: [(&str, &str); 11] = [
+        ("nerve node ", "node "),
+        ("nerve new", "node create"),
+        ("nerve send", "send"),
+        ("nerve ls", "node list"),
+        ("nerve wait", "wait"),
+        ("nerve answer", "answer"),
+        ("nerve stop", "node stop"),
+        ("nerve logs", "history"),
+        ("nerve graph validate", "validate"),
+        ("nerve graph list --runs", "runs"),
+        ("nerve graph status", "runs"),
     ];
     REPLACEMENTS.iter().fold(text.to_string(), |text, (cli, repl)| text.replace(cli, repl))
 }
@@ -274,7 +281,7 @@ mod tests {
     #[test]
     fn help_uses_repl_syntax() {
         let text = help(&["node".to_string(), "create".to_string()]).unwrap();
-        assert!(text.contains("node create me -c claude") && !text.contains("nerve server node"), "{text}");
+        assert!(text.contains("node create me -c claude") && !text.contains("nerve node"), "{text}");
         assert!(help(&["nod".to_string()]).is_err());
         assert!(matches!(parse_input("read --help", None), Ok(Request::Help(_))));
         assert!(matches!(parse_input("run --help", None), Ok(Request::Help(_))));

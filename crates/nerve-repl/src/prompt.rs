@@ -16,7 +16,7 @@ pub struct Prompt {
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
     /// Read the prompt from a file
-    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(long, short_alias = 'f', value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
 }
 

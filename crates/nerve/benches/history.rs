@@ -55,7 +55,7 @@ fn main() -> Result<()> {
         Goal::AtMost(10.0),
     );
     report.goal(
-        "the same, `nerve server node history me --last 10 --json`",
+        "the same, `nerve logs me --lines 10 --json`",
         &last_ten_by_command(&home)?.median("ms"),
         Goal::AtMost(10.0),
     );

@@ -93,7 +93,7 @@ fn replays(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
     let home = Hermetic::new()?;
     for (what, command) in [
         ("`nerve replay --fast`", &["replay", "--fast"][..]),
-        ("`nerve inspect --blocks`", &["inspect", "--blocks"]),
+        ("`nerve recording inspect --blocks`", &["inspect", "--blocks"]),
     ] {
         for (path, bytes, name) in [(short, SHORT, "100 MB"), (long, LONG, "1 GB")] {
             let [mut rates, mut peaks] = [const { Vec::new() }; 2];

@@ -72,9 +72,9 @@ async fn nodes(report: &mut Report) -> Result<()> {
         let id = format!("made-{number}");
         server.run(&["server", "node", "create", &id, "-c", "bash --norc --noprofile"]).map(drop)
     })?;
-    report.row("`nerve server node create`: the program runs", &creates.median("ms"));
+    report.row("`nerve new`: the program runs", &creates.median("ms"));
     let lists = times(100, || server.run(&["server", "node", "list"]).map(drop))?;
-    report.goal("`nerve server node list`, 20 nodes", &lists.median("ms"), Goal::AtMost(10.0));
+    report.goal("`nerve ls`, 20 nodes", &lists.median("ms"), Goal::AtMost(10.0));
 
     let client = server.client().await?;
     let (mut pings, mut readies) = (Vec::new(), Vec::new());

@@ -39,5 +39,5 @@ fn parse_command_line() -> anyhow::Result<cli::Cli> {
         let args = cmd::exec::tool::arguments()?;
         return Ok(cli::Cli { command: cli::Command::Exec(args) });
     }
-    Ok(if cli::ah::is_invoked() { cli::ah::parse() } else { cli::help_wrap::parse() })
+    Ok(if cli::ah::is_invoked() { cli::ah::parse() } else { cli::Cli::parse_process_args() })
 }

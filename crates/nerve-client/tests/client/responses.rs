@@ -50,7 +50,7 @@ async fn failure_carries_all_details() {
     let server = async {
         let request = peer.request().await;
         peer.send(json!({"type": "result", "success": false, "error": "node 'a' asks something first", "request_id": request["request_id"],
-            "data": {"error_type": "blocked", "hint": "nerve server node answer", "screen": "1. Yes", "choices": ["Yes", "No"], "delivery": "unknown"}}))
+            "data": {"error_type": "blocked", "hint": "nerve answer", "screen": "1. Yes", "choices": ["Yes", "No"], "delivery": "unknown"}}))
             .await;
         let request = peer.request().await;
         peer.send(
@@ -64,7 +64,7 @@ async fn failure_carries_all_details() {
     let client_side = async {
         let node = client.node("a", None);
         let error = node.execute("hi").await.unwrap_err();
-        assert_eq!(error.to_string(), "node 'a' asks something first (nerve server node answer)");
+        assert_eq!(error.to_string(), "node 'a' asks something first (nerve answer)");
         let server = &error.server().unwrap().details;
         assert_eq!((server.error_type.as_str(), server.screen.as_deref()), ("blocked", Some("1. Yes")));
         assert_eq!((server.choices.len(), server.delivery), (2, Some(Delivery::Unknown)));

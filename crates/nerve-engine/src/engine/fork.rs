@@ -426,11 +426,11 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     let node = &source.node;
     let (kind, reason, hint) = match state {
         StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),
-        StateName::Busy => (ErrorKind::Busy, "it is busy", "wait until it is ready: `node wait` does that"),
+        StateName::Busy => (ErrorKind::Busy, "it is busy", "wait until it is ready: `nerve wait` does that"),
         StateName::Starting | StateName::Unknown => {
-            (ErrorKind::Busy, "it is starting", "wait until it is ready: `node wait` does that")
+            (ErrorKind::Busy, "it is starting", "wait until it is ready: `nerve wait` does that")
         }
-        StateName::Blocked => (ErrorKind::Blocked, "it asks something", "answer it first: `node answer`"),
+        StateName::Blocked => (ErrorKind::Blocked, "it asks something", "answer it first: `nerve answer`"),
         StateName::Stopping => (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended"),
     };
     Err(EngineError::new(kind, format!("cannot fork node '{node}': {reason}")).hint(hint))

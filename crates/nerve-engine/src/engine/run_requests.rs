@@ -145,9 +145,7 @@ impl Engine {
         check_name(&id, "run")?;
         if self.inner.runs.get(&id).is_some_and(|run| run.is_active()) {
             let message = format!("run '{id}' is active: there is nothing to resume");
-            return Err(
-                EngineError::invalid_request(message).hint("`nerve server graph status` shows its progress")
-            );
+            return Err(EngineError::invalid_request(message).hint("`nerve graph status` shows its progress"));
         }
         // The session of the run itself may exist: its nodes outlived their server.
         self.check_run_id(&id, Session::is_kept)?;
@@ -209,13 +207,13 @@ impl Engine {
                 let resumes = GraphFile::from_value(replay.definition().clone())
                     .is_ok_and(|file| file.on_restart == OnRestart::Resume);
                 if !resumes {
-                    tracing::info!(run = %id, "interrupted: `nerve server graph resume` resumes it");
+                    tracing::info!(run = %id, "interrupted: `nerve graph resume` resumes it");
                     continue;
                 }
                 if replay.crashed_again() {
                     let message = format!(
                         "run '{id}' was not resumed: its server ended twice without a shutdown while the same steps ran; \
-                         `nerve server graph resume {id}` resumes it, with --file a corrected graph"
+                         `nerve graph resume {id}` resumes it, with --file a corrected graph"
                     );
                     tracing::warn!("{message}");
                     engine.inner.events.publish(None, EventKind::Error { message });
@@ -350,7 +348,7 @@ impl Engine {
         }
         if runs.is_empty() {
             let message = format!("no active run '{id}', and no active run of a graph with that name");
-            return Err(EngineError::not_found(message).hint("`nerve server graph list --runs` lists runs"));
+            return Err(EngineError::not_found(message).hint("`nerve graph list --runs` lists runs"));
         }
         for run in &runs {
             run.cancellation.cancel();
@@ -427,7 +425,7 @@ fn no_open_gate(info: &RunInfo) -> EngineError {
     let error = EngineError::not_found(message);
     match info.status.as_str() {
         "completed" => error,
-        _ => error.hint(format!("`nerve server graph resume {}` resumes it", info.run_id)),
+        _ => error.hint(format!("`nerve graph resume {}` resumes it", info.run_id)),
     }
 }
 

@@ -277,7 +277,7 @@ impl Drop for RunAdmission<'_> {
 }
 
 pub(super) fn not_found(id: &str) -> EngineError {
-    EngineError::not_found(format!("no run '{id}'")).hint("`nerve server graph list --runs` lists them")
+    EngineError::not_found(format!("no run '{id}'")).hint("`nerve graph list --runs` lists them")
 }
 
 impl Run {

@@ -41,8 +41,7 @@ pub(crate) fn end(record: &mut ResultInfo, at: f64, outcome: Result<Response, En
 pub(crate) fn block(record: &mut ResultInfo, why: NodeExplanation) {
     record.error = Some(format!("node '{}' is {}: {}", record.node_id, why.state, why.evidence));
     record.error_type = Some(ErrorKind::Blocked);
-    record.hint =
-        Some("answer the dialog with `nerve server node answer`; the execution then continues".to_string());
+    record.hint = Some("answer the dialog with `nerve answer`; the execution then continues".to_string());
     record.screen = Some(why.screen);
     record.choices = why.choices;
     record.delivery = why.turn.map(|turn| turn.delivery);
@@ -61,7 +60,7 @@ pub(crate) fn mark_lost(record: &mut ResultInfo, at: f64, how: &str) {
     record.ended_at = Some(at);
     let (message, hint) = if record.started_at.is_some() {
         let hint = format!(
-            "the turn may have continued: see 'nerve server node history {0}' and 'nerve server node read {0}'",
+            "the turn may have continued: see 'nerve logs {0}' and 'nerve node read {0}'",
             record.node_id
         );
         (format!("{how} before the turn ended"), hint)

@@ -53,7 +53,7 @@ impl Recorder {
             let message = "not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
             EngineError::not_found(message).hint(
-                "run it in a terminal of 'nerve record' or of a node, or select a session with --session or --socket",
+                "run it in a terminal of 'nerve record' or of a node, or select one with --recording or --recorder-socket",
             )
         })
     }

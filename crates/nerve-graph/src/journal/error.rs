@@ -89,9 +89,8 @@ impl From<JournalError> for EngineError {
                 ErrorKind::NotFound
             }
             JournalError::Exists { run } => {
-                return EngineError::already_exists(error.to_string()).hint(format!(
-                    "use another id, or continue that run with `nerve server graph resume {run}`"
-                ));
+                return EngineError::already_exists(error.to_string())
+                    .hint(format!("use another id, or continue that run with `nerve graph resume {run}`"));
             }
             JournalError::Locked { .. } => ErrorKind::Busy,
             JournalError::Version { .. }

@@ -172,8 +172,7 @@ impl Session {
             let state = session.inner.state.lock();
             let error = EngineError::not_found(format!("no node '{name}' in session '{}'", session.name()));
             if state.definitions.contains_key(name) {
-                return error
-                    .hint("the node is defined but not running: `nerve server node start` starts it");
+                return error.hint("the node is defined but not running: `nerve node start` starts it");
             }
             let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
             let hint = match known.is_empty() {

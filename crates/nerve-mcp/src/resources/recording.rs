@@ -52,13 +52,13 @@ fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
             ErrorKind::TooLarge,
             format!("recording too large: {bytes} bytes, at most {MAX_FILE_BYTES}"),
         );
-        return Err(failure.hint("export it to a file: nerve export --format txt"));
+        return Err(failure.hint("export it to a file: nerve recording export --format txt"));
     }
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
     let mut reader = Reader::open(path).map_err(|error| failed(&error))?;
     let mut replay = TerminalReplay::new(size).with_limits(SCROLLBACK_LIMITS.0, SCROLLBACK_LIMITS.1);
-    // Damaged parts are skipped; `nerve inspect` reports them.
+    // Damaged parts are skipped; `nerve recording inspect` reports them.
     replay.read_rest(&mut reader, |_| ()).map_err(|error| failed(&error))?;
     let mut window = Window::new(from, lines);
     report(ReportFormat::Txt, &replay.terminal, &mut window).map_err(|error| failed(&error))?;

@@ -13,7 +13,7 @@ use crate::failure::{Failure, USAGE};
 #[derive(Debug, Args)]
 pub struct InputArgs {
     /// Graph input: JSON object or list, otherwise text; '@PATH' reads a file
-    #[arg(short, long, value_name = "TEXT|@PATH", allow_hyphen_values = true)]
+    #[arg(long, short_alias = 'i', value_name = "TEXT|@PATH", allow_hyphen_values = true)]
     pub input: Option<String>,
     /// Input field, as JSON if valid, otherwise as text; repeatable
     #[arg(long, value_name = "KEY=VALUE")]

@@ -16,26 +16,24 @@ use crate::prompt::Prompt;
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
     /// Start a program in a terminal as a node
+    #[command(alias = "new")]
     Create(Box<CreateArgs>),
     /// Start a defined node that is not running
     #[command(after_long_help = "\
 Works for nodes in state 'created': stopped by 'session stop', or not recovered when their server restarted.
 
 EXAMPLES
-  nerve server node start me")]
+  nerve node start me")]
     Start(NodeArg),
     /// Create a node that continues another node's conversation
     Fork(ForkArgs),
     /// List the nodes
-    #[command(after_long_help = "\
-EXAMPLES
-  nerve server node list
-  nerve server node list --json | jq -r '.nodes[]'")]
-    List,
+    #[command(alias = "ls")]
+    List(ListArgs),
     /// Show one node
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server node info me")]
+  nerve node info me")]
     Info(NodeArg),
     /// Send a prompt and wait for the answer
     Execute(ExecuteArgs),
@@ -51,7 +49,7 @@ EXAMPLES
     /// Interrupt a node's turn in the way its program expects, and wait until it has ended
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server node interrupt me && nerve server node execute me 'Retry'")]
+  nerve node interrupt me && nerve send me 'Retry'")]
     Interrupt(NodeArg),
     /// Resize a terminal
     Resize(ResizeArgs),
@@ -62,23 +60,39 @@ EXAMPLES
     /// Explain a node's state: the evidence and the screen
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server node why me")]
+  nerve node why me")]
     Why(NodeArg),
     /// Answer the dialog that blocks a node
     Answer(AnswerArgs),
     /// Show the audit log of a node
+    #[command(alias = "logs")]
     History(HistoryArgs),
     /// Stop a node
-    #[command(after_long_help = "\
+    Stop(StopArgs),
+    /// Stop a node (older name of 'stop')
+    #[command(hide = true)]
+    Delete(StopArgs),
+    /// Stop a node (older name of 'stop')
+    #[command(hide = true)]
+    Close(StopArgs),
+}
+
+/// Arguments of `nerve ls`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
 EXAMPLES
-  nerve server node stop me")]
-    Stop(NodeArg),
-    /// Stop a node (older name of 'stop')
-    #[command(hide = true)]
-    Delete(NodeArg),
-    /// Stop a node (older name of 'stop')
-    #[command(hide = true)]
-    Close(NodeArg),
+  nerve ls
+  nerve ls --json | jq -r '.nodes[]'")]
+pub struct ListArgs {}
+
+/// Arguments of `nerve stop`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve stop me")]
+pub struct StopArgs {
+    /// Node
+    pub node: String,
 }
 
 #[derive(Debug, Args)]
@@ -88,9 +102,9 @@ source, on a copy of the conversation: Claude Code, Codex, and Gemini CLI and op
 copied. The source must be ready and is not changed.
 
 EXAMPLES
-  nerve server node fork me              as me-fork, or me-fork-2 if taken
-  nerve server node fork me other
-  nerve server node fork me back --at 2  after its second turn (Claude Code)")]
+  nerve node fork me              as me-fork, or me-fork-2 if taken
+  nerve node fork me other
+  nerve node fork me back --at 2  after its second turn (Claude Code)")]
 pub struct ForkArgs {
     /// Node to fork
     #[arg(id = "node", value_name = "SRC")]
@@ -109,20 +123,21 @@ pub struct NodeArg {
     pub node: String,
 }
 
+/// Arguments of `nerve new`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The command returns when the program has started; 'node wait' waits until the node is ready, and 'node execute' does so itself.
+The command returns when the program has started; 'nerve wait' waits until the node is ready, and 'nerve send' does so itself.
 
 EXAMPLES
-  nerve server node create me -c claude --cwd ~/project
-  nerve server node create sh -c 'bash --norc' --env PS1='$ ' --no-history
-  nerve server node create tests --backend bash
-  nerve server node create me -b claude-tmux --tmux-session work
-  nerve server node create seen -b tmux --pane-id %3 --profile claude
-  nerve server node create ask -b chat --model claude-sonnet-4-5 --tool tests
-  nerve server node create me -c claude --proxy anthropic \\
+  nerve new me -c claude --cwd ~/project
+  nerve new sh -c 'bash --norc' --env PS1='$ ' --no-history
+  nerve new tests --backend bash
+  nerve new me -b claude-tmux --tmux-session work
+  nerve new seen -b tmux --pane-id %3 --profile claude
+  nerve new ask -b chat --model claude-sonnet-4-5 --tool tests
+  nerve new me -c claude --proxy anthropic \\
       --proxy-max-tokens 2000000
-  nerve server node create me -c claude --proxy openai \\
+  nerve new me -c claude --proxy openai \\
       --proxy-base-url http://127.0.0.1:11434 --proxy-model qwen3")]
 pub struct CreateArgs {
     /// Name: 1-32 of a-z, 0-9 and '-'
@@ -136,10 +151,13 @@ pub struct CreateArgs {
     /// Backend of the node
     #[arg(short, long, value_parser = one_of::<BackendKind>(described_values::<BackendKind>()), default_value_t = BackendKind::Pty)]
     pub backend: BackendKind,
+    /// Pane of the node.
     #[command(flatten)]
     pub pane: PaneOptions,
+    /// Options of a chat node.
     #[command(flatten)]
     pub model: ChatOptions,
+    /// Proxy of the agent.
     #[command(flatten)]
     pub proxy: ProxyOptions,
     /// Claude Code session id [default: from the command, otherwise generated]
@@ -151,8 +169,7 @@ pub struct CreateArgs {
     /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub env: Vec<EnvPair>,
-    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
-    /// show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve tools'
     #[arg(long)]
     pub trace_tools: bool,
     /// Keep an audit log (the default)
@@ -182,29 +199,32 @@ pub struct CreateArgs {
     /// Time limit for the program's start in seconds
     #[arg(long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
     pub ready_timeout: Seconds,
-    /// Time limit of a turn in seconds, unless 'execute' sets --timeout
+    /// Time limit of a turn in seconds, unless 'send' sets --timeout
     #[arg(long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub response_timeout: Seconds,
+    /// Conversation of the node.
     #[command(flatten)]
     pub conversation: ConversationArgs,
 }
 
+/// Arguments of `nerve send`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 A node runs one turn at a time; further prompts are queued. Exits with 1 if the turn failed, 4 if it timed out, 5 if a dialog blocks the
 node.
 
 EXAMPLES
-  nerve server node execute me 'What does main.rs do?'
-  git diff | nerve server node execute me - --timeout 300
-  nerve server node execute me --file task.md --stream
-  nerve server node execute me 'Now the tests' --json | jq -r .response.text
-  nerve server node execute me 'Fix the test' --async
-  nerve server node execute me 'And now?' --workspace site --chat search")]
-#[command(override_usage = "nerve server node execute [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
+  nerve send me 'What does main.rs do?'
+  git diff | nerve send me - --timeout 300
+  nerve send me --file task.md --stream
+  nerve send me 'Now the tests' --json | jq -r .response.text
+  nerve send me 'Fix the test' --no-wait
+  nerve send me 'And now?' --workspace site --chat search")]
+#[command(override_usage = "nerve send [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
 pub struct ExecuteArgs {
     /// Node
     pub node: String,
+    /// Prompt.
     #[command(flatten)]
     pub prompt: Prompt,
     /// Answer parser [default: the node's]
@@ -219,12 +239,13 @@ pub struct ExecuteArgs {
     /// Fail immediately if the node is busy
     #[arg(long)]
     pub fail_if_busy: bool,
-    /// Fail at a dialog instead of waiting behind it, also with --async
+    /// Fail at a dialog instead of waiting behind it, also with --no-wait
     #[arg(long)]
     pub fail_if_blocked: bool,
     /// On timeout, let the turn continue instead of interrupting it; the history records its end
-    #[arg(long)]
+    #[arg(long = "continue-on-timeout", alias = "detach")]
     pub detach: bool,
+    /// Delivery of the answer, and conversation.
     #[command(flatten)]
     pub talk: TurnOptions,
 }
@@ -232,7 +253,7 @@ pub struct ExecuteArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server node run sh 'make watch'")]
+  nerve node run sh 'make watch'")]
 pub struct RunArgs {
     /// Node
     pub node: String,
@@ -243,8 +264,8 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server node read me
-  nerve server node read me -n 50")]
+  nerve node read me
+  nerve node read me -n 50")]
 pub struct ReadArgs {
     /// Node
     pub node: String,
@@ -260,12 +281,12 @@ Keys: enter, esc, tab, S-tab, space, backspace, up, down, left, right, home, end
 C-c or ctrl+c, M-x or alt+x, or one character.
 
 EXAMPLES
-  nerve server node write sh 'ls' --key enter
-  nerve server node write sh --escape 'ls\\r'
-  nerve server node write me --key C-c
-  printf 'a\\tb' | nerve server node write sh -")]
+  nerve node write sh 'ls' --key enter
+  nerve node write sh --escape 'ls\\r'
+  nerve node write me --key C-c
+  printf 'a\\tb' | nerve node write sh -")]
 #[command(group(ArgGroup::new("what").required(true).multiple(true)))]
-#[command(override_usage = "nerve server node write [OPTIONS] <NODE> [DATA] [--key <KEY>]...")]
+#[command(override_usage = "nerve node write [OPTIONS] <NODE> [DATA] [--key <KEY>]...")]
 pub struct WriteArgs {
     /// Node
     pub node: String,
@@ -283,7 +304,7 @@ pub struct WriteArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server node resize me --cols 100 --rows 30")]
+  nerve node resize me --cols 100 --rows 30")]
 pub struct ResizeArgs {
     /// Node
     pub node: String,
@@ -301,10 +322,10 @@ Opens a pane that runs 'nerve attach' on the node, or focuses the pane that does
 pane: close it and open it again at any time.
 
 EXAMPLES
-  nerve server node show me --in tmux
-  nerve server node show me --in tmux --tmux-session work
-  nerve server node show me --in tmux --split %3
-  nerve server node show me --in wezterm")]
+  nerve node show me --in tmux
+  nerve node show me --in tmux --tmux-session work
+  nerve node show me --in tmux --split %3
+  nerve node show me --in wezterm")]
 pub struct ShowArgs {
     /// Node
     pub node: String,
@@ -322,13 +343,14 @@ pub struct ShowArgs {
     pub socket: Option<String>,
 }
 
+/// Arguments of `nerve wait`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Prints the state that ended the wait. Exits with 4 on timeout, 5 if the node is blocked or suspended and --until does not name that state.
 
 EXAMPLES
-  nerve server node wait me
-  nerve server node wait me --until ready --until blocked --timeout 600")]
+  nerve wait me
+  nerve wait me --until ready --until blocked --timeout 600")]
 pub struct WaitArgs {
     /// Node
     pub node: String,
@@ -340,14 +362,15 @@ pub struct WaitArgs {
     pub timeout: Seconds,
 }
 
+/// Arguments of `nerve answer`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server node answer me 1
-  nerve server node answer me 'yes, proceed' --wait
-  nerve server node answer me --cancel")]
+  nerve answer me 1
+  nerve answer me 'yes, proceed' --wait
+  nerve answer me --cancel")]
 #[command(group(ArgGroup::new("choices").required(true)))]
-#[command(override_usage = "nerve server node answer [OPTIONS] <NODE> <CHOICE|--cancel>")]
+#[command(override_usage = "nerve answer [OPTIONS] <NODE> <CHOICE|--cancel>")]
 pub struct AnswerArgs {
     /// Node
     pub node: String,
@@ -365,21 +388,22 @@ pub struct AnswerArgs {
     pub timeout: Option<Seconds>,
 }
 
-#[expect(missing_docs, reason = "clap would print it as the help of the command")]
+/// Arguments of `nerve logs`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+The log has what was typed into the node, and its answers. 'nerve node read NODE' prints the text of its terminal.
 Also works without a running server: the log is then read from .nerve/history under the current directory, or under NERVE_HOME.
 
 EXAMPLES
-  nerve server node history me
-  nerve server node history me --last 10
-  nerve server node history me --inputs-only --json
-  nerve server node history me --summary")]
+  nerve logs me
+  nerve logs me --lines 10
+  nerve logs me --inputs-only --json
+  nerve logs me --summary")]
 pub struct HistoryArgs {
     /// Node; may no longer exist
     pub node: String,
     /// Show the last N matching entries
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long = "lines", alias = "last", value_name = "N")]
     pub last: Option<u64>,
     /// Show only this operation
     #[arg(long, value_parser = one_of::<HistoryOp>(HistoryOp::names()))]

@@ -24,7 +24,7 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     }
     let nodes = serde_json::from_value::<NodeList>(data)?.nodes_info;
     if nodes.is_empty() {
-        out::note("no nodes; create one with 'nerve server node create NAME -c COMMAND'");
+        out::note("no nodes; create one with 'nerve new NAME -c COMMAND'");
     }
     let row = |node: &NodeInfo| {
         let field = |name: &str| node.metadata.text(name).to_string();
@@ -104,12 +104,12 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     failure.choices = why.choices;
     let hint = match failure.choices.is_empty() {
         _ if state == NodeState::Suspended => {
-            format!("wait for it, or interrupt it with 'nerve server node interrupt {}'", args.node)
+            format!("wait for it, or interrupt it with 'nerve node interrupt {}'", args.node)
         }
         true => {
-            format!("the dialog has no choices: type with 'nerve server node write {} --key …'", args.node)
+            format!("the dialog has no choices: type with 'nerve node write {} --key …'", args.node)
         }
-        false => format!("choose with 'nerve server node answer {} NUMBER'", args.node),
+        false => format!("choose with 'nerve answer {} NUMBER'", args.node),
     };
     Err(failure.hint(hint).into())
 }

@@ -1,4 +1,4 @@
-//! The commands of `nerve server node`, which the REPL has too.
+//! The commands of `nerve node`, which the REPL has too.
 
 pub(crate) mod args;
 mod chat_args;
@@ -23,8 +23,9 @@ use nerve_api::request::{
 use nerve_client::NerveClient;
 use serde_json::Value;
 
-use self::args::AnswerArgs;
-pub use self::args::{HistoryArgs, NodeCommand};
+pub use self::args::{
+    AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, ListArgs, NodeCommand, StopArgs, WaitArgs,
+};
 pub use self::create::trace_tools;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
 pub(crate) use self::turn_args::TurnOptions;
@@ -55,7 +56,7 @@ pub async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
 async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
     match command {
         NodeCommand::Create(args) => create::run(target, *args).await,
-        NodeCommand::List => inspect::list(target).await,
+        NodeCommand::List(_) => inspect::list(target).await,
         NodeCommand::Info(args) => inspect::info(target, args.node).await,
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {

@@ -13,10 +13,10 @@ use crate::failure::{Failure, USAGE};
 /// Result delivery and conversation of an execution.
 #[derive(Debug, Default, Args)]
 pub struct TurnOptions {
-    /// Print the result id for 'nerve result' instead of waiting
-    #[arg(long = "async", conflicts_with = "stream")]
+    /// Print the id for 'nerve result' and return at once
+    #[arg(long = "no-wait", alias = "async", conflicts_with = "stream")]
     pub is_async: bool,
-    /// With --async: POST the result to this URL
+    /// With --no-wait: POST the result to this URL
     #[arg(long, value_name = "URL", requires = "is_async")]
     pub webhook: Option<String>,
     /// With --webhook: sign with the secret in this environment variable
@@ -29,7 +29,7 @@ pub struct TurnOptions {
     #[arg(long, value_name = "NAME", requires = "workspace")]
     pub chat: Option<String>,
     /// Earlier messages for this prompt only: file with a JSON list of {role, content, timestamp}
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(long = "messages", alias = "history", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub history: Option<PathBuf>,
     /// Put earlier messages before the prompt: those unknown to the node (auto), all, or none
     #[arg(long, value_parser = one_of::<UseContext>(UseContext::names()))]

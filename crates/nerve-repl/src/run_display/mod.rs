@@ -14,8 +14,8 @@ pub use self::rows::{format_duration, group_digits};
 pub use self::run_log::{format_question, step_count};
 pub use self::screen::format_clock;
 
-/// Returns a `nerve server graph` command line for a server.
+/// Returns a `nerve graph` command line for a server.
 pub fn graph_command(server: &str, rest: &str) -> String {
     let server = if server == "default" { String::new() } else { format!(" -s {server}") };
-    format!("nerve server graph{server} {rest}")
+    format!("nerve graph{server} {rest}")
 }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn format(kind: EventType, data: Value) -> String {
-        format_line(&event(kind, 0.0, data), "nerve server graph answer r CHOICE").unwrap_or_default()
+        format_line(&event(kind, 0.0, data), "nerve graph answer r CHOICE").unwrap_or_default()
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             (
                 GateAsked,
                 json!({"step_id": "ok", "question": "Go?", "choices": ["yes", "no"]}),
-                "gate ok asks: Go? [yes / no] (answer with 'nerve server graph answer r CHOICE')",
+                "gate ok asks: Go? [yes / no] (answer with 'nerve graph answer r CHOICE')",
             ),
             (
                 GateAnswered,

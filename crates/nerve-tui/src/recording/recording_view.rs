@@ -149,7 +149,7 @@ impl RecordingView {
 
     pub(super) fn fault(&self) -> Option<String> {
         if !self.end_playback.lost().is_empty() {
-            return Some("parts of the recording are lost: see 'nerve inspect'".to_string());
+            return Some("parts of the recording are lost: see 'nerve recording inspect'".to_string());
         }
         if self.live {
             return Some("still being recorded: this is what there was when it was opened".to_string());

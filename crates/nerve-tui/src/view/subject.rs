@@ -93,7 +93,7 @@ impl Subject {
             Subject::Recording(RecordingState::Finished) => Some("no snapshot: the session has ended"),
             Subject::Tool(_) => Some("a tool takes no snapshots: its agent does"),
             Subject::Program(InputAccess::ReadOnly) => {
-                Some("attached read-only: 'nerve snapshot --session' takes one from elsewhere")
+                Some("attached read-only: 'nerve snapshot --recording' takes one from elsewhere")
             }
             Subject::Program(InputAccess::Allowed) => None,
         }

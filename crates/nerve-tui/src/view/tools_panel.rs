@@ -61,11 +61,8 @@ impl ToolsPanel {
             None => {
                 self.modal = Some(Modal::default());
                 let older = self.list.older();
-                return (older > 0).then(|| {
-                    format!(
-                        "{older} older tools are not listed: nerve show-sandbox-execution --id shows them"
-                    )
-                });
+                return (older > 0)
+                    .then(|| format!("{older} older tools are not listed: nerve tools --id shows them"));
             }
         }
         None

@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use super::branch::BranchArgs;
 use super::exec::ShowArgs;
 use super::record::RecordArgs;
-use super::recording::{BranchPointsArgs, InspectArgs, ReplayArgs, ViewArgs};
+use super::recording::{BranchPointsArgs, InspectArgs, RecordingFileCommand, ReplayArgs, ViewArgs};
 use super::snapshot::{SnapshotArgs, TakeArgs};
 use super::{Cli, Command, help_wrap};
 
@@ -80,15 +80,15 @@ pub(crate) fn is_invoked() -> bool {
 pub(crate) fn parse() -> Cli {
     let agent = match help_wrap::parse::<Ah>().command {
         AhCommand::Agent(agent) => agent,
-        AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::ShowSandboxExecution(args) },
+        AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::Tools(args) },
     };
     let command = match agent.command {
         AgentCommand::Record(args) => Command::Record(args),
-        AgentCommand::Replay(args) => Command::Replay(args),
-        AgentCommand::View(args) => Command::View(args),
+        AgentCommand::Replay(args) => Command::RecordingFile(RecordingFileCommand::Replay(args)),
+        AgentCommand::View(args) => Command::RecordingFile(RecordingFileCommand::View(args)),
         AgentCommand::Branch(args) => Command::Branch(args),
-        AgentCommand::BranchPoints(args) => Command::BranchPoints(args),
-        AgentCommand::Inspect(args) => Command::Inspect(args),
+        AgentCommand::BranchPoints(args) => Command::RecordingFile(RecordingFileCommand::BranchPoints(args)),
+        AgentCommand::Inspect(args) => Command::RecordingFile(RecordingFileCommand::Inspect(args)),
         AgentCommand::Fs(FsArgs { command: FsCommand::Snapshot(take) }) => {
             Command::Snapshot(Box::new(SnapshotArgs { take: *take, command: None }))
         }

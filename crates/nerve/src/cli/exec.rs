@@ -1,27 +1,27 @@
-//! `nerve exec` and `nerve show-sandbox-execution`: runs a command in its own terminal, and shows one.
+//! `nerve exec` and `nerve tools`: runs a command in its own terminal, and shows one.
 
 use clap::{Args, ValueHint};
 use nerve_repl::node_command::{COLS, ROWS};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The command runs in its own terminal. Its recording is linked to the enclosing session ($NERVE_RECORDING, or --session); outside
-a session it is stored where 'nerve recordings list' finds it. The output goes to standard output: unchanged to a terminal, with plain
+The command runs in its own terminal. Its recording is linked to the enclosing session ($NERVE_RECORDING, or --recording); outside
+a session it is stored where 'nerve recording list' finds it. The output goes to standard output: unchanged to a terminal, with plain
 line ends elsewhere. Standard input is passed to the command unless it is a terminal. Signals and the exit code pass through.
 
 EXAMPLES
   nerve exec -- make test
   nerve exec --id build-1 -c 'make test 2>&1 | tee log'
-  nerve show-sandbox-execution 'make test' --id build-1")]
+  nerve tools 'make test' --id build-1")]
 pub(crate) struct ExecArgs {
     /// Execution id: 1-64 of A-Z a-z 0-9 _ -, unused in the session [default: generated]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Session or its recording [default: the enclosing session]
-    #[arg(short, long, value_name = "SESSION|FILE", value_hint = ValueHint::FilePath)]
+    /// Recorded session: id or file [default: the enclosing session]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
     /// Shell command line, instead of CMD
-    #[arg(short = 'c', long = "shell", value_name = "LINE", conflicts_with = "command")]
+    #[arg(short = 'c', long = "command", alias = "shell", value_name = "LINE", conflicts_with = "command")]
     pub(crate) line: Option<String>,
     /// Let the command read its terminal even if standard input is not one; a viewer can then type into it
     #[arg(short, long)]
@@ -48,14 +48,14 @@ pub(crate) struct ExecArgs {
 #[command(after_long_help = "\
 Shows a running command live until it ends and forwards your keys to it; the recording marks them as injected. Shows the output of a
 command that has ended. With --follow it stays open for scrolling and shows the next run with this id, in any session unless
---session is given. For a command without its own terminal, it shows the output as the agent received it, and keys go to the agent's
+--recording is given. For a command without its own terminal, it shows the output as the agent received it, and keys go to the agent's
 terminal. If standard output is not a terminal, it writes the recorded bytes.
 
 EXAMPLES
-  nerve show-sandbox-execution 'make test' --id build-1
-  nerve show-sandbox-execution 'sudo true' --id toolu_01A --follow \\
-      --session 0195e3a1-77aa
-  nerve show-sandbox-execution --id build-1 > log")]
+  nerve tools 'make test' --id build-1
+  nerve tools 'sudo true' --id toolu_01A --follow \\
+      --recording 0195e3a1-77aa
+  nerve tools --id build-1 > log")]
 pub(crate) struct ShowArgs {
     /// Expected command; a different one causes a warning
     #[arg(value_name = "CMD")]
@@ -63,10 +63,10 @@ pub(crate) struct ShowArgs {
     /// Execution id
     #[arg(long, value_name = "ID")]
     pub(crate) id: String,
-    /// Session or recording to search [default: the enclosing session, otherwise the newest that contains ID]
-    #[arg(short, long, value_name = "SESSION|FILE", value_hint = ValueHint::FilePath)]
+    /// Recorded session to search: id or file [default: the enclosing session, otherwise the newest that contains ID]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
-    /// Stay open after the end; without --session, also show later runs with this id
+    /// Stay open after the end; without --recording, also show later runs with this id
     #[arg(short, long)]
     pub(crate) follow: bool,
 }

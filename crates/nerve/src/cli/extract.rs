@@ -1,4 +1,4 @@
-//! `nerve extract`: parses an agent's answers out of terminal text.
+//! `nerve recording extract`: parses an agent's answers out of terminal text.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ program, only the last screen is available.
 Exits with 3 if the source does not exist or contains no turn.
 
 EXAMPLES
-  nerve extract session.log
-  nerve extract 0195e3a1-77aa --last
-  tmux capture-pane -p -S - | nerve extract --json
-  nerve extract --pane %3 --full
-  nerve extract --list-panes
-  nerve extract screen.txt --parser none --raw")]
+  nerve recording extract session.log
+  nerve recording extract 0195e3a1-77aa --last
+  tmux capture-pane -p -S - | nerve recording extract --json
+  nerve recording extract --pane %3 --full
+  nerve recording extract --list-panes
+  nerve recording extract screen.txt --parser none --raw")]
 pub(crate) struct ExtractArgs {
     /// Text file, recording or its id; '-' reads standard input [default: -]
     #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]

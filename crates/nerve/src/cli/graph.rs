@@ -1,4 +1,4 @@
-//! `nerve server graph`: graphs and their runs.
+//! `nerve graph`: graphs and their runs.
 
 use std::path::PathBuf;
 
@@ -36,6 +36,7 @@ pub(crate) enum GraphCommand {
     /// Print a graph as text, Mermaid, Graphviz or JSON
     Show(ShowArgs),
     /// List the registered graphs, or the runs
+    #[command(alias = "ls")]
     List(ListArgs),
     /// Show a run: steps, gates and result
     Status(StatusArgs),
@@ -52,7 +53,7 @@ pub(crate) enum GraphCommand {
     /// Print the JSON Schema of graph files, for editors
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server graph schema > graph.schema.json")]
+  nerve graph schema > graph.schema.json")]
     Schema,
 }
 
@@ -67,14 +68,14 @@ Exits with 0 if the run completed, 1 if it failed, 2 if the file or the input is
 node, 130 if the run was cancelled.
 
 EXAMPLES
-  nerve server graph run review.yaml
-  nerve server graph run review.yaml --set task='Fix the test' --set rounds=3
-  nerve server graph run review.yaml --json \\
+  nerve graph run review.yaml
+  nerve graph run review.yaml --set task='Fix the test' --set rounds=3
+  nerve graph run review.yaml --json \\
       --input '{\"task\": \"Fix the test\"}' | jq .results
-  nerve server graph run review.yaml --dry-run
-  nerve server graph run review.yaml --detach
-  generate-graph | nerve server graph run - --trace trace.json
-  nerve server graph run review   registered with 'graph create'")]
+  nerve graph run review.yaml --dry-run
+  nerve graph run review.yaml --no-wait
+  generate-graph | nerve graph run - --trace trace.json
+  nerve graph run review   registered with 'graph create'")]
 pub(crate) struct RunArgs {
     /// Graph file (YAML or JSON), '-' for standard input, or id of a registered graph
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -88,10 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "detach")]
     pub(crate) trace: Option<PathBuf>,
     /// Check the graph and show the order and known inputs of its steps without starting any
-    #[arg(short, long, conflicts_with_all = ["detach", "trace"])]
+    #[arg(long, short_alias = 'd', conflicts_with_all = ["detach", "trace"])]
     pub(crate) dry_run: bool,
-    /// Do not wait for the end of the run
-    #[arg(long)]
+    /// Print the run's id and return at once
+    #[arg(long = "no-wait", alias = "detach")]
     pub(crate) detach: bool,
     /// Keep the graph's own nodes running after its end
     #[arg(long)]
@@ -120,8 +121,8 @@ impl GraphCommand {
 Needs no server. Exits with 2 if a file is invalid.
 
 EXAMPLES
-  nerve server graph validate review.yaml
-  nerve server graph validate graphs/*.yaml --json")]
+  nerve graph validate review.yaml
+  nerve graph validate graphs/*.yaml --json")]
 pub(crate) struct ValidateArgs {
     /// Graph files; '-' reads standard input
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
@@ -133,24 +134,24 @@ pub(crate) struct ValidateArgs {
 Showing a file needs no server.
 
 EXAMPLES
-  nerve server graph show review.yaml
-  nerve server graph show review.yaml --format dot | dot -Tsvg > review.svg
-  nerve server graph show review --format mermaid")]
+  nerve graph show review.yaml
+  nerve graph show review.yaml --format dot | dot -Tsvg > review.svg
+  nerve graph show review --format mermaid")]
 pub(crate) struct ShowArgs {
     /// Graph file, '-' for standard input, or id of a registered graph or run
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) graph: String,
     /// Output format; --json means --format json
-    #[arg(short, long, value_enum, default_value_t = GraphFormat::Text)]
+    #[arg(long, short_alias = 'f', value_enum, default_value_t = GraphFormat::Text)]
     pub(crate) format: GraphFormat,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server graph list
-  nerve server graph list --runs
-  nerve server graph list --runs --json |
+  nerve graph list
+  nerve graph list --runs
+  nerve graph list --runs --json |
       jq -r '.runs[] | select(.status == \"interrupted\") | .run_id'")]
 pub(crate) struct ListArgs {
     /// List runs, newest first, instead of registered graphs
@@ -163,13 +164,13 @@ pub(crate) struct ListArgs {
 With --watch the exit codes are those of 'graph run', and Ctrl+C stops watching without cancelling the run.
 
 EXAMPLES
-  nerve server graph status r-0mh2k9a1b-x7q2zz
-  nerve server graph status r-0mh2k9a1b-x7q2zz --watch")]
+  nerve graph status r-0mh2k9a1b-x7q2zz
+  nerve graph status r-0mh2k9a1b-x7q2zz --watch")]
 pub(crate) struct StatusArgs {
     /// Run id
     pub(crate) run: String,
     /// Show progress until the run ends; gates prompt on the terminal
-    #[arg(short, long)]
+    #[arg(long, short_alias = 'w')]
     pub(crate) watch: bool,
 }
 
@@ -178,8 +179,8 @@ pub(crate) struct StatusArgs {
 Running steps are interrupted on their terminals. Completed steps are kept; 'graph resume' continues after them.
 
 EXAMPLES
-  nerve server graph cancel r-0mh2k9a1b-x7q2zz
-  nerve server graph cancel review")]
+  nerve graph cancel r-0mh2k9a1b-x7q2zz
+  nerve graph cancel review")]
 pub(crate) struct CancelArgs {
     /// Run, or graph whose runs are all cancelled
     #[arg(value_name = "RUN|GRAPH")]
@@ -189,9 +190,9 @@ pub(crate) struct CancelArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server graph answer r-0mh2k9a1b-x7q2zz yes
-  nerve server graph answer r-0mh2k9a1b-x7q2zz 2
-  nerve server graph answer r-0mh2k9a1b-x7q2zz --step approve yes")]
+  nerve graph answer r-0mh2k9a1b-x7q2zz yes
+  nerve graph answer r-0mh2k9a1b-x7q2zz 2
+  nerve graph answer r-0mh2k9a1b-x7q2zz --step approve yes")]
 pub(crate) struct AnswerArgs {
     /// Run id
     pub(crate) run: String,
@@ -208,16 +209,16 @@ Results of completed steps are taken from the run's journal. With --file an edit
 same input are not run again. The exit codes are those of 'graph run'.
 
 EXAMPLES
-  nerve server graph resume r-0mh2k9a1b-x7q2zz
-  nerve server graph resume r-0mh2k9a1b-x7q2zz --file review.yaml")]
+  nerve graph resume r-0mh2k9a1b-x7q2zz
+  nerve graph resume r-0mh2k9a1b-x7q2zz --file review.yaml")]
 pub(crate) struct ResumeArgs {
     /// Run id
     pub(crate) run: String,
     /// Edited graph file
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short_alias = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<String>,
-    /// Do not wait for the end of the run
-    #[arg(long)]
+    /// Print the run's id and return at once
+    #[arg(long = "no-wait", alias = "detach")]
     pub(crate) detach: bool,
     /// Write a JSON trace of the steps to this file; '-' adds it to the output of --json
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "detach")]
@@ -229,9 +230,9 @@ pub(crate) struct ResumeArgs {
 Registered graphs survive a restart of the server. Nodes without a cwd in the file run in the current directory.
 
 EXAMPLES
-  nerve server graph create review.yaml
-  nerve server graph create review.yaml --session work
-  nerve server graph run review")]
+  nerve graph create review.yaml
+  nerve graph create review.yaml --session work
+  nerve graph run review")]
 pub(crate) struct CreateArgs {
     /// Graph file, or '-' for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -241,7 +242,7 @@ pub(crate) struct CreateArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve server graph delete review")]
+  nerve graph delete review")]
 pub(crate) struct DeleteArgs {
     /// Graph id
     #[arg(value_name = "GRAPH")]

@@ -45,8 +45,7 @@ pub(crate) struct AskArgs {
     /// Working directory of the agent
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,
-    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
-    /// show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve tools'
     #[arg(long)]
     pub(crate) trace_tools: bool,
     /// Start the agent even if its version is older than the tested ones

@@ -3,7 +3,9 @@
 pub(crate) mod ah;
 pub(crate) mod attach;
 pub(crate) mod branch;
+mod command_groups;
 pub(crate) mod config;
+mod dash_prompt;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod extract;
@@ -15,6 +17,7 @@ pub(crate) mod local_commands;
 pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod notify;
+pub(crate) mod options;
 pub(crate) mod pane;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
@@ -25,10 +28,15 @@ pub(crate) mod result;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod snapshot;
+mod suggestions;
 pub(crate) mod token;
 pub(crate) mod top;
 
 use clap::{Parser, Subcommand};
+use nerve_repl::node_command::{self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, StopArgs, WaitArgs};
+
+pub(crate) use self::command_groups::GROUPS;
+use self::node::NodeShortcut;
 
 const ABOUT: &str = "Drives, records and orchestrates terminal AI agents";
 
@@ -39,11 +47,12 @@ A node is one program in a terminal. A server runs nodes and listens on a Unix s
 
 const EXAMPLES: &str = "\
 EXAMPLES
-  nerve demo                                   try it: no key, no network
-  nerve ask 'What does main.rs do?'            ask Claude Code one question
-  nerve server start                           start a background server
-  nerve server node create me -c claude        create a node that runs claude
-  nerve server node execute me 'Fix the test'  run a turn, print the answer
+  nerve demo                         try it: no key, no network
+  nerve ask 'What does main.rs do?'  ask Claude Code one question
+  nerve server start                 start a background server
+  nerve new me -c claude             create a node that runs claude
+  nerve send me 'Fix the test'       run a turn, print the answer
+  nerve attach me                    use the agent yourself; ctrl+] d detaches
 
 EXIT CODES
   0 done        1 failed               2 usage            3 not found
@@ -72,96 +81,137 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// All commands. `nerve --help` shows those of [`command_groups::GROUPS`], in their order; the others are hidden.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a short demonstration with the built-in agent or a real one
-    Demo(local_commands::DemoArgs),
-    /// Ask an agent one question: create, execute and stop in one command
-    Ask(local_commands::AskArgs),
-    /// Run a program in this terminal and record it
-    Record(Box<record::RecordArgs>),
+    /// Create a node: start an agent or another program
+    New(NodeShortcut<Box<CreateArgs>>),
+    /// Send a prompt to a node and wait for the answer
+    Send(NodeShortcut<ExecuteArgs>),
+    /// List the nodes and their states
+    Ls(NodeShortcut<node_command::ListArgs>),
     /// Watch all nodes: attach, answer, prompt, create and stop
     Top(top::TopArgs),
-    /// Print the events of a server as they happen, or run a command for each
-    Events(events::EventsArgs),
-    /// Notify when a node needs an answer, is done, or has failed
-    Notify(notify::NotifyArgs),
     /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
-    /// Run a command in its own recorded terminal, linked to the enclosing session
-    Exec(exec::ExecArgs),
-    /// Show a command that an agent runs or ran, and type into it
-    ShowSandboxExecution(exec::ShowArgs),
-    /// Start, stop and use servers
+    /// Wait until a node is ready, or in another state
+    Wait(NodeShortcut<WaitArgs>),
+    /// Answer the dialog that blocks a node
+    Answer(NodeShortcut<AnswerArgs>),
+    /// Stop a node
+    Stop(NodeShortcut<StopArgs>),
+    /// Show the audit log of a node: prompts, answers, dialogs
+    Logs(NodeShortcut<HistoryArgs>),
+    /// Notify when a node needs an answer, is done, or has failed
+    Notify(notify::NotifyArgs),
+    /// Print the events of a server as they happen, or run a command for each
+    Events(events::EventsArgs),
+    /// Ask a new agent one question, and stop it
+    Ask(local_commands::AskArgs),
+
+    /// Create and use nodes: agents, shells and other programs
+    Node(node::NodeArgs),
+    /// Run graphs: steps over nodes, ordered by their dependencies
+    Graph(graph::GraphArgs),
+    /// Create and use sessions: named groups of nodes
+    Session(session::SessionArgs),
+    /// List, show, convert and remove recordings
+    #[command(alias = "recordings")]
+    Recording(recording::RecordingArgs),
+    /// Start, stop and list servers
     Server(server::ServerArgs),
-    /// Show or renew the access token for TCP and HTTP clients
-    Token(token::TokenArgs),
-    /// Show, await or cancel the result of an asynchronous execution
-    Result(result::ResultArgs),
-    /// Use nodes and graphs interactively, in this process
-    Repl(repl::ReplArgs),
-    /// Show and check the settings
-    Config(config::ConfigArgs),
-    /// Let two nodes cooperate: developer and coach, or a debate
-    Pattern(pattern::PatternArgs),
-    /// Serve nodes as tools to a Model Context Protocol client over standard input and output
-    Mcp(mcp::McpArgs),
-    /// Run a proxy between an agent and its model's API: count, log, limit, translate
-    Proxy(Box<proxy::ProxyArgs>),
     /// List and stop the host processes that own terminals
     Host(host::HostArgs),
-    /// Take, list and restore snapshots of a recorded terminal and its files
-    Snapshot(Box<snapshot::SnapshotArgs>),
-    /// Continue from a snapshot of a recorded session in a new node, with its files and conversation
-    Branch(Box<branch::BranchArgs>),
-    /// Play a recording, or print its final state
-    Replay(recording::ReplayArgs),
-    /// Browse a recording: scroll, search, seek
-    View(recording::ViewArgs),
-    /// Print the final lines of a recorded session, interleaved with its snapshots
-    BranchPoints(recording::BranchPointsArgs),
-    /// Convert a recording to md, json, csv, txt or asciicast
-    Export(recording::ExportArgs),
-    /// Convert an asciicast to a recording
-    Import(recording::ImportArgs),
-    /// Show the blocks of a recording and report damage
-    Inspect(recording::InspectArgs),
-    /// List, prune and repair recordings
-    Recordings(recording::RecordingsArgs),
-    /// Parse an agent's answers out of a log, a recording, a pane or standard input
-    Extract(Box<extract::ExtractArgs>),
-    /// Parse an agent's answers (older name of 'extract')
-    #[command(hide = true)]
+    /// Show, await or cancel the result of a turn in the background
+    Result(result::ResultArgs),
+
+    /// Run a program in this terminal and record it
+    Record(Box<record::RecordArgs>),
+    #[command(flatten)]
+    RecordingFile(recording::RecordingFileCommand),
+    /// Parse an agent's answers (older name of 'recording extract')
     Parse(Box<extract::ExtractArgs>),
+    /// Take, list and restore snapshots of a terminal and its files
+    Snapshot(Box<snapshot::SnapshotArgs>),
+    /// Continue from a snapshot in a new node
+    Branch(Box<branch::BranchArgs>),
+    /// Run a command in its own recorded terminal
+    Exec(exec::ExecArgs),
+    /// Show a command that an agent runs or ran, and type into it
+    #[command(alias = "show-sandbox-execution")]
+    Tools(exec::ShowArgs),
+
+    /// Use nodes and graphs interactively, in this process
+    Repl(repl::ReplArgs),
+    /// Let two nodes cooperate: developer and coach, or a debate
+    Pattern(pattern::PatternArgs),
+    /// Serve nodes as tools to a Model Context Protocol client
+    Mcp(mcp::McpArgs),
+    /// Run a proxy between an agent and its model's API
+    Proxy(Box<proxy::ProxyArgs>),
     /// List, create, use and close tmux panes
     Tmux(pane::PanesArgs),
     /// List, create, use and close WezTerm panes
     Wezterm(pane::PanesArgs),
-    /// Check this machine for what nerve needs
-    Doctor(local_commands::DoctorArgs),
     /// Run the built-in scripted agent in this terminal
     MockAgent(local_commands::MockAgentArgs),
     /// Run the built-in scripted model API on loopback
     MockModel(local_commands::MockModelArgs),
+
+    /// Run a short demonstration with the built-in agent or a real one
+    Demo(local_commands::DemoArgs),
+    /// Check this machine for what nerve needs
+    Doctor(local_commands::DoctorArgs),
+    /// Show and check the settings
+    Config(config::ConfigArgs),
+    /// Show or renew the access token for TCP and HTTP clients
+    Token(token::TokenArgs),
     /// Print a completion script for a shell
     Completions(local_commands::CompletionsArgs),
     /// Print the man page, or write all of them into a directory
     Man(local_commands::ManArgs),
+
     /// Forward an agent's hook input to its node (run by agents)
-    #[command(hide = true)]
     Hook(local_commands::HookArgs),
     /// Print the whole command line as Markdown
-    #[command(hide = true)]
     CliReference,
     /// Print the description of the HTTP interface (OpenAPI 3.1)
-    #[command(hide = true, name = "openapi")]
+    #[command(name = "openapi")]
     OpenApi,
 }
 
+/// Commands at the top level that are also in a group: their short name and their full one.
+pub(crate) const SHORTCUTS: [(&str, &[&str]); 9] = [
+    ("new", &["node", "create"]),
+    ("send", &["node", "execute"]),
+    ("ls", &["node", "list"]),
+    ("wait", &["node", "wait"]),
+    ("answer", &["node", "answer"]),
+    ("stop", &["node", "stop"]),
+    ("logs", &["node", "history"]),
+    ("view", &["recording", "view"]),
+    ("replay", &["recording", "replay"]),
+];
+
 impl Cli {
-    /// Returns the complete command line with its help texts wrapped for display.
+    /// Parses the command line of this process. Exits with a message if it is invalid.
+    pub(crate) fn parse_process_args() -> Cli {
+        let args = dash_prompt::protect(std::env::args_os().collect(), Cli::build_command);
+        let mut command = Cli::build_command();
+        let parsed = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
+            <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+                .map_err(|error| error.format(&mut command))
+        });
+        parsed.unwrap_or_else(|mut error| {
+            let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+            suggestions::improve(&mut error, &command, &words);
+            error.exit()
+        })
+    }
+
+    /// Returns the complete command line with its help texts arranged and wrapped for display.
     pub(crate) fn build_command() -> clap::Command {
-        help_wrap::join_paragraphs(<Cli as clap::CommandFactory>::command())
+        help_wrap::join_paragraphs(command_groups::group(<Cli as clap::CommandFactory>::command()))
     }
 }
 
@@ -191,7 +241,7 @@ mod tests {
                 check(child, &name);
             }
         }
-        let mut cli = Cli::command().disable_help_subcommand(true);
+        let mut cli = Cli::build_command().disable_help_subcommand(true);
         cli.build();
         for child in cli.get_subcommands().filter(|child| !child.is_hide_set()) {
             check(child, "nerve");

@@ -1,4 +1,4 @@
-//! `nerve server node`: nodes and their turns.
+//! `nerve node`: nodes and their turns; and the frequent ones of its commands under names of their own.
 
 use clap::Args;
 use nerve_repl::node_command::NodeCommand;
@@ -14,13 +14,36 @@ pub(crate) struct ServerOption {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct NodeArgs {
+/// Server and session of a node.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NodeTarget {
     #[command(flatten)]
     pub(crate) server: ServerOption,
     /// Session of the node [default: the server's default session]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    #[command(flatten)]
+    pub(crate) target: NodeTarget,
     #[command(subcommand)]
     pub(crate) command: NodeCommand,
+}
+
+/// A command of `nerve node` at the top level: `nerve send` is `nerve node execute`.
+#[derive(Debug, Args)]
+pub(crate) struct NodeShortcut<T: Args> {
+    #[command(flatten)]
+    pub(crate) args: T,
+    #[command(flatten)]
+    pub(crate) target: NodeTarget,
+}
+
+impl<T: Args> NodeShortcut<T> {
+    /// Returns the command of `nerve node`.
+    pub(crate) fn expand(self, command: impl FnOnce(T) -> NodeCommand) -> NodeArgs {
+        NodeArgs { target: self.target, command: command(self.args) }
+    }
 }

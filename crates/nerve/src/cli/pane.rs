@@ -52,8 +52,8 @@ pub(crate) struct PaneArg {
 tmux is started if it does not run. WezTerm must run: its windows are on a screen, or in 'wezterm-mux-server'.
 
 EXAMPLES
-  nerve tmux spawn -c claude --cwd ~/project -n agent
-  nerve tmux spawn -c 'bash --norc' --session work
+  nerve tmux spawn -c claude --cwd ~/project --name agent
+  nerve tmux spawn -c 'bash --norc' --tmux-session work
   pane=$(nerve wezterm spawn -c codex)")]
 pub(crate) struct SpawnArgs {
     /// Program and arguments [default: your shell]
@@ -63,10 +63,10 @@ pub(crate) struct SpawnArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,
     /// Name of the window (tmux only)
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(long, short_alias = 'n', value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Session (tmux) or workspace (WezTerm) of the pane; created if missing
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "tmux-session", alias = "session", value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
@@ -82,8 +82,8 @@ pub(crate) struct SpawnArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 TEXT is pasted unchanged; Enter is sent separately once the pane shows it, unless --no-submit or --key is given. The command does not
-observe the program: to wait for an answer, use a node ('nerve server node create -b tmux --pane-id %3'). Keys are named as in
-'nerve server node write'.
+observe the program: to wait for an answer, use a node ('nerve new -b tmux --pane-id %3'). Keys are named as in
+'nerve node write'.
 
 EXAMPLES
   nerve tmux send %3 'cargo test'
@@ -119,6 +119,6 @@ pub(crate) struct ReadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) lines: Option<u32>,
     /// Include the scrollback
-    #[arg(short, long, conflicts_with = "lines")]
+    #[arg(long, short_alias = 'f', conflicts_with = "lines")]
     pub(crate) full: bool,
 }

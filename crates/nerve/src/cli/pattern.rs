@@ -42,8 +42,8 @@ Texts can be '@FILE' to read a file or '-' to read standard input. Template vari
 {dev_message} and {acceptance_phrase} (coach), and {round}.
 
 EXAMPLES
-  nerve server node create dev -c claude --cwd ~/project
-  nerve server node create coach -c claude --cwd ~/project
+  nerve new dev -c claude --cwd ~/project
+  nerve new coach -c claude --cwd ~/project
   nerve pattern dev-coach --dev dev --coach coach --task 'Make the tests pass'
   nerve pattern dev-coach --dev dev --coach coach --task @task.md \\
       --max-rounds 5 --accept LGTM --json")]

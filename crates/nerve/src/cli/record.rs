@@ -25,7 +25,7 @@ EXAMPLES
   nerve record --headless --out-file ci.ahr \\
       --out-branch-points points.json -- make test")]
 pub(crate) struct RecordArgs {
-    /// Recording file, missing or empty; without FILE, where 'nerve recordings list' finds it
+    /// Recording file, missing or empty; without FILE, where 'nerve recording list' finds it
     #[arg(long, value_name = "FILE", num_args = 0..=1, value_hint = ValueHint::FilePath)]
     pub(crate) out_file: Option<Option<PathBuf>>,
     /// Write the final lines, interleaved with the snapshots, to this JSON file at the end
@@ -58,8 +58,7 @@ pub(crate) struct RecordArgs {
     /// Keep the viewer open after the program has ended; q quits
     #[arg(long, conflicts_with_all = ["headless", "plain"])]
     pub(crate) stay: bool,
-    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
-    /// show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve tools'
     #[arg(long)]
     pub(crate) trace_tools: bool,
     /// Session id: 1-64 of A-Z a-z 0-9 _ - [default: a new UUID]

@@ -1,4 +1,4 @@
-//! Commands on recordings: `replay`, `view`, `branch-points`, `export`, `import`, `inspect` and `recordings`.
+//! `nerve recording`: commands on recordings.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,21 +7,22 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use nerve_record::export::{CastVersion, Format, ReportFormat};
 
+use super::extract::ExtractArgs;
 use super::snapshot::ByteCount;
 
 /// Selects a recording; the newest one by default.
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
-pub(crate) struct RecordingArg {
+pub(crate) struct RecordingSelector {
     /// Recording file or id prefix [default: the newest]
     #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
     pub(crate) recording: Option<String>,
     /// Recording, as an option
-    #[arg(long, value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long = "recording", alias = "session", value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
 }
 
-impl RecordingArg {
+impl RecordingSelector {
     /// Returns the recording that was given.
     pub(crate) fn given(&self) -> Option<&str> {
         self.recording.as_deref().or(self.session.as_deref())
@@ -47,7 +48,7 @@ EXAMPLES
   nerve replay run.ahr --print-meta --json")]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    pub(crate) source: RecordingArg,
+    pub(crate) source: RecordingSelector,
     /// Playback speed
     #[arg(long, default_value = "1", value_name = "N", allow_negative_numbers = true)]
     pub(crate) speed: Speed,
@@ -72,7 +73,7 @@ pub(crate) struct ReplayArgs {
     /// Print as JSON
     #[arg(short, long, requires = "print_meta")]
     pub(crate) json: bool,
-    /// Print a report of the final lines and snapshots instead of playing, like 'nerve export'
+    /// Print a report of the final lines and snapshots instead of playing, like 'nerve recording export'
     #[arg(long, value_enum, conflicts_with_all = ["from", "fast", "viewer", "print_meta", "speed", "idle_limit"])]
     pub(crate) format: Option<FormatName>,
 }
@@ -88,7 +89,7 @@ EXAMPLES
   nerve view run.ahr --gutter left")]
 pub(crate) struct ViewArgs {
     #[command(flatten)]
-    pub(crate) source: RecordingArg,
+    pub(crate) source: RecordingSelector,
     /// Side of the snapshot markers [default: from the settings]
     #[arg(long, value_enum, value_name = "SIDE")]
     pub(crate) gutter: Option<GutterArg>,
@@ -111,13 +112,13 @@ pub(crate) enum GutterArg {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve branch-points
-  nerve branch-points run.ahr | less
-  nerve branch-points 0195e3a1-77aa --json |
+  nerve recording branch-points
+  nerve recording branch-points run.ahr | less
+  nerve recording branch-points 0195e3a1-77aa --json |
       jq '.[] | select(.kind == \"snapshot\")'")]
 pub(crate) struct BranchPointsArgs {
     #[command(flatten)]
-    pub(crate) source: RecordingArg,
+    pub(crate) source: RecordingSelector,
     /// Print as one JSON array
     #[arg(short, long)]
     pub(crate) json: bool,
@@ -129,30 +130,30 @@ Reports (md, json, csv, txt) contain the final lines of the session, each follow
 Casts contain all output with its timing, and snapshots as markers.
 
 EXAMPLES
-  nerve export run.ahr --format md -o run.md
-  nerve export 0195e3a1-77aa --format json | jq '.[].text'
-  nerve export run.ahr --format asciicast2 -o run.cast &&
+  nerve recording export run.ahr --format md -o run.md
+  nerve recording export 0195e3a1-77aa --format json | jq '.[].text'
+  nerve recording export run.ahr --format asciicast2 -o run.cast &&
       asciinema play run.cast")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) source: RecordingArg,
+    pub(crate) source: RecordingSelector,
     /// Output format
-    #[arg(short, long, value_enum)]
+    #[arg(long, short_alias = 'f', value_enum)]
     pub(crate) format: FormatName,
     /// Output file; '-' is standard output
     #[arg(short, long, value_name = "OUT", default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Include typed input in a cast
-    #[arg(long)]
+    #[arg(long = "with-input", alias = "input")]
     pub(crate) input: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve import demo.cast
-  nerve import demo.cast -o demo.ahr && nerve replay demo.ahr
-  xz -dc demo.cast.xz | nerve import - -o demo.ahr")]
+  nerve recording import demo.cast
+  nerve recording import demo.cast -o demo.ahr && nerve replay demo.ahr
+  xz -dc demo.cast.xz | nerve recording import - -o demo.ahr")]
 pub(crate) struct ImportArgs {
     /// Asciicast file, version 2 or 3; '-' reads standard input
     #[arg(value_name = "FILE.cast", value_hint = ValueHint::FilePath)]
@@ -170,12 +171,12 @@ pub(crate) struct ImportArgs {
 Exits with 1 if the recording is damaged.
 
 EXAMPLES
-  nerve inspect run.ahr
-  nerve inspect run.ahr --blocks
-  nerve inspect run.ahr --json | jq .summary")]
+  nerve recording inspect run.ahr
+  nerve recording inspect run.ahr --blocks
+  nerve recording inspect run.ahr --json | jq .summary")]
 pub(crate) struct InspectArgs {
     #[command(flatten)]
-    pub(crate) source: RecordingArg,
+    pub(crate) source: RecordingSelector,
     /// Show blocks without their records
     #[arg(long)]
     pub(crate) blocks: bool,
@@ -185,32 +186,81 @@ pub(crate) struct InspectArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RecordingsArgs {
+pub(crate) struct RecordingArgs {
     #[command(subcommand)]
-    pub(crate) command: RecordingsCommand,
+    pub(crate) command: RecordingCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum RecordingsCommand {
+pub(crate) enum RecordingCommand {
     /// List the recordings, newest first
+    #[command(alias = "ls")]
     List(ListArgs),
-    /// Remove old recordings by age or total size, and unneeded branch folders
-    Prune(PruneArgs),
+    #[command(flatten)]
+    File(RecordingFileCommand),
     /// List branch folders, the nodes that use them and their unsaved changes
     Branches(BranchesArgs),
+    /// Remove old recordings by age or total size, and unneeded branch folders
+    Prune(PruneArgs),
     /// Make a clean copy of a damaged recording
     Repair(RepairArgs),
+}
+
+/// Commands on one recording, which also exist at the top level.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RecordingFileCommand {
+    /// Browse a recording: scroll, search, seek
+    View(ViewArgs),
+    /// Play a recording, or print its final state
+    Replay(ReplayArgs),
+    /// Print the final lines of a recorded session, interleaved with its snapshots
+    BranchPoints(BranchPointsArgs),
+    /// Convert a recording to md, json, csv, txt or asciicast
+    Export(ExportArgs),
+    /// Convert an asciicast to a recording
+    Import(ImportArgs),
+    /// Show the blocks of a recording and report damage
+    Inspect(InspectArgs),
+    /// Parse an agent's answers out of a log, a recording, a pane or standard input
+    Extract(Box<ExtractArgs>),
+}
+
+impl RecordingCommand {
+    /// Returns true if the command prints its errors as JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        match self {
+            RecordingCommand::List(args) => args.json,
+            RecordingCommand::File(command) => command.prints_json(),
+            RecordingCommand::Branches(args) => args.json,
+            RecordingCommand::Prune(args) => args.json,
+            RecordingCommand::Repair(args) => args.json,
+        }
+    }
+}
+
+impl RecordingFileCommand {
+    /// Returns true if the command prints its errors as JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        match self {
+            RecordingFileCommand::View(_) | RecordingFileCommand::Export(_) => false,
+            RecordingFileCommand::Replay(args) => args.json,
+            RecordingFileCommand::BranchPoints(args) => args.json,
+            RecordingFileCommand::Import(args) => args.json,
+            RecordingFileCommand::Inspect(args) => args.json,
+            RecordingFileCommand::Extract(args) => args.json,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve recordings list
-  nerve recordings list --json | jq -r '.[0].path'
-  nerve recordings list --server tls://build.example.com:7070")]
+  nerve recording list
+  nerve recording list --json | jq -r '.[0].path'
+  nerve recording list --server tls://build.example.com:7070")]
 pub(crate) struct ListArgs {
-    /// List at most N
-    #[arg(short = 'n', long, value_name = "N")]
+    /// List the newest N
+    #[arg(short = 'n', long = "lines", alias = "last", value_name = "N")]
     pub(crate) last: Option<usize>,
     /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
     #[arg(long, value_name = "SERVER")]
@@ -223,8 +273,8 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve recordings branches
-  nerve recordings branches --json | jq -r '.[] | select(.changed) | .path'")]
+  nerve recording branches
+  nerve recording branches --json | jq -r '.[] | select(.changed) | .path'")]
 pub(crate) struct BranchesArgs {
     /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
     #[arg(long, value_name = "SERVER")]
@@ -243,11 +293,11 @@ while it has unsaved changes: modified files that are not committed, or commits 
 --force removes such folders too. Git branches with their own commits are kept.
 
 EXAMPLES
-  nerve recordings prune --older-than 30d --dry-run
-  nerve recordings prune --max-size 10G
-  nerve recordings prune --older-than 2w --max-size 5G --json
-  nerve recordings prune --branches --dry-run
-  nerve recordings prune --older-than 30d --server tls://build.example.com:7070")]
+  nerve recording prune --older-than 30d --dry-run
+  nerve recording prune --max-size 10G
+  nerve recording prune --older-than 2w --max-size 5G --json
+  nerve recording prune --branches --dry-run
+  nerve recording prune --older-than 30d --server tls://build.example.com:7070")]
 #[command(group(ArgGroup::new("rule").required(true).multiple(true).args(["older_than", "max_size", "branches"])))]
 pub(crate) struct PruneArgs {
     /// Remove recordings that ended longer ago: 12h, 30d, 2w …
@@ -263,7 +313,7 @@ pub(crate) struct PruneArgs {
     #[arg(long)]
     pub(crate) force: bool,
     /// Print what would be removed
-    #[arg(short = 'n', long)]
+    #[arg(long, short_alias = 'n')]
     pub(crate) dry_run: bool,
     /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
     #[arg(long, value_name = "SERVER")]
@@ -276,11 +326,11 @@ pub(crate) struct PruneArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
-  nerve recordings repair run.ahr
-  nerve recordings repair 0195e3a1-77aa -o clean.ahr --json")]
+  nerve recording repair run.ahr
+  nerve recording repair 0195e3a1-77aa -o clean.ahr --json")]
 pub(crate) struct RepairArgs {
     #[command(flatten)]
-    pub(crate) source: RecordingArg,
+    pub(crate) source: RecordingSelector,
     /// Copy to create; must not exist [default: NAME-repaired.ahr next to the recording]
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,

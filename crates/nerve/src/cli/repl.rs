@@ -11,7 +11,7 @@ pub(crate) struct ReplOptions {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
     /// Continue after script errors; the exit code is still 1
-    #[arg(short, long)]
+    #[arg(long, short_alias = 'k')]
     pub(crate) keep_going: bool,
     /// Initial session [default: the default session]
     #[arg(long, value_name = "NAME")]

@@ -7,13 +7,13 @@ use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-'execute --async' prints a result id immediately. Results are kept for a week. A result is 'lost' if its server ended before the turn did.
+'nerve send --no-wait' prints a result id immediately. Results are kept for a week. A result is 'lost' if its server ended before the turn did.
 
-Exits like 'execute': with 1 if the turn failed or is lost, 3 if the result does not exist, 4 if it is pending or timed out, 5 if a
+Exits like 'nerve send': with 1 if the turn failed or is lost, 3 if the result does not exist, 4 if it is pending or timed out, 5 if a
 dialog blocked the node.
 
 EXAMPLES
-  id=$(nerve server node execute me 'Fix the test' --async)
+  id=$(nerve send me 'Fix the test' --no-wait)
   nerve result $id --wait
   nerve result $id --wait --timeout 600 --json | jq -r .response.text
   nerve result $id --cancel
@@ -27,7 +27,7 @@ pub(crate) struct ResultArgs {
     #[arg(group = "which")]
     pub(crate) id: Option<String>,
     /// List results, newest first
-    #[arg(short, long, group = "which")]
+    #[arg(long, short_alias = 'l', group = "which")]
     pub(crate) list: bool,
     /// Wait for the result
     #[arg(short, long, conflicts_with_all = ["list", "cancel"])]
@@ -41,7 +41,7 @@ pub(crate) struct ResultArgs {
     /// With --list: only results of this node
     #[arg(long, value_name = "NODE", requires = "list")]
     pub(crate) node: Option<String>,
-    /// With --list: at most N results
-    #[arg(short = 'n', long, value_name = "N", requires = "list")]
+    /// With --list: the newest N
+    #[arg(short = 'n', long = "lines", alias = "last", value_name = "N", requires = "list")]
     pub(crate) last: Option<u64>,
 }

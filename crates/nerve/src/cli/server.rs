@@ -21,24 +21,50 @@ pub(crate) enum ServerCommand {
     Start(StartArgs),
     /// Stop a server and its nodes
     Stop(StopArgs),
+    /// Restart a server with the same options; its nodes keep running
+    Restart(RestartArgs),
     /// Show whether a server is running, and its nodes and listeners
     Status(StatusArgs),
     /// List this user's running servers
+    #[command(alias = "ls")]
     List(ListArgs),
-    /// Create and use nodes
+    /// Print the log of a server
+    Logs(LogsArgs),
+    /// Create and use nodes (older spelling of 'nerve node')
+    #[command(hide = true)]
     Node(NodeArgs),
-    /// Create and use nodes (older name of 'node')
+    /// Create and use nodes (older spelling of 'nerve node')
     #[command(hide = true)]
     Channel(NodeArgs),
-    /// Create and use sessions
+    /// Create and use sessions (older spelling of 'nerve session')
+    #[command(hide = true)]
     Session(SessionArgs),
-    /// Run graphs: steps over nodes, in the order of their dependencies
+    /// Run graphs (older spelling of 'nerve graph')
+    #[command(hide = true)]
     Graph(GraphArgs),
-    /// Run graphs (older name of 'graph')
+    /// Run graphs (older spelling of 'nerve graph')
     #[command(hide = true)]
     Dag(GraphArgs),
     /// Use the nodes and graphs of a server interactively
     Repl(ServerReplArgs),
+}
+
+impl ServerArgs {
+    /// Returns true if the command prints its errors as JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        match &self.command {
+            ServerCommand::Start(_)
+            | ServerCommand::Restart(_)
+            | ServerCommand::Logs(_)
+            | ServerCommand::Repl(_) => false,
+            ServerCommand::Stop(args) => args.json,
+            ServerCommand::Status(args) => args.json,
+            ServerCommand::List(args) => args.json,
+            ServerCommand::Node(args) | ServerCommand::Channel(args) => args.target.server.json,
+            ServerCommand::Session(args) => args.server.json,
+            ServerCommand::Graph(args) | ServerCommand::Dag(args) => args.server.json,
+        }
+    }
 }
 
 /// Name of a server, as an argument or an option.
@@ -49,7 +75,7 @@ pub(crate) struct NameArgs {
     #[arg(value_name = "NAME")]
     pub(crate) positional: Option<String>,
     /// Server name, as an option
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(long, short_alias = 'n', value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
 
@@ -57,15 +83,19 @@ impl NameArgs {
     /// Returns the name from the command line or the environment. clap's `env` does not work here: its value would
     /// conflict with --name.
     pub(crate) fn get(&self) -> String {
-        let given = self.name.clone().or_else(|| self.positional.clone());
-        let from_env = || std::env::var("NERVE_SERVER").ok().filter(|name| !name.is_empty());
-        given.or_else(from_env).unwrap_or_else(|| "default".to_string())
+        or_default_name(self.name.as_deref().or(self.positional.as_deref()))
     }
+}
+
+/// Returns the given name, otherwise that of the environment or the default.
+pub(crate) fn or_default_name(given: Option<&str>) -> String {
+    let from_env = || std::env::var("NERVE_SERVER").ok().filter(|name| !name.is_empty());
+    given.map(str::to_string).or_else(from_env).unwrap_or_else(|| "default".to_string())
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The server listens on a Unix socket that only you can use. Its log is in the state directory, which 'nerve doctor' prints.
+The server listens on a Unix socket that only you can use. Succeeds without effect if the server already runs and listens on the addresses that are given. 'nerve server logs' prints its log.
 With --tcp and --http it also listens on the network, for clients with the access token ('nerve token show'). Addresses other than
 loopback need TLS. 'nerve server status' lists the addresses.
 Histories go to .nerve/history under the server's start directory, or under NERVE_HOME.
@@ -91,7 +121,7 @@ pub(crate) struct StartArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-All nodes are stopped. --force kills a server that does not respond: only the process that holds the server's lock, never one that
+All nodes are stopped. Succeeds without effect if the server does not run; fails with 3 if no server ever had the name. --force kills a server that does not respond: only the process that holds the server's lock, never one that
 merely has the process id from a file.
 
 EXAMPLES
@@ -105,7 +135,7 @@ pub(crate) struct StopArgs {
     #[arg(long, conflicts_with_all = ["positional", "name"])]
     pub(crate) all: bool,
     /// Kill a server that does not respond
-    #[arg(short, long)]
+    #[arg(long, short_alias = 'f')]
     pub(crate) force: bool,
     /// Time limit in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
@@ -116,6 +146,43 @@ pub(crate) struct StopArgs {
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Like 'nerve server stop --keep-nodes' and then 'nerve server start' in the same directory, with the same addresses and files. The
+environment is that of this command. Turns continue, and the new server reconnects to its nodes. Nodes without a host end: chats and
+one-shot bash nodes. Starts the server if it does not run.
+
+EXAMPLES
+  nerve server restart
+  nerve server restart work --timeout 30")]
+pub(crate) struct RestartArgs {
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
+    /// Time limit for the stop in seconds
+    #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) timeout: Seconds,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Prints the log of a server in the background, also after its end. A server in the foreground logs to its terminal. The log of a node is
+printed by 'nerve logs NODE'.
+
+EXAMPLES
+  nerve server logs
+  nerve server logs work --lines 20
+  nerve server logs --follow")]
+pub(crate) struct LogsArgs {
+    /// Server name [default: NERVE_SERVER, otherwise 'default']
+    pub(crate) name: Option<String>,
+    /// Print the last N lines [default: all]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
+    /// Print new lines until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]

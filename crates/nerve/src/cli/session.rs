@@ -1,4 +1,4 @@
-//! `nerve server session`: named groups of nodes.
+//! `nerve session`: named groups of nodes.
 
 use clap::{Args, Subcommand};
 
@@ -15,40 +15,43 @@ pub(crate) struct SessionArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// List the sessions of a server
-    #[command(after_long_help = "\
+    #[command(
+        alias = "ls",
+        after_long_help = "\
 EXAMPLES
-  nerve server session list
-  nerve server session list --json")]
+  nerve session list
+  nerve session list --json"
+    )]
     List,
     /// Create a session
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server session create review -d 'Code review' -t rust -t ci
-  nerve server node create critic -c claude --session review")]
+  nerve session create review --description 'Code review' --tag ci
+  nerve new critic -c claude --session review")]
     Create(CreateArgs),
     /// Show one session
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server session info review")]
+  nerve session info review")]
     Info(NameArg),
     /// Start all defined nodes of a session that are not running
     #[command(after_long_help = "\
 Exits with 1 if a node could not be started.
 
 EXAMPLES
-  nerve server session start review")]
+  nerve session start review")]
     Start(NameArg),
     /// Stop all nodes of a session and keep their definitions
     #[command(after_long_help = "\
 'session start' starts them again.
 
 EXAMPLES
-  nerve server session stop review")]
+  nerve session stop review")]
     Stop(NameArg),
     /// Stop the nodes of a session and delete it
     #[command(after_long_help = "\
 EXAMPLES
-  nerve server session delete review")]
+  nerve session delete review")]
     Delete(NameArg),
 }
 
@@ -57,10 +60,10 @@ pub(crate) struct CreateArgs {
     /// Name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
     /// Description
-    #[arg(short, long, default_value = "", value_name = "TEXT", hide_default_value = true)]
+    #[arg(long, short_alias = 'd', default_value = "", value_name = "TEXT", hide_default_value = true)]
     pub(crate) description: String,
     /// Tag; repeatable
-    #[arg(short, long = "tag", value_name = "TAG")]
+    #[arg(long = "tag", short_alias = 't', value_name = "TAG")]
     pub(crate) tags: Vec<String>,
 }
 

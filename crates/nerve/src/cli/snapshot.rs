@@ -12,11 +12,11 @@ use nerve_repl::node_command::Seconds;
 #[command(after_long_help = "\
 Inside a recorded terminal, the command waits until the snapshot is on disk in the recording and then stores the files: a git work tree as
 a commit under refs/nerve/snapshots, outside all branches; any other directory as a copy. From another terminal, select the session with
---session; the files are then those of its program's start directory.
+--recording; the files are then those of its program's start directory.
 
 EXAMPLES
   nerve snapshot --label 'tests pass'
-  nerve snapshot --session reviewer --label 'before the change'
+  nerve snapshot --recording reviewer --label 'before the change'
   nerve snapshot list
   nerve snapshot restore 3 --to /tmp/before")]
 pub(crate) struct SnapshotArgs {
@@ -44,9 +44,15 @@ pub(crate) struct TakeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) id: Option<u64>,
     /// Node, or id prefix of a recorded session or host ('nerve host list') [default: the enclosing session]
-    #[arg(short, long, value_name = "ID|NODE", conflicts_with = "socket")]
+    #[arg(
+        long = "recording",
+        alias = "session",
+        short_alias = 's',
+        value_name = "ID|NODE",
+        conflicts_with = "socket"
+    )]
     pub(crate) session: Option<String>,
-    /// Directory to store [default: the current one, or that of --session]
+    /// Directory to store [default: the current one, or that of --recording]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
     /// Limit for the bytes to copy or to add to a git repository: 500M, 2G …
@@ -56,7 +62,7 @@ pub(crate) struct TakeArgs {
     #[arg(long, conflicts_with_all = ["dir", "limit"])]
     pub(crate) no_files: bool,
     /// Recorder socket: path or tcp:HOST:PORT [default: $NERVE_RECORDER_SOCKET, $AH_RECORDER_IPC_SOCKET]
-    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    #[arg(long = "recorder-socket", alias = "socket", value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<String>,
     /// Time limit for the recorder's confirmation in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
@@ -73,8 +79,8 @@ pub(crate) struct TakeArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve snapshot restore 3 --to /tmp/before
-  nerve snapshot restore 3 --session 0195e3a1-77aa --to ~/before
-  nerve snapshot restore 3 --session run.ahr --dir ~/project --to ~/before")]
+  nerve snapshot restore 3 --recording 0195e3a1-77aa --to ~/before
+  nerve snapshot restore 3 --recording run.ahr --dir ~/project --to ~/before")]
 pub(crate) struct RestoreArgs {
     /// Snapshot number
     #[arg(value_name = "ID")]
@@ -110,8 +116,8 @@ pub(crate) struct ListArgs {
 /// Selects the session of a snapshot.
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotSource {
-    /// Session or its recording [default: the enclosing session]
-    #[arg(short, long, value_name = "SESSION|FILE", value_hint = ValueHint::FilePath)]
+    /// Recorded session: id or file [default: the enclosing session]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
     /// Git work tree to search [default: where the snapshot was taken]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

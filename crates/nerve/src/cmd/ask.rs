@@ -98,9 +98,8 @@ fn with_doctor_hint(error: EngineError) -> EngineError {
 /// Replaces the hint of a blocked agent: its dialog cannot be answered after it was stopped.
 fn with_dialog_hint(error: EngineError) -> EngineError {
     match error.kind {
-        ErrorKind::Blocked => error.hint(
-            "use a node on a server to answer dialogs: nerve server start; nerve server node create NAME --command …",
-        ),
+        ErrorKind::Blocked => error
+            .hint("use a node on a server to answer dialogs: nerve server start; nerve new NAME --command …"),
         _ => error,
     }
 }

@@ -21,7 +21,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let entry = find_host(&attach_target).await?;
     screen_support::require(
         "the viewer",
-        "'nerve server node read NODE' prints the text of a node; 'nerve replay --fast' prints a recording",
+        "'nerve node read NODE' prints the text of a node; 'nerve replay --fast' prints a recording",
     )?;
     let gutter = settings::gutter(&settings, args.gutter);
     let window = terminal::window().unwrap_or_default();

@@ -109,10 +109,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
 /// Shows the dialog of a blocked agent and cancels it, because the demo has no user to decide.
 async fn cancel_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<Turn>> {
     print_status(args, format_args!("the agent shows a dialog: {}", choices.join(" / ")));
-    print_status(
-        args,
-        format_args!("the demo cancels it; outside the demo, answer with `nerve server node answer`"),
-    );
+    print_status(args, format_args!("the demo cancels it; outside the demo, answer with `nerve answer`"));
     node.cancel_dialog().await?;
     node.wait(&[NodeState::Ready], Some(TIMEOUT)).await?;
     Ok(None)
@@ -169,7 +166,7 @@ fn next_steps(args: &DemoArgs) -> Result<()> {
     let agent = if agent.contains(char::is_whitespace) { format!("\"{agent}\"") } else { agent.to_string() };
     out::line(format_args!("\n{}next steps{:#}", out::STRONG, out::STRONG))?;
     let ask = format!("nerve ask --command {agent} 'Say hello'");
-    let create = format!("nerve server node create me -c {agent}");
+    let create = format!("nerve new me -c {agent}");
     let steps = [
         ("nerve doctor", "list the installed agents"),
         (ask.as_str(), "ask a real agent one question"),

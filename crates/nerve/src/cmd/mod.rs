@@ -47,15 +47,20 @@ use nerve_server::paths::ServerPaths;
 
 use crate::cli::graph::GraphArgs;
 use crate::cli::node::NodeArgs;
-use crate::cli::recording::RecordingsCommand;
+use crate::cli::recording::RecordingFileCommand;
 use crate::cli::server::{ServerArgs, ServerCommand};
 use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{Cli, Command};
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::out;
 
+/// Words of the groups that have more than one spelling.
+const NODE: &str = "node";
+const CHANNEL: &str = "server channel";
+const GRAPH: &str = "graph";
+const DAG: &str = "server dag";
 /// Hint for a server that disappeared during a request.
-const RECONNECT_HINT: &str = "'nerve server start' recovers its nodes and their running turns; then 'nerve server node wait NODE' and 'read NODE'";
+const RECONNECT_HINT: &str = "'nerve server start' recovers its nodes and their running turns; then 'nerve wait NODE' and 'nerve node read NODE'";
 
 /// Runs the command and returns the exit code.
 pub(crate) fn run(cli: Cli) -> Result<u8> {
@@ -65,8 +70,25 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         out::warning(format_args!("HOME is not set: nerve keeps its state in {}", state.display()));
     }
     match cli.command {
-        Command::Demo(args) => run_multi_threaded(demo::run(args))?,
+        Command::New(args) => run_node(args.expand(NodeCommand::Create), NODE)?,
+        Command::Send(args) => run_node(args.expand(NodeCommand::Execute), NODE)?,
+        Command::Ls(args) => run_node(args.expand(NodeCommand::List), NODE)?,
+        Command::Attach(args) => return run_single_threaded(attach::attach(args)),
+        Command::Wait(args) => run_node(args.expand(NodeCommand::Wait), NODE)?,
+        Command::Answer(args) => run_node(args.expand(NodeCommand::Answer), NODE)?,
+        Command::Stop(args) => run_node(args.expand(NodeCommand::Stop), NODE)?,
+        Command::Logs(args) => run_node(args.expand(NodeCommand::History), NODE)?,
         Command::Ask(args) => run_multi_threaded(ask::run(args))?,
+        Command::Node(args) => run_node(args, NODE)?,
+        Command::Graph(args) => run_graph(args, GRAPH)?,
+        Command::Session(args) => run_single_threaded(interruptible(session::run(args)))?,
+        Command::Recording(args) => return recording::run(&args.command),
+        Command::Server(ServerArgs { command: ServerCommand::Repl(args) }) => {
+            return run_single_threaded(repl::on_server(args));
+        }
+        Command::Server(args) => run_server(args)?,
+        Command::Host(args) => host::run(args)?,
+        Command::Result(args) => run_single_threaded(interruptible(result::run(args)))?,
         // The viewer starts its recorder in another process.
         Command::Record(args) if record::shows_viewer(&args) => {
             return run_single_threaded(record::record_in_viewer(&args));
@@ -75,35 +97,19 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Events(args) => run_single_threaded(interruptible(events::run(args)))?,
         Command::Notify(args) => run_single_threaded(interruptible(notify::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
-        Command::Attach(args) => return run_single_threaded(attach::attach(args)),
-        Command::Exec(args) => return run_multi_threaded(exec::run(args)),
-        Command::ShowSandboxExecution(args) => return show::run(&args),
-        Command::Server(ServerArgs { command: ServerCommand::Repl(args) }) => {
-            return run_single_threaded(repl::on_server(args));
+        Command::RecordingFile(command) => return recording::run_on_file(&command),
+        Command::Parse(args) => {
+            out::warning("'nerve parse' is now 'nerve recording extract'");
+            return recording::run_on_file(&RecordingFileCommand::Extract(args));
         }
-        Command::Server(args) => run_server(args)?,
-        Command::Token(args) => token::run(&args)?,
-        Command::Result(args) => run_single_threaded(interruptible(result::run(args)))?,
+        Command::Snapshot(args) => snapshot::run(*args)?,
+        Command::Branch(args) => run_single_threaded(interruptible(branch::command(*args)))?,
+        Command::Exec(args) => return run_multi_threaded(exec::run(args)),
+        Command::Tools(args) => return show::run(&args),
         Command::Repl(args) => return run_multi_threaded(repl::in_process(args)),
-        Command::Config(args) => config::run(args)?,
         Command::Pattern(args) => run_single_threaded(pattern::run(args))?,
         Command::Mcp(args) => mcp::run(&args)?,
         Command::Proxy(args) => run_multi_threaded(proxy::run(*args))?,
-        Command::Host(args) => host::run(args)?,
-        Command::Snapshot(args) => snapshot::run(*args)?,
-        Command::Branch(args) => run_single_threaded(interruptible(branch::command(*args)))?,
-        Command::Replay(args) => return recording::replay(&args),
-        Command::View(args) => return recording::view(&args),
-        Command::BranchPoints(args) => return recording::branch_points(&args),
-        Command::Export(args) => return recording::export(&args),
-        Command::Import(args) => recording::import(&args)?,
-        Command::Inspect(args) => return recording::inspect(&args),
-        Command::Recordings(args) => recording::recordings(&args)?,
-        Command::Extract(args) => return run_single_threaded(interruptible(extract::run(&args))),
-        Command::Parse(args) => {
-            out::warning("'nerve parse' is now 'nerve extract'");
-            return run_single_threaded(interruptible(extract::run(&args)));
-        }
         Command::Tmux(args) => {
             let tmux = pane::Multiplexer::tmux(args.socket.as_deref());
             run_single_threaded(interruptible(pane::run(tmux, args)))?;
@@ -112,9 +118,12 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
             let wezterm = pane::Multiplexer::wezterm(args.socket.as_deref());
             run_single_threaded(interruptible(pane::run(wezterm, args)))?;
         }
-        Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
         Command::MockAgent(args) => return mock::agent(args),
         Command::MockModel(args) => run_single_threaded(mock::model(&args))?,
+        Command::Demo(args) => run_multi_threaded(demo::run(args))?,
+        Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
+        Command::Config(args) => config::run(args)?,
+        Command::Token(args) => token::run(&args)?,
         Command::Completions(args) => docs::completions(&args)?,
         Command::Man(args) => docs::man(&args)?,
         Command::Hook(args) => hook::run(&args),
@@ -127,46 +136,39 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
 /// Returns true if the command prints its errors as JSON.
 pub(crate) fn prints_json(cli: &Cli) -> bool {
     match &cli.command {
-        Command::Demo(args) => args.json,
+        Command::New(args) => args.target.server.json,
+        Command::Send(args) => args.target.server.json,
+        Command::Ls(args) => args.target.server.json,
+        Command::Wait(args) => args.target.server.json,
+        Command::Answer(args) => args.target.server.json,
+        Command::Stop(args) => args.target.server.json,
+        Command::Logs(args) => args.target.server.json,
         Command::Ask(args) => args.json,
+        Command::Node(args) => args.target.server.json,
+        Command::Graph(args) => args.server.json,
+        Command::Session(args) => args.server.json,
+        Command::Recording(args) => args.command.prints_json(),
+        Command::Server(args) => args.prints_json(),
+        Command::Result(args) => args.server.json,
+        Command::RecordingFile(command) => command.prints_json(),
+        Command::Parse(args) => args.json,
         Command::Snapshot(args) => match &args.command {
             None => args.take.json,
             Some(SnapshotCommand::Restore(args)) => args.json,
             Some(SnapshotCommand::List(args)) => args.json,
         },
         Command::Branch(args) => args.server.json,
-        Command::Replay(args) => args.json,
-        Command::BranchPoints(args) => args.json,
-        Command::Import(args) => args.json,
-        Command::Inspect(args) => args.json,
-        Command::Recordings(args) => match &args.command {
-            RecordingsCommand::List(args) => args.json,
-            RecordingsCommand::Prune(args) => args.json,
-            RecordingsCommand::Branches(args) => args.json,
-            RecordingsCommand::Repair(args) => args.json,
-        },
-        Command::Config(args) => {
-            matches!(&args.command, crate::cli::config::ConfigCommand::Show(args) if args.json)
-        }
         Command::Pattern(args) => args.server.json,
         Command::Mcp(args) => args.listen.json,
         Command::Proxy(args) => args.prints_json(),
-        Command::Token(args) => args.json,
         Command::Events(args) => args.server.json,
-        Command::Result(args) => args.server.json,
-        Command::Extract(args) | Command::Parse(args) => args.json,
         Command::Tmux(args) | Command::Wezterm(args) => args.json,
+        Command::Demo(args) => args.json,
         Command::Doctor(args) => args.json,
-        Command::Server(args) => match &args.command {
-            ServerCommand::Start(_) => false,
-            ServerCommand::Stop(args) => args.json,
-            ServerCommand::Status(args) => args.json,
-            ServerCommand::List(args) => args.json,
-            ServerCommand::Node(args) | ServerCommand::Channel(args) => args.server.json,
-            ServerCommand::Session(args) => args.server.json,
-            ServerCommand::Graph(args) | ServerCommand::Dag(args) => args.server.json,
-            ServerCommand::Repl(_) => false,
-        },
+        Command::Config(args) => {
+            matches!(&args.command, crate::cli::config::ConfigCommand::Show(args) if args.json)
+        }
+        Command::Token(args) => args.json,
         _ => false,
     }
 }
@@ -178,37 +180,40 @@ fn run_server(args: ServerArgs) -> Result<()> {
         }
         ServerCommand::Start(args) => run_single_threaded(interruptible(server::start::in_background(&args))),
         ServerCommand::Stop(args) => run_single_threaded(interruptible(server::stop::run(&args))),
+        ServerCommand::Restart(args) => run_single_threaded(interruptible(server::restart::run(&args))),
+        ServerCommand::Logs(args) => run_single_threaded(interruptible(server::logs::run(&args))),
         ServerCommand::Status(args) => run_single_threaded(interruptible(server::status::run(&args))),
         ServerCommand::List(args) => run_single_threaded(interruptible(server::status::list(&args))),
-        ServerCommand::Node(args) => run_node(args, "node"),
-        ServerCommand::Channel(args) => run_node(args, "channel"),
+        ServerCommand::Node(args) => run_node(args, "server node"),
+        ServerCommand::Channel(args) => run_node(args, CHANNEL),
         ServerCommand::Session(args) => run_single_threaded(interruptible(session::run(args))),
-        ServerCommand::Graph(args) => run_graph(args, "graph"),
-        ServerCommand::Dag(args) => run_graph(args, "dag"),
+        ServerCommand::Graph(args) => run_graph(args, GRAPH),
+        ServerCommand::Dag(args) => run_graph(args, DAG),
         // Handled by `run`, because it has its own exit code.
         ServerCommand::Repl(_) => Ok(()),
     }
 }
 
+/// Runs a command of `nerve node`. Warns if `group`, the words before it, or its own name is an older one.
 fn run_node(args: NodeArgs, group: &str) -> Result<()> {
-    let (used, today) = match &args.command {
-        NodeCommand::Send(_) => (Some("send"), "execute"),
-        NodeCommand::Delete(_) => (Some("delete"), "stop"),
-        NodeCommand::Close(_) => (Some("close"), "stop"),
-        _ => (None, "…"),
+    let outdated = match &args.command {
+        NodeCommand::Delete(_) => Some(("delete", "stop")),
+        NodeCommand::Close(_) => Some(("close", "stop")),
+        NodeCommand::Send(_) if group != NODE => Some(("send", "send")),
+        _ if group == CHANNEL => Some(("…", "node …")),
+        _ => None,
     };
-    if group != "node" || used.is_some() {
-        let used = used.unwrap_or("…");
-        out::warning(format_args!("'nerve server {group} {used}' is now 'nerve server node {today}'"));
+    if let Some((used, today)) = outdated {
+        out::warning(format_args!("'nerve {group} {used}' is now 'nerve {today}'"));
     }
     let detached_hint = match &args.command {
         NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.talk.is_async => Some(format!(
-            "the turn continues, and the history records its end; interrupt it with 'nerve server node interrupt {}'",
+            "the turn continues, and the history records its end; interrupt it with 'nerve node interrupt {}'",
             args.node
         )),
         _ => None,
     };
-    let server = args.server.server.clone();
+    let server = args.target.server.server.clone();
     run_single_threaded(async move {
         interruptible(node::run(args)).await.map_err(|error| {
             match (error.downcast::<Failure>(), detached_hint) {
@@ -225,9 +230,9 @@ fn run_node(args: NodeArgs, group: &str) -> Result<()> {
 }
 
 fn run_graph(args: GraphArgs, group: &str) -> Result<()> {
-    if group != "graph" {
+    if group == DAG {
         let command = args.command.name();
-        out::warning(format_args!("'nerve server {group} {command}' is now 'nerve server graph {command}'"));
+        out::warning(format_args!("'nerve {group} {command}' is now 'nerve graph {command}'"));
     }
     // A command that follows a run handles Ctrl+C itself.
     match args.command.follows_run() {

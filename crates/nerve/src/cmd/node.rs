@@ -1,4 +1,4 @@
-//! `nerve server node`: nodes and their turns. An audit log is read from its file if its server is not running.
+//! `nerve node`: nodes and their turns. An audit log is read from its file if its server is not running.
 
 use anyhow::Result;
 use nerve_api::reply::NodeHistory;
@@ -9,22 +9,22 @@ use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::server::{connect, is_remote};
-use crate::cli::node::NodeArgs;
+use crate::cli::node::{NodeArgs, NodeTarget, ServerOption};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Runs the subcommand.
 pub(super) async fn run(args: NodeArgs) -> Result<()> {
-    let server = &args.server.server;
-    if let NodeCommand::History(history_args) = &args.command
+    let NodeArgs { target: NodeTarget { server: ServerOption { server, json }, session }, command } = args;
+    let server = &server;
+    if let NodeCommand::History(history_args) = &command
         && !is_remote(server)
     {
-        let history = history_of(server, args.session.as_deref(), history_args).await?;
-        return history::print(&history, history_args, server, args.server.json);
+        let history = history_of(server, session.as_deref(), history_args).await?;
+        return history::print(&history, history_args, server, json);
     }
     let client = connect(server).await?;
-    let target = Target { client, session: args.session, json: args.server.json };
-    perform(&target, args.command).await
+    perform(&Target { client, session, json }, command).await
 }
 
 /// Returns the selected entries from a server on this machine, or from the file if it is not running.

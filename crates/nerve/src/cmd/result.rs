@@ -76,7 +76,7 @@ fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
         return out::json(&ResultList { results, next: None });
     }
     if results.is_empty() {
-        out::note("no results; create one with 'nerve server node execute NODE TEXT --async'");
+        out::note("no results; create one with 'nerve send NODE TEXT --no-wait'");
     }
     let rows: Vec<Vec<String>> = results
         .into_iter()

@@ -1,4 +1,4 @@
-//! `nerve server session`: named groups of nodes.
+//! `nerve session`: named groups of nodes.
 
 use anyhow::Result;
 use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};

@@ -69,10 +69,7 @@ fn dialog_exits_with_5_lists_choices_and_can_be_answered() {
     let home = Home::new();
     create(&home, "--onboarding");
     let wait = home.nerve(&["server", "node", "wait", "me"]);
-    wait.assert_stderr(
-        5,
-        &["is blocked, not ready", "screen (last rows):", "1. ", "nerve server node answer me"],
-    );
+    wait.assert_stderr(5, &["is blocked, not ready", "screen (last rows):", "1. ", "nerve answer me"]);
     let execute = home.nerve(&["server", "node", "execute", "me", "hello"]);
     execute.assert_stderr(5, &["1. "]);
     assert!(home.ok(&["server", "node", "list"]).contains("blocked (trust)"));

@@ -214,12 +214,12 @@ fn failed_attach_explains_what_to_do() {
     fails(&["sh", "--session", "other"], 3, &["no program 'sh'"]);
     for server in ["tcp://127.0.0.1:9", "tls://example.org:443"] {
         let cannot = format!("cannot attach on {server}");
-        let read = format!("nerve server node read sh --server {server}");
+        let read = format!("nerve node read sh --server {server}");
         fails(&["sh", "-s", server], 2, &[&cannot, "run 'nerve attach sh' there", &read]);
     }
     fails(&["sh"], 2, &["needs a terminal", "node read"]);
     home.ok(&["server", "node", "create", "once", "-b", "bash"]);
-    fails(&["once"], 2, &["node 'once'", "have no terminal", "node history once"]);
+    fails(&["once"], 2, &["node 'once'", "have no terminal", "nerve logs once"]);
     home.ok(&["server", "session", "create", "night"]);
     for session in [&[][..], &["--session", "night"]] {
         let create = ["server", "node", "create", "twin", "-c", "bash --norc"];

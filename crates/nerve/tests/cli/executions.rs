@@ -1,4 +1,4 @@
-//! `nerve exec` and `nerve show-sandbox-execution`: commands in their own recorded terminals.
+//! `nerve exec` and `nerve tools`: commands in their own recorded terminals.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -133,7 +133,7 @@ fn exec_in_session_is_stored_next_to_its_recording() {
     session
         .home
         .nerve(&["show-sandbox-execution", "--id", "e-1"])
-        .assert_stderr(3, &["no execution 'e-1'", "--session"]);
+        .assert_stderr(3, &["no execution 'e-1'", "--recording"]);
     let listed = session.home.ok(&["recordings", "list"]);
     assert!(!listed.contains("e-1"), "{listed}");
 }

@@ -1,4 +1,4 @@
-//! `nerve extract`: what an agent said, out of saved screens, logs, recordings and panes.
+//! `nerve recording extract`: what an agent said, out of saved screens, logs, recordings and panes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -119,7 +119,7 @@ fn recording_is_extracted_by_file_and_by_id() {
     by_id.assert_stderr(0, &["parser: claude (from the recorded program)"]);
     assert_eq!(by_id.stdout, "hi\n");
     home.nerve(&["extract", "0195eeee"])
-        .assert_stderr(3, &["no file and no recording '0195eeee'", "nerve recordings list"]);
+        .assert_stderr(3, &["no file and no recording '0195eeee'", "nerve recording list"]);
     let bytes = fs::read(&path).unwrap();
     let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
     let piped = nerve_testkit::harness::CommandOutput::new(&command.write_stdin(bytes).output().unwrap());
@@ -130,7 +130,7 @@ fn recording_is_extracted_by_file_and_by_id() {
 fn old_name_warns_once() {
     let home = Home::new();
     let done = home.nerve_with(&["parse", "--last", "-p", "claude"], TALK);
-    done.assert_stderr(0, &["'nerve parse' is now 'nerve extract'"]);
+    done.assert_stderr(0, &["'nerve parse' is now 'nerve recording extract'"]);
     assert_eq!((done.stdout.as_str(), done.stderr.lines().count()), ("Two.\n", 1));
     assert!(!home.ok(&["--help"]).contains("  parse"));
 }

@@ -1,4 +1,4 @@
-//! `nerve server node fork`, `fork` in the REPL: over the mock agent under the name of the agent it looks like.
+//! `nerve node fork`, `fork` in the REPL: over the mock agent under the name of the agent it looks like.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -33,12 +33,12 @@ fn read(home: &Home, name: &str) -> String {
     fs::read_to_string(home.hermetic.work().join(name)).unwrap_or_default()
 }
 
-/// `nerve server graph …`.
+/// `nerve graph …`.
 fn graph(home: &Home, args: &[&str]) -> CommandOutput {
     home.nerve(&[&["server", "graph"], args].concat())
 }
 
-/// Starts `nerve server graph …`.
+/// Starts `nerve graph …`.
 fn begin(home: &Home, args: &[&str]) -> KillOnDrop {
     home.start(&[&["server", "graph"], args].concat())
 }

@@ -38,6 +38,7 @@ mod results;
 mod sdk;
 mod servers;
 mod settings;
+mod short_commands;
 mod snapshot_key;
 mod snapshots;
 mod terminal_restore;

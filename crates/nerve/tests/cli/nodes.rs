@@ -139,7 +139,7 @@ fn ctrl_c_ends_the_client_but_not_the_turn() {
     assert_eq!(status.code(), Some(130));
     let mut said = String::new();
     execute.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("nerve server node interrupt sh"), "{said}");
+    assert!(said.contains("nerve node interrupt sh"), "{said}");
     fs::write(go, "").unwrap();
     home.ok(&["server", "node", "wait", "sh"]);
     assert!(home.ok(&["server", "node", "history", "sh", "--op", "send"]).contains("late"));
@@ -192,12 +192,9 @@ fn old_names_warn_once_on_stderr() {
     let home = Home::with_shell();
     let done = home.nerve(&["server", "channel", "send", "sh", "echo old"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "old\n"));
-    done.assert_stderr(
-        done.code,
-        &["warning:", "'nerve server channel send'", "'nerve server node execute'"],
-    );
+    done.assert_stderr(done.code, &["warning:", "'nerve server channel send'", "'nerve send'"]);
     assert_eq!(home.nerve(&["server", "node", "execute", "sh", "echo new"]).stderr, "");
-    home.nerve(&["server", "node", "delete", "sh"]).assert_stderr(0, &["'nerve server node stop'"]);
+    home.nerve(&["server", "node", "delete", "sh"]).assert_stderr(0, &["'nerve stop'"]);
 }
 
 #[test]

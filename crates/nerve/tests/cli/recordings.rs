@@ -105,7 +105,7 @@ fn recording_is_found_by_id_prefix_or_age() {
         2,
         &["matches several recordings", "give at least 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
     );
-    home.nerve(&["export", "nothere", "-f", "md"]).assert_stderr(3, &["nothere", "recordings list"]);
+    home.nerve(&["export", "nothere", "-f", "md"]).assert_stderr(3, &["nothere", "nerve recording list"]);
     home.nerve(&["inspect", "/nowhere/a.ahr"]).assert_stderr(3, &["/nowhere/a.ahr"]);
     home.nerve(&["inspect", "a", "--session", "b"]).assert_stderr(2, &["cannot be used with"]);
     // A file by any other name.

@@ -247,8 +247,8 @@ fn blocked_agent_is_answered_as_hinted() {
         &["repl", "--keep-going"],
         &[&create, "@me PERMIT", "answer me 1", "wait me", "@me again"],
     );
-    done.assert_stderr(1, &["standard input:2: ", "1. Yes", "node answer"]);
-    assert!(!done.stderr.contains("nerve server node"), "{done:?}");
+    done.assert_stderr(1, &["standard input:2: ", "1. Yes", "with `answer`"]);
+    assert!(!done.stderr.contains("nerve answer"), "{done:?}");
     assert!(done.stdout.contains("END-OF-TOOL") && done.stdout.contains("You said: again"), "{done:?}");
 }
 

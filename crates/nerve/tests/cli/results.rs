@@ -61,7 +61,7 @@ fn exit_codes_match_execute() {
     home.nerve(&["result", "x", "--list"]).assert_stderr(2, &["cannot be used with"]);
     let execute = ["server", "node", "execute", "b", "true"];
     let with = |more: &[&str]| home.nerve(&[&execute[..], more].concat());
-    with(&["--webhook", "http://a/"]).assert_stderr(2, &["--async"]);
+    with(&["--webhook", "http://a/"]).assert_stderr(2, &["--no-wait"]);
     with(&["--async", "--stream"]).assert_stderr(2, &["cannot be used with"]);
     with(&["--workspace", "w"]).assert_stderr(2, &["--chat"]);
     with(&["--async", "--webhook", "a"]).assert_stderr(2, &["webhook"]);
@@ -79,7 +79,7 @@ fn execution_of_killed_server_is_lost() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.nerve(&["result", &id, "--wait"])
-        .assert_stderr(1, &["the server ended before the turn ended", "history b"]);
+        .assert_stderr(1, &["the server ended before the turn ended", "nerve logs b"]);
     assert!(home.ok(&["result", "--list"]).contains("lost"));
 }
 

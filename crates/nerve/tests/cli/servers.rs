@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
-use nerve_testkit::harness::{freeze, is_alive, signal};
+use nerve_testkit::harness::{KillOnDrop, freeze, is_alive, signal};
 use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 
@@ -23,12 +23,65 @@ fn server_starts_answers_and_stops() {
     let names: Vec<&str> =
         list["servers"].as_array().unwrap().iter().map(|server| server["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "work"]);
-    home.nerve(&["server", "start"])
-        .assert_stderr(1, &["server 'default' is already running, pid", &pid.to_string()]);
+    let again = home.ok(&["server", "start"]);
+    assert!(again.starts_with(&format!("server 'default' is already running, pid {pid}: ")), "{again}");
+    home.nerve(&["server", "start", "--http", "127.0.0.1:0"])
+        .assert_stderr(1, &["'default' is already running, without --http", "nerve server stop default"]);
+    assert_eq!(home.pid("default"), pid);
     assert_eq!(home.ok(&["server", "stop"]), "server 'default' stopped\n");
+    let again = home.nerve(&["server", "stop"]);
+    assert_eq!(again.stdout, "");
+    again.assert_stderr(0, &["server 'default' is not running"]);
+    home.nerve(&["server", "stop", "unknown"]).assert_stderr(3, &["server 'unknown' is not running"]);
     home.nerve(&["server", "status"]).assert_stderr(3, &["not running"]);
     assert_eq!(home.ok(&["server", "stop", "--all"]), "server 'work' stopped\n");
     assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn restart_keeps_nodes_and_addresses() {
+    let home = Home::new();
+    home.ok(&["server", "start", "--http", "0"]);
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    home.ok(&["send", "sh", "kept=yes"]);
+    let address = || home.nerve(&["server", "status", "--json"]).json()["http"].clone();
+    let (pid, http) = (home.pid("default"), address());
+    let restarted = home.ok(&["server", "restart"]);
+    assert!(restarted.contains("server 'default' started, pid "), "{restarted}");
+    assert_ne!(home.pid("default"), pid);
+    assert_eq!(address(), http);
+    home.ok(&["wait", "sh"]);
+    assert_eq!(home.ok(&["send", "sh", "echo $kept"]), "yes\n");
+    home.ok(&["server", "stop"]);
+    assert!(home.ok(&["server", "restart"]).contains("started"));
+}
+
+#[test]
+fn foreground_server_is_not_restarted() {
+    let home = Home::new();
+    let mut server = home.start(&["server", "start", "--foreground"]);
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "status"]).code == 0));
+    home.nerve(&["server", "restart"]).assert_stderr(1, &["was not started in the background"]);
+    assert!(server.0.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn server_log_is_printed_and_followed() {
+    let home = Home::new();
+    home.nerve(&["server", "logs"]).assert_stderr(3, &["server 'default' has no log"]);
+    home.ok(&["server", "start"]);
+    let log = home.ok(&["server", "logs"]);
+    assert!(log.contains("listening"), "{log}");
+    assert_eq!(home.ok(&["server", "logs", "-n", "1"]).lines().count(), 1);
+    let out = home.hermetic.work().join("followed");
+    let mut follow = home.command(&["server", "logs", "-f"]);
+    follow.stdout(fs::File::create(&out).unwrap());
+    let _follow = KillOnDrop(follow.spawn().unwrap());
+    let followed = || fs::read_to_string(&out).unwrap();
+    assert!(wait_until(DEADLINE, || followed().contains("listening")));
+    home.ok(&["server", "stop"]);
+    home.ok(&["server", "start"]);
+    assert!(wait_until(DEADLINE, || followed().matches("listening").count() == 2));
 }
 
 #[test]
@@ -155,7 +208,7 @@ fn stale_pid_is_never_killed() {
     // Even with the right start time: the lock is free.
     let lock = home.hermetic.nerve_home().join("run/default.lock");
     fs::write(lock, format!("{} {start}\n", stranger.id())).unwrap();
-    home.nerve(&["server", "stop", "--force"]).assert_stderr(3, &["not running"]);
+    home.nerve(&["server", "stop", "--force"]).assert_stderr(0, &["not running"]);
     assert!(stranger.try_wait().unwrap().is_none(), "a stranger was killed");
     stranger.kill().unwrap();
     stranger.wait().unwrap();

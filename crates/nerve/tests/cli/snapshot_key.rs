@@ -169,7 +169,7 @@ fn failed_snapshot_explains_why() {
     let mut read_only = Tty::new(&home, SIZE, &["attach", "--read-only", &id]);
     read_only.expect("up");
     read_only.send(SNAPSHOT_KEY);
-    read_only.expect("attached read-only: 'nerve snapshot --session'");
+    read_only.expect("attached read-only: 'nerve snapshot --recording'");
     read_only.send(DETACH_KEY);
     assert_eq!(read_only.wait_for_exit(), Some(0));
     let mut too_early = Tty::new(&home, SIZE, &["view", &path]);

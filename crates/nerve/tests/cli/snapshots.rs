@@ -240,7 +240,7 @@ fn plain_directory_is_copied_and_found_without_recording() {
     command.env_remove("NERVE_RECORDING").env("NERVE_SESSION_ID", "other");
     assert_eq!(session.run(command).code, 0);
     outside(&["restore", "1", "--to", &to("three")])
-        .assert_stderr(2, &["is ambiguous", "other", "--session"]);
+        .assert_stderr(2, &["is ambiguous", "other", "--recording"]);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn missing_recorder_hints_what_to_do() {
     session
         .home
         .nerve(&["snapshot"])
-        .assert_stderr(3, &["not inside a recorded terminal", "nerve record", "--socket"]);
+        .assert_stderr(3, &["not inside a recorded terminal", "nerve record", "--recorder-socket"]);
     session.snapshot(&[]).assert_stderr(3, &["no recorder at", "recorder.sock"]);
     session.snapshot(&["--socket", "tcp:127.0.0.1:1"]).assert_stderr(3, &["tcp:127.0.0.1:1"]);
     assert!(!session.home.hermetic.nerve_home().join("snapshots").join(SESSION).join("1").exists());

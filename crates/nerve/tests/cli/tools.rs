@@ -159,7 +159,7 @@ fn newest_of_same_ids_is_shown_with_warning() {
     }
     let show = ["show-sandbox-execution", "--id", "same"];
     let newest = home.nerve(&show);
-    newest.assert_stderr(0, &["warning", "other sessions have", "--session"]);
+    newest.assert_stderr(0, &["warning", "other sessions have", "--recording"]);
     assert_eq!(newest.stdout, "second\r\n");
     for (session, says) in [("one", "first\r\n"), ("two", "second\r\n")] {
         let shown = home.nerve(&[&show[..], &["--session", session]].concat());

@@ -27,10 +27,8 @@ impl<B: Backend> Actor<B> {
             self.driver.evidence().source == Source::Quiet && self.spec.profile.composer.is_some();
         let hint = match choices.is_empty() {
             true if is_unknown => format!("check the screen; {}", self.reporter.report_hint()),
-            true => {
-                "the dialog has no choices: check the screen and type with `nerve server node write`".into()
-            }
-            false => "answer the dialog with `nerve server node answer`".to_string(),
+            true => "the dialog has no choices: check the screen and type with `nerve node write`".into(),
+            false => "answer the dialog with `nerve answer`".to_string(),
         };
         self.with_screen(error.hint(hint))
     }
@@ -42,7 +40,7 @@ impl<B: Backend> Actor<B> {
         let message = format!("node '{}' is suspended{until}: {evidence}", self.spec.node.node);
         let mut error = EngineError::new(ErrorKind::Blocked, message);
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery);
-        self.with_screen(error.hint("wait until then, or cancel the wait with `nerve server node interrupt`"))
+        self.with_screen(error.hint("wait until then, or cancel the wait with `nerve node interrupt`"))
     }
 
     pub(super) fn stopped_error(&self) -> EngineError {
@@ -56,7 +54,7 @@ impl<B: Backend> Actor<B> {
         error.delivery = Some(Delivery::Unknown);
         let hint = match self.reporter.mismatch() {
             Some(mismatch) => format!("{mismatch}; {}", self.reporter.report_hint()),
-            None => "run `nerve server node why` to see the evidence for its state".to_string(),
+            None => "run `nerve node why` to see the evidence for its state".to_string(),
         };
         self.with_screen(error.hint(hint))
     }

@@ -309,10 +309,10 @@ impl<B: Backend> Actor<B> {
 fn draft_hint(refused: &SubmitError, is_foreign: bool) -> &'static str {
     match refused {
         SubmitError::Line(_) if is_foreign => {
-            "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`); \
-             if this is the program's prompt, press Enter there once (`nerve server node write NODE --key enter`)"
+            "nothing was typed; finish or clear the draft first (`nerve node write NODE --key C-u`); \
+             if this is the program's prompt, press Enter there once (`nerve node write NODE --key enter`)"
         }
-        _ => "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)",
+        _ => "nothing was typed; finish or clear the draft first (`nerve node write NODE --key C-u`)",
     }
 }
 

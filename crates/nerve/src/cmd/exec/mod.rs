@@ -271,5 +271,5 @@ fn forget_dead_hosts(registry: &Path) {
 
 fn duplicate_id(id: &str) -> Failure {
     Failure::new(FAILED, format!("execution '{id}' already exists"))
-        .hint("omit --id to get a new id, or show the execution: nerve show-sandbox-execution --id")
+        .hint("omit --id to get a new id, or show the execution: nerve tools --id")
 }

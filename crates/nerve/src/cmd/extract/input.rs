@@ -1,4 +1,4 @@
-//! Reads the input of `nerve extract`.
+//! Reads the input of `nerve recording extract`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -61,7 +61,7 @@ async fn from_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
 fn from_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> {
     if !is_requested && io::stdin().is_terminal() {
         let message = "no input: give a file, a recording or a pane, or pipe in a text";
-        return Err(Failure::new(USAGE, message).hint("for examples: nerve extract --help").into());
+        return Err(Failure::new(USAGE, message).hint("for examples: nerve recording extract --help").into());
     }
     let bytes = limited(io::stdin().lock(), "standard input")?;
     if bytes.starts_with(MAGIC) {
@@ -97,7 +97,7 @@ fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
 fn from_id(path: &Path) -> Result<Input> {
     let missing = || {
         Failure::new(NOT_FOUND, format!("no file and no recording '{}'", path.display()))
-            .hint("list the recordings: nerve recordings list")
+            .hint("list the recordings: nerve recording list")
     };
     let id = path.to_str().filter(|id| !id.contains(['/', '.'])).ok_or_else(missing)?;
     match recordings::find_by_id(&ServerPaths::from_env().recordings(), id) {
@@ -174,7 +174,7 @@ fn limited(reader: impl Read, what: &str) -> Result<Vec<u8>> {
     if bytes.len() as u64 > MAX_BYTES {
         let message = format!("{what} exceeds {} MiB", MAX_BYTES >> 20);
         return Err(Failure::new(FAILED, message)
-            .hint("extract from its end: tail -c 60M FILE | nerve extract")
+            .hint("extract from its end: tail -c 60M FILE | nerve recording extract")
             .into());
     }
     Ok(bytes)

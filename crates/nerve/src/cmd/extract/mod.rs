@@ -1,4 +1,4 @@
-//! `nerve extract`: parses an agent's answers out of terminal text.
+//! `nerve recording extract`: parses an agent's answers out of terminal text.
 
 mod input;
 mod output;

@@ -1,4 +1,4 @@
-//! `nerve server graph`: graphs and their runs.
+//! `nerve graph`: graphs and their runs.
 
 mod dry_run;
 mod outcome;
@@ -65,7 +65,7 @@ impl Target {
         self.session.as_deref()
     }
 
-    /// Returns a `nerve server graph` command line for this server.
+    /// Returns a `nerve graph` command line for this server.
     fn command(&self, rest: &str) -> String {
         graph_command(&self.server, rest)
     }

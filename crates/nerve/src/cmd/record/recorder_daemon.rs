@@ -146,7 +146,7 @@ async fn exit_code(status: ExitStatus, stderr_text: JoinHandle<Vec<u8>>) -> Resu
             let signal = signal_name(status.signal().unwrap_or_default());
             let message = format!("the recorder was killed by {signal}; its program lost its terminal");
             Err(Failure::new(FAILED, message)
-                .hint("a recording contains all but the last 250 ms; close it with 'nerve recordings repair'")
+                .hint("a recording contains all but the last 250 ms; close it with 'nerve recording repair'")
                 .into())
         }
     }

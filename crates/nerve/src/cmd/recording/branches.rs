@@ -1,4 +1,4 @@
-//! `nerve recordings branches`, and the branches that `nerve recordings prune` removes.
+//! `nerve recording branches`, and the branches that `nerve recording prune` removes.
 
 use anyhow::Result;
 use nerve_api::reply::{BranchInfo, PrunedBranch};

@@ -1,4 +1,4 @@
-//! `nerve export` and `nerve branch-points`.
+//! `nerve recording export` and `nerve recording branch-points`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,4 +1,4 @@
-//! `nerve import`: converts an asciicast to a recording.
+//! `nerve recording import`: converts an asciicast to a recording.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! `nerve inspect`: prints the blocks and records of a recording.
+//! `nerve recording inspect`: prints the blocks and records of a recording.
 
 use std::io::{self, BufWriter, Write};
 

@@ -1,4 +1,4 @@
-//! `nerve recordings`: list, prune and repair.
+//! `nerve recording list`, `prune` and `repair`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,15 @@ use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::{branches, find, format, read_failure};
-use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
+use crate::cli::recording::{ListArgs, PruneArgs, RepairArgs};
 use crate::cmd::snapshot::send;
 use crate::out;
 
 /// Maximum characters of a command in the list.
 const COMMAND_WIDTH: usize = 48;
 
-/// Runs the subcommand.
-pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
-    match &args.command {
-        RecordingsCommand::List(args) => list(args),
-        RecordingsCommand::Prune(args) => prune(args),
-        RecordingsCommand::Branches(args) => branches::list(args),
-        RecordingsCommand::Repair(args) => repair(args),
-    }
-}
-
-fn list(args: &ListArgs) -> Result<()> {
+/// Lists the recordings.
+pub(super) fn list(args: &ListArgs) -> Result<()> {
     let dirs = ServerPaths::from_env().data_dirs();
     let all = match &args.server {
         Some(server) => {
@@ -78,7 +69,8 @@ fn info_json(info: &RecordingInfo) -> Value {
     })
 }
 
-fn prune(args: &PruneArgs) -> Result<()> {
+/// Removes old recordings and unneeded branch folders.
+pub(super) fn prune(args: &PruneArgs) -> Result<()> {
     let request = PruneRecordings {
         older_than: args.older_than.map(|age| Seconds::from(age.0)),
         max_size: args.max_size.map(|size| size.0),
@@ -111,7 +103,8 @@ fn prune(args: &PruneArgs) -> Result<()> {
     out::line(format_args!("{removed} of {} {verb}, {bytes}", pruned.total))
 }
 
-fn repair(args: &RepairArgs) -> Result<()> {
+/// Makes a clean copy of a damaged recording.
+pub(super) fn repair(args: &RepairArgs) -> Result<()> {
     let from = find(&args.source)?;
     let to = args.output.clone().unwrap_or_else(|| repaired_path(&from));
     let done = write_repaired(&from, &to).map_err(read_failure)?;

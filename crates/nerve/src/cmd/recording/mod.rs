@@ -26,26 +26,48 @@ use nerve_tui::TuiError;
 use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
-use crate::cli::recording::RecordingArg;
+use crate::cli::recording::{RecordingCommand, RecordingFileCommand, RecordingSelector};
+use crate::cmd::{extract, interruptible, run_single_threaded};
 use crate::exit::{DONE, FAILED};
 use crate::out::{self, BrokenPipe};
 
-pub(crate) use export::{branch_points, export};
-pub(crate) use import::import;
-pub(crate) use inspect::inspect;
-pub(crate) use list::recordings;
 pub(crate) use replay::replay;
-pub(crate) use view::{view, view_tool};
+pub(crate) use view::view_tool;
 
 /// Maximum number of damaged ranges that are reported individually.
 const MAX_REPORTED: usize = 5;
+
+/// Runs a command of `nerve recording` and returns the exit code.
+pub(crate) fn run(command: &RecordingCommand) -> Result<u8> {
+    match command {
+        RecordingCommand::List(args) => list::list(args)?,
+        RecordingCommand::File(command) => return run_on_file(command),
+        RecordingCommand::Branches(args) => branches::list(args)?,
+        RecordingCommand::Prune(args) => list::prune(args)?,
+        RecordingCommand::Repair(args) => list::repair(args)?,
+    }
+    Ok(DONE)
+}
+
+/// Runs a command on one recording and returns the exit code.
+pub(crate) fn run_on_file(command: &RecordingFileCommand) -> Result<u8> {
+    match command {
+        RecordingFileCommand::View(args) => view::view(args),
+        RecordingFileCommand::Replay(args) => replay(args),
+        RecordingFileCommand::BranchPoints(args) => export::branch_points(args),
+        RecordingFileCommand::Export(args) => export::export(args),
+        RecordingFileCommand::Import(args) => import::import(args).map(|()| DONE),
+        RecordingFileCommand::Inspect(args) => inspect::inspect(args),
+        RecordingFileCommand::Extract(args) => run_single_threaded(interruptible(extract::run(args))),
+    }
+}
 
 fn store() -> Store {
     Store::new(ServerPaths::from_env().recordings())
 }
 
 /// Finds the selected recording: a file, an id or an id prefix; the newest by default.
-fn find(source: &RecordingArg) -> Result<PathBuf> {
+fn find(source: &RecordingSelector) -> Result<PathBuf> {
     find_named(source.given())
 }
 

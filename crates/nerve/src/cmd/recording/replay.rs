@@ -30,7 +30,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
         return export::print(&find(&args.source)?, format.format());
     }
     if args.viewer {
-        return view(&ViewArgs { source: args.source.clone(), gutter: None, no_colors: args.no_colors });
+        return view::view(&ViewArgs {
+            source: args.source.clone(),
+            gutter: None,
+            no_colors: args.no_colors,
+        });
     }
     let recording = find(&args.source)?;
     recordings::check(&recording)?;

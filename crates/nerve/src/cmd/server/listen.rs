@@ -8,10 +8,11 @@ use nerve_server::access::address;
 use nerve_server::access::tls::TlsFiles;
 use nerve_server::access::token::TokenFile;
 use nerve_server::config::ServerConfig;
+use nerve_server::daemon::Addresses;
 use nerve_server::paths::ServerPaths;
 
 use crate::cli::listen::{self, ListenArgs};
-use crate::exit::{Failure, USAGE};
+use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 
 /// Returns the server configuration.
@@ -46,6 +47,32 @@ pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
             ));
         }
     }
+}
+
+/// Checks that a running server listens as configured. Addresses that are not given may be any.
+///
+/// # Errors
+/// Names the first difference.
+pub(crate) fn check_running(config: &ServerConfig, running: &Addresses) -> Result<()> {
+    let differs = |wanted: Option<SocketAddr>, found: Option<SocketAddr>| {
+        let fits = |wanted: SocketAddr, found: SocketAddr| {
+            wanted.ip() == found.ip() && [0, found.port()].contains(&wanted.port())
+        };
+        wanted.filter(|wanted| !found.is_some_and(|found| fits(*wanted, found)))
+    };
+    let missing = if let Some(address) = differs(config.tcp, running.tcp) {
+        format!("--tcp {address}")
+    } else if let Some(address) = differs(config.http, running.http) {
+        format!("--http {address}")
+    } else if config.tls.is_some() && !running.tls {
+        "TLS".to_string()
+    } else {
+        return Ok(());
+    };
+    let name = &config.name;
+    Err(Failure::new(FAILED, format!("server '{name}' is already running, without {missing}"))
+        .hint(format!("stop it first with 'nerve server stop {name} --keep-nodes'; its nodes keep running"))
+        .into())
 }
 
 /// Returns the arguments for the background process. They contain no secrets, because other users can see them.

@@ -1,9 +1,11 @@
-//! `nerve server`: start, stop, status, list; and connecting to a server.
+//! `nerve server`: start, stop, restart, status, list, logs; and connecting to a server.
 
 pub(crate) mod listen;
 mod local_server;
+pub(crate) mod logs;
 mod remote_server;
 pub(crate) mod repair;
+pub(crate) mod restart;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -46,6 +48,11 @@ pub(crate) fn is_remote(server: &str) -> bool {
 fn unreachable(server: &str, socket: &Path) -> Failure {
     Failure::new(FAILED, format!("server '{server}' is running, but {} was deleted", socket.display()))
         .hint("make it create its socket again with 'nerve doctor --fix'")
+}
+
+/// Returns true if a server of this name has run before.
+fn is_known(paths: &ServerPaths, server: &str) -> Result<bool> {
+    Ok(paths.lock(server)?.exists() || paths.log(server)?.exists())
 }
 
 fn not_running(server: &str) -> Failure {

@@ -3,6 +3,7 @@
 //! The background process is this program with `--foreground --daemon`. Its standard output is a pipe to the parent: one line
 //! reports that it is listening, or why it failed. Then it redirects its standard output to the log, which closes the pipe.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,7 +19,7 @@ use nerve_host::{registry, rlimit};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
 use nerve_node::telemetry::{TRACEPARENT, TRACESTATE};
-use nerve_server::daemon::addresses;
+use nerve_server::daemon::{NameStatus, addresses, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_server::server::Server;
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::listen;
+use super::status::PING_TIMEOUT;
 use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
@@ -44,13 +46,42 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
     let socket = paths.socket(&name)?;
     let config = listen::config(name.clone(), paths.clone(), &args.listen)?;
+    if let Some(pid) = running(&paths, &name).await? {
+        listen::check_running(&config, &addresses(&paths, &name)?)?;
+        return out::line(format_args!(
+            "server '{name}' is already running, pid {pid}: {}",
+            socket.display()
+        ));
+    }
     listen::warn(&config, &args.listen);
-    let log_path = paths.log(&name)?;
+    launch(&name, &paths, &listen::daemon_args(&config), None).await
+}
+
+/// Returns the process id of a server that runs and responds.
+async fn running(paths: &ServerPaths, name: &str) -> Result<Option<u32>> {
+    let NameStatus::Held(Some(holder)) = holder(paths, name)? else { return Ok(None) };
+    let ping = async { super::connect(name).await?.ping().await.map_err(anyhow::Error::from) };
+    let responds = tokio::time::timeout(PING_TIMEOUT, ping).await.is_ok_and(|pong| pong.is_ok());
+    Ok(responds.then_some(holder.pid))
+}
+
+/// Starts the background process with the arguments of its listeners, in `dir`, and waits until it responds.
+pub(super) async fn launch(
+    name: &str,
+    paths: &ServerPaths,
+    listen_args: &[OsString],
+    dir: Option<&Path>,
+) -> Result<()> {
+    let socket = paths.socket(name)?;
+    let log_path = paths.log(name)?;
     let (log, log_start) = open_log(&log_path)?;
     let program = crate::current_exe::path()?;
-    let mut child = Command::new(program)
-        .args(["server", "start", "--foreground", "--daemon", "--name", &name])
-        .args(listen::daemon_args(&config))
+    let mut command = Command::new(program);
+    command.args(["server", "start", "--foreground", "--daemon", "--name", name]).args(listen_args);
+    if let Some(dir) = dir {
+        command.current_dir(dir);
+    }
+    let mut child = command
         .env_remove(TOKEN)
         // The server's spans must not become part of the trace that starts it.
         .env_remove(TRACEPARENT)
@@ -80,9 +111,9 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
     warnings_in(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
-    super::connect(&name).await?.ping().await.context("the server does not respond")?;
+    super::connect(name).await?.ping().await.context("the server does not respond")?;
     out::line(format_args!("server '{name}' started, pid {}: {}", child.id(), socket.display()))?;
-    for url in addresses(&paths, &name)?.urls() {
+    for url in addresses(paths, name)?.urls() {
         out::line(format_args!("listening on {url}"))?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::exit::{FAILED, Failure};
 use crate::out;
 
 /// Time limit for a server's reply.
-const PING_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The status of a server.
 struct Status {

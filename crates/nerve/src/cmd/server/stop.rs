@@ -21,7 +21,8 @@ const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Stops one server, or all concurrently.
 pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     let paths = ServerPaths::from_env();
-    let names = if args.all { super::status::running(&paths).await } else { vec![args.name.get()] };
+    let names =
+        if args.all { super::status::running(&paths).await } else { named(&paths, &args.name.get())? };
     let mut stops = tokio::task::JoinSet::new();
     for name in names.clone() {
         let (paths, timeout) = (paths.clone(), args.timeout.0);
@@ -39,13 +40,35 @@ pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     for name in &names {
         out::line(format_args!("server '{name}' stopped"))?;
     }
-    if names.is_empty() {
+    if names.is_empty() && args.all {
         out::note("no server is running");
     }
     Ok(())
 }
 
-async fn stop(paths: &ServerPaths, name: &str, limit: Duration, force: bool, keep_nodes: bool) -> Result<()> {
+/// Returns the name if the server runs. Otherwise says that it does not.
+///
+/// # Errors
+/// Exit code 3 if no server ever had the name.
+fn named(paths: &ServerPaths, name: &str) -> Result<Vec<String>> {
+    if holder(paths, name)? != NameStatus::Free {
+        return Ok(vec![name.to_string()]);
+    }
+    if !super::is_known(paths, name)? {
+        return Err(super::not_running(name).into());
+    }
+    out::note(format_args!("server '{name}' is not running"));
+    Ok(Vec::new())
+}
+
+/// Stops one server and waits until its name is free.
+pub(super) async fn stop(
+    paths: &ServerPaths,
+    name: &str,
+    limit: Duration,
+    force: bool,
+    keep_nodes: bool,
+) -> Result<()> {
     let deadline = Instant::now() + limit;
     let held = holder(paths, name)?;
     let request = timeout_at(deadline, request_shutdown(paths, name, held, keep_nodes)).await;

@@ -1,4 +1,4 @@
-//! `nerve show-sandbox-execution`: shows a tool's execution from another terminal.
+//! `nerve tools`: shows a tool's execution from another terminal.
 
 mod agent_output;
 mod text_view;
@@ -17,7 +17,7 @@ use nerve_tui::session::UserTerminal;
 use super::recording::{self, Losses, read_failure, write_failure};
 use super::{run_single_threaded, screen_support};
 use crate::cli::exec::ShowArgs;
-use crate::cli::recording::{GutterArg, RecordingArg, ReplayArgs, Speed, ViewArgs};
+use crate::cli::recording::{GutterArg, RecordingSelector, ReplayArgs, Speed, ViewArgs};
 use crate::cmd::viewer::{
     FoundExecution, Location, MAX_TOOL_NAME, NextRuns, Run, find_execution, open_tool_mirror, show_runs,
 };
@@ -135,8 +135,8 @@ fn print_bytes(recording: &Path) -> Result<u8> {
     Ok(losses.report())
 }
 
-fn recording_arg(recording: &Path) -> RecordingArg {
-    RecordingArg { recording: Some(recording.display().to_string()), session: None }
+fn recording_arg(recording: &Path) -> RecordingSelector {
+    RecordingSelector { recording: Some(recording.display().to_string()), session: None }
 }
 
 /// Shows a recording in the viewer.

@@ -26,7 +26,7 @@ const MAX_PENDING: usize = 256;
 
 /// Runs `nerve top` and returns the exit code.
 pub(crate) async fn run(args: TopArgs) -> Result<u8> {
-    screen_support::require("'nerve top'", "'nerve server node list' prints the nodes")?;
+    screen_support::require("'nerve top'", "'nerve ls' prints the nodes")?;
     let coloured = settings::has_colors(args.no_colors);
     let mut top = Top::new(args.server)?;
     let mut session = DashboardSession::start(Dashboard::default(), coloured)?;

@@ -142,7 +142,7 @@ impl BranchJob {
             let Some(event) = job.next_unless_stopped().await else {
                 task.abort();
                 out::warning(
-                    "creating the branch was cancelled; if its node had started, 'nerve server node list' shows it",
+                    "creating the branch was cancelled; if its node had started, 'nerve ls' shows it",
                 );
                 break;
             };

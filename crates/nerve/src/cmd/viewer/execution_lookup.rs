@@ -107,7 +107,7 @@ pub(crate) fn find_execution(id: &str, named: Option<&str>, paths: &ServerPaths)
     };
     if recordings.any(|recording| recorded(id, recording, &hosts).is_some()) {
         out::warning(format_args!(
-            "other sessions have an execution '{id}' too: showing the newest; select another with --session"
+            "other sessions have an execution '{id}' too: showing the newest; select another with --recording"
         ));
     }
     Ok(found)
@@ -151,7 +151,7 @@ fn list(recording: &Path) -> Result<Executions> {
 fn not_found(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
     let Some((recording, known)) = session else {
         return Failure::new(NOT_FOUND, format!("no execution '{id}' in any recording"))
-            .hint("select the session with --session ID, or with --session FILE for a recording elsewhere");
+            .hint("select the session with --recording ID, or --recording FILE for one elsewhere");
     };
     let message = match recording.is_file() {
         true => format!("the session {} has no execution '{id}'", recording.display()),

@@ -28,7 +28,7 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
         let AttachTarget { target, server, .. } = args;
         let message = format!("cannot attach on {server}: 'nerve attach' works only on the server's machine");
         let hint = format!(
-            "run 'nerve attach {target}' there, for example with 'ssh -t'; or print the text: nerve server node read {target} --server {server}"
+            "run 'nerve attach {target}' there, for example with 'ssh -t'; or print the text: nerve node read {target} --server {server}"
         );
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
@@ -127,7 +127,7 @@ fn ambiguous_failure(args: &AttachTarget, several: &[&Entry]) -> Failure {
 async fn explain_missing_host(args: &AttachTarget) -> anyhow::Error {
     let AttachTarget { target, server, session, .. } = args;
     let missing = Failure::new(NOT_FOUND, format!("no program '{target}' is running on this machine"))
-        .hint("list the nodes: nerve server node list; list all programs: nerve host list");
+        .hint("list the nodes: nerve ls; list all programs: nerve host list");
     let Ok(client) = connect(server).await else { return missing.into() };
     let params = GetNode { node_id: target.clone(), session_id: session.clone() };
     match client.node_info(&params).await {
@@ -159,9 +159,9 @@ fn explain_no_terminal(node: &NodeInfo) -> Failure {
     match node.state {
         NodeState::Stopped | NodeState::Created => {
             let message = format!("cannot attach to node '{name}': it is {}", node.state);
-            Failure::new(NOT_FOUND, message).hint(format!("start it: nerve server node start {name}"))
+            Failure::new(NOT_FOUND, message).hint(format!("start it: nerve node start {name}"))
         }
         _ => Failure::new(USAGE, format!("cannot attach to node '{name}': {kind} nodes have no terminal"))
-            .hint(format!("read its history: nerve server node history {name}")),
+            .hint(format!("read its history: nerve logs {name}")),
     }
 }

@@ -112,7 +112,7 @@ fn unconfirmed_node_keeps_its_files() {
         let folder = folders.find(|path| path.is_dir() && done.stderr.contains(path.to_str().unwrap()));
         let folder = folder.unwrap_or_else(|| panic!("which folder? {done:?}"));
         let whether = format!("node '{name}' may have been started");
-        done.assert_stderr(1, &[&whether, "nerve server node list"]);
+        done.assert_stderr(1, &[&whether, "nerve ls"]);
         assert_eq!(text(folder.join("file")), "one\n");
         if forwards {
             let is_there = || fixture.home.nerve(&["server", "node", "info", name]).code == 0;

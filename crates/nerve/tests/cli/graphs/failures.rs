@@ -23,10 +23,7 @@ fn failed_run_has_partial_results_and_exits_with_1() {
         - {id: b, node: sh, input: 'echo oh no >&2; exit 3', depends_on: [a]}\n  - {id: c, node: sh, input: 'echo three', depends_on: [b]}\n",
     );
     let done = graph(&home, &["run", "fails.yaml", "--run-id", "r1", "--trace", "trace.json"]);
-    done.assert_stderr(
-        1,
-        &["run 'r1' failed: step 'b': ", "exit code 3", "oh no", "nerve server graph resume r1"],
-    );
+    done.assert_stderr(1, &["run 'r1' failed: step 'b': ", "exit code 3", "oh no", "nerve graph resume r1"]);
     assert_eq!(done.stdout, "one\n");
     assert!(crate::graphs::read(&home, "trace.json").contains("\"failed\""));
     let done = graph(&home, &["run", "fails.yaml", "--json"]);
@@ -84,12 +81,7 @@ fn ctrl_c_cancels_run_and_interrupts_agent() {
     let done = run.output();
     done.assert_stderr(
         130,
-        &[
-            "cancelling run 'r1'",
-            "run r1 cancelled",
-            "run 'r1' was cancelled",
-            "nerve server graph resume r1",
-        ],
+        &["cancelling run 'r1'", "run r1 cancelled", "run 'r1' was cancelled", "nerve graph resume r1"],
     );
     assert_eq!(done.stdout, "one\n");
     home.ok(&["server", "node", "wait", "me"]);

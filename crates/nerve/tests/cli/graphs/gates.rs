@@ -34,7 +34,7 @@ fn gate_is_answered_by_another_command() {
         wait_for_status(&home, run, "waiting");
         let shown = graph(&home, &["status", run]);
         assert!(shown.stdout.contains("approve asks: Ship it? [yes / no / later]"), "{shown:?}");
-        shown.assert_stderr(0, &[&format!("nerve server graph answer {run} --step approve CHOICE")]);
+        shown.assert_stderr(0, &[&format!("nerve graph answer {run} --step approve CHOICE")]);
         graph(&home, &["answer", run, "never"]).assert_stderr(2, &["never"]);
         graph(&home, &["answer", run, "--step", "other", "yes"]).assert_stderr(3, &["other"]);
         let answer = home.ok(&["server", "graph", "answer", run, "--step", "approve", choice]);
@@ -46,7 +46,7 @@ fn gate_is_answered_by_another_command() {
             "{done:?}"
         );
         let asks = format!(
-            "gate approve asks: Ship it? [yes / no / later] (answer with 'nerve server graph answer {run} --step approve CHOICE')"
+            "gate approve asks: Ship it? [yes / no / later] (answer with 'nerve graph answer {run} --step approve CHOICE')"
         );
         done.assert_stderr(0, &[&asks, "gate approve answered by person: later"]);
     }
@@ -124,7 +124,7 @@ fn without_stdin_terminal_shows_how_to_answer() {
     let mut command = home.command(&["server", "graph", "run", "ship.yaml", "--run-id", "r1"]);
     command.stdin(Stdio::null());
     let mut tty = Tty::output_only(command, Size::new(120, 24));
-    tty.expect("answer with 'nerve server graph answer r1 --step approve CHOICE'");
+    tty.expect("answer with 'nerve graph answer r1 --step approve CHOICE'");
     home.ok(&["server", "graph", "answer", "r1", "1"]);
     assert_eq!(tty.wait_for_exit(), Some(0));
 }

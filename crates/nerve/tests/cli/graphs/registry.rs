@@ -97,7 +97,7 @@ fn old_name_works_and_warns_once() {
     let home: Home = with_server();
     write(&home, "h.yaml", HELLO);
     let done = home.nerve(&["server", "dag", "run", "h.yaml", "-d"]);
-    done.assert_stderr(0, &["'nerve server dag run' is now 'nerve server graph run'"]);
+    done.assert_stderr(0, &["'nerve server dag run' is now 'nerve graph run'"]);
     assert_eq!(done.stderr.matches("is now").count(), 1);
     assert!(done.stdout.contains("dry run"));
     let done = home.nerve(&["server", "dag", "run", "h.yaml", "--run-id", "r1"]);

@@ -30,7 +30,7 @@ fn killed(more: &str) -> Home {
     let done = run.output();
     done.assert_stderr(
         1,
-        &["server 'default' closed the connection during run 'r1'", "nerve server graph resume r1"],
+        &["server 'default' closed the connection during run 'r1'", "nerve graph resume r1"],
     );
     home.ok(&["server", "start"]);
     home
@@ -46,7 +46,7 @@ fn run_of_killed_server_resumes_unfinished_steps() {
     let info = wait_for_status(&home, "r1", "interrupted");
     assert_eq!(info["done_steps"], 1, "{info:#}");
     assert!(graph(&home, &["list", "--runs"]).stdout.contains("interrupted"));
-    graph(&home, &["status", "r1"]).assert_stderr(0, &["nerve server graph resume r1"]);
+    graph(&home, &["status", "r1"]).assert_stderr(0, &["nerve graph resume r1"]);
     go(&home);
     let done = graph(&home, &["resume", "r1", "--trace", "trace.json"]);
     assert_eq!(
@@ -101,8 +101,7 @@ fn run_that_crashed_twice_is_not_resumed_again() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     let log = home.hermetic.nerve_home().join("logs/default.log");
-    let is_reported =
-        || fs::read_to_string(&log).is_ok_and(|text| text.contains("nerve server graph resume r1"));
+    let is_reported = || fs::read_to_string(&log).is_ok_and(|text| text.contains("nerve graph resume r1"));
     assert!(wait_until(DEADLINE, is_reported));
     wait_for_status(&home, "r1", "interrupted");
     go(&home);
@@ -149,7 +148,7 @@ fn stopped_server_says_run_can_be_resumed() {
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
     wait_for_text(&home, "log", "b\n");
     home.ok(&["server", "stop"]);
-    run.output().assert_stderr(1, &["during run 'r1'", "nerve server graph resume r1"]);
+    run.output().assert_stderr(1, &["during run 'r1'", "nerve graph resume r1"]);
     home.ok(&["server", "start"]);
     go(&home);
     assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));

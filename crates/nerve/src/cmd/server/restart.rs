@@ -1,0 +1,65 @@
+//! `nerve server restart`: stops a server without its nodes, and starts it as it was started.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use nerve_server::daemon::{Holder, NameStatus, addresses, holder};
+use nerve_server::paths::ServerPaths;
+
+use super::{listen, start, stop};
+use crate::cli::server::{RestartArgs, ServerCommand, StartArgs};
+use crate::cli::{Cli, Command};
+use crate::exit::{FAILED, Failure};
+
+/// Restarts a server, or starts it if it does not run.
+pub(crate) async fn run(args: &RestartArgs) -> Result<()> {
+    let paths = ServerPaths::from_env();
+    let name = args.name.get();
+    let (listen_args, dir) = match holder(&paths, &name)? {
+        NameStatus::Free => (Vec::new(), None),
+        NameStatus::Held(Some(holder)) => {
+            let (started, dir) = started_as(&name, &holder)?;
+            let mut config = listen::config(name.clone(), paths.clone(), &started.listen)?;
+            // Clients know the ports that the system has chosen.
+            let running = addresses(&paths, &name)?;
+            (config.tcp, config.http) = (running.tcp, running.http);
+            (listen::daemon_args(&config), Some(dir))
+        }
+        NameStatus::Held(None) => {
+            let message = format!("cannot restart server '{name}': its process is unknown");
+            return Err(Failure::new(FAILED, message).hint("try again in a moment").into());
+        }
+    };
+    if dir.is_some() {
+        stop::stop(&paths, &name, args.timeout.0, false, true).await?;
+    }
+    start::launch(&name, &paths, &listen_args, dir.as_deref()).await
+}
+
+/// Returns the command line and the working directory of a server in the background.
+fn started_as(name: &str, holder: &Holder) -> Result<(StartArgs, PathBuf)> {
+    let process = PathBuf::from(format!("/proc/{}", holder.pid));
+    let unreadable = || format!("cannot read how server '{name}' was started");
+    let line = fs::read(process.join("cmdline")).with_context(unreadable)?;
+    let dir = fs::read_link(process.join("cwd")).with_context(unreadable)?;
+    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    let words = words.map(|word| OsString::from_vec(word.to_vec()));
+    match <Cli as clap::Parser>::try_parse_from(words) {
+        Ok(Cli { command: Command::Server(server) }) => match server.command {
+            ServerCommand::Start(args) if args.daemon => Ok((args, dir)),
+            _ => Err(in_foreground(name)),
+        },
+        _ => Err(in_foreground(name)),
+    }
+}
+
+fn in_foreground(name: &str) -> anyhow::Error {
+    Failure::new(FAILED, format!("cannot restart server '{name}': it was not started in the background"))
+        .hint(format!(
+            "stop it with 'nerve server stop {name} --keep-nodes', and start it where it was started"
+        ))
+        .into()
+}
