@@ -31,6 +31,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     let options = Options::parse(args)?;
     let folder = project.target.join("matrix");
     fs::create_dir_all(&folder)?;
+    fs::create_dir_all(project.root.join(RESULTS).with_file_name(""))?;
     let program = match &options.program {
         Some(program) => program.clone(),
         None => build(project)?,

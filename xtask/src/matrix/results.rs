@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 /// Names a result: variant, version, size, scenario.
@@ -29,14 +30,21 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Opens the file. A line that an interrupted run has not completed is ignored.
+    /// Opens the file. An incomplete last line of an interrupted run is ignored.
     pub(super) fn open(path: &Path) -> anyhow::Result<Results> {
-        let text = fs::read_to_string(path).unwrap_or_default();
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text.with_context(|| format!("cannot read {}", path.display()))?,
+        };
         let file = File::options().create(true).append(true).open(path)?;
         let mut results =
             Results { path: path.to_path_buf(), file, known: BTreeMap::new(), measurements: BTreeMap::new() };
-        for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
-            results.take(&line);
+        for (number, line) in text.split_inclusive('\n').enumerate() {
+            match serde_json::from_str(line) {
+                Ok(line) => results.take(&line),
+                Err(_) if !line.ends_with('\n') => {}
+                Err(error) => bail!("{}:{}: {error}", path.display(), number + 1),
+            }
         }
         if !text.is_empty() && !text.ends_with('\n') {
             results.file.write_all(b"\n")?;

@@ -43,16 +43,16 @@ impl Dashboard {
             Constraint::Length(1),
         ])
         .areas(area);
-        self.header(header, buffer);
-        self.list(now, list, buffer);
+        self.draw_header(header, buffer);
+        self.draw_list(now, list, buffer);
         if let Some(row) = self.selected().filter(|_| has_details) {
             draw_details(row, details, buffer);
         }
-        self.footer(footer, buffer);
+        self.draw_footer(footer, buffer);
         self.draw_panel(area, footer, buffer)
     }
 
-    fn header(&self, area: Rect, buffer: &mut Buffer) {
+    fn draw_header(&self, area: Rect, buffer: &mut Buffer) {
         let nodes = if self.len() == 1 { "  1 node".to_string() } else { format!("  {} nodes", self.len()) };
         let mut spans = vec![Span::styled("nerve top", Modifier::BOLD), Span::raw(nodes)];
         for state in [NodeState::Blocked, NodeState::Busy, NodeState::Ready, NodeState::Suspended] {
@@ -68,7 +68,7 @@ impl Dashboard {
         Line::from(spans).render(area, buffer);
     }
 
-    fn list(&self, now: TsMs, area: Rect, buffer: &mut Buffer) {
+    fn draw_list(&self, now: TsMs, area: Rect, buffer: &mut Buffer) {
         if self.visible().next().is_none() {
             let text = match (self.len(), self.has_server()) {
                 (0, true) => "no nodes; press n to create one",
@@ -77,7 +77,7 @@ impl Dashboard {
             };
             return Paragraph::new(text).style(DIM).wrap(Wrap { trim: true }).render(area, buffer);
         }
-        let columns = Column::of_width(area.width, self.has_places());
+        let columns = Column::for_width(area.width, self.has_places());
         let rows: Vec<Vec<String>> =
             self.visible().map(|row| columns.iter().map(|column| column.text(row, now)).collect()).collect();
         let widths = columns.iter().enumerate().map(|(index, column)| {
@@ -98,7 +98,7 @@ impl Dashboard {
         StatefulWidget::render(table, area, buffer, &mut state);
     }
 
-    fn footer(&self, area: Rect, buffer: &mut Buffer) {
+    fn draw_footer(&self, area: Rect, buffer: &mut Buffer) {
         let keys =
             "enter attach  a answer  p prompt  n new  s stop  w why  r recording  / filter  ? keys  q quit";
         let text = match self.message() {
@@ -149,7 +149,7 @@ impl Dashboard {
     }
 }
 
-/// Draws what the list has no room for.
+/// Draws the details of the selected node.
 fn draw_details(row: &NodeRow, area: Rect, buffer: &mut Buffer) {
     let progress = &row.info.progress;
     let branch = row.branch.as_deref().map(|branch| format!("  ({branch})")).unwrap_or_default();
@@ -200,7 +200,7 @@ enum Column {
 
 impl Column {
     /// Returns the columns for a window of this width.
-    fn of_width(cols: u16, has_places: bool) -> Vec<Column> {
+    fn for_width(cols: u16, has_places: bool) -> Vec<Column> {
         let columns = [
             (Column::Place, if has_places { MIN_COLS_FOR_SUMMARY } else { u16::MAX }),
             (Column::Node, 0),
@@ -333,6 +333,7 @@ mod tests {
         dashboard.show_choices(key, vec!["Yes".to_string(), "No".to_string()]);
         let rows = draw(&dashboard, 80, 20);
         assert_eq!(rows[16..19], ["answer of 'claude':", "1. Yes", "2. No"]);
+        dashboard.panel = None;
         dashboard.show_text("evidence", (0..100).map(|n| format!("{n}\n")).collect::<String>());
         let rows = draw(&dashboard, 80, 20);
         assert_eq!((rows[0].starts_with("nerve top"), rows[3].as_str()), (true, "0"));

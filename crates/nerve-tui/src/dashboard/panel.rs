@@ -1,4 +1,4 @@
-//! What is open above the list of nodes: an entry, a question, or a text.
+//! The panel above the list of nodes: an entry, a question or a text.
 
 use super::row::NodeKey;
 use crate::view::line_edit::LineEdit;

@@ -41,6 +41,13 @@ impl NodeRow {
         NodeRow { key, info, activity: None, branch: None }
     }
 
+    /// Takes the activity over from an earlier description of the node, unless that is of another turn.
+    pub(super) fn keep_activity(&mut self, old: NodeRow) {
+        if self.info.progress.turn_since == old.info.progress.turn_since {
+            self.activity = old.activity;
+        }
+    }
+
     /// Returns a detail of the node; empty if it is unknown.
     pub(super) fn detail(&self, name: &str) -> &str {
         self.info.metadata.text(name)

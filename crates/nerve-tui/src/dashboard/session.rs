@@ -96,7 +96,10 @@ impl DashboardSession {
                         }
                     }
                 },
-                () = until(due) => self.pacing.request(),
+                () = until(due) => {
+                    self.update_due = None;
+                    self.pacing.request();
+                }
             }
         }
     }

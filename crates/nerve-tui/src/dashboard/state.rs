@@ -12,7 +12,7 @@ use super::panel::{Entry, Panel};
 use super::row::{NodeKey, NodeRow};
 use crate::view::line_edit::LineEdit;
 
-/// What the caller has to do.
+/// An action that the caller performs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Leave.
@@ -52,21 +52,29 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Replaces the nodes of a server. Their activities are kept.
+    /// Replaces the nodes of a server. Their activities are kept while their turns run.
     pub fn set_nodes(&mut self, server: &str, rows: Vec<NodeRow>) {
         let mut old: BTreeMap<NodeKey, NodeRow> =
             self.rows.extract_if(.., |key, _| key.server == server).collect();
         self.faults.remove(server);
         self.servers.insert(server.to_string());
         for mut row in rows {
-            row.activity = old.remove(&row.key).and_then(|old| old.activity);
+            if let Some(old) = old.remove(&row.key) {
+                row.keep_activity(old);
+            }
             self.rows.insert(row.key.clone(), row);
         }
     }
 
-    /// Replaces a node. Its activity is kept.
+    /// Replaces a node. Its activity is kept while its turn runs. The choices of its earlier dialog are closed.
     pub fn set_node(&mut self, mut row: NodeRow) {
-        row.activity = self.rows.get(&row.key).and_then(|old| old.activity.clone());
+        if let Some(old) = self.rows.remove(&row.key) {
+            row.keep_activity(old);
+        }
+        if matches!(&self.panel, Some(Panel::Choices { key, .. }) if *key == row.key) {
+            self.panel = None;
+            self.show_message("the dialog has changed");
+        }
         self.rows.insert(row.key.clone(), row);
     }
 
@@ -100,14 +108,14 @@ impl Dashboard {
         self.message = Some(message.into());
     }
 
-    /// Shows a text until it is closed.
+    /// Shows a text until it is closed, unless a panel is open: keys that the user types for that one must not reach another.
     pub fn show_text(&mut self, title: impl Into<String>, text: impl Into<String>) {
-        self.panel = Some(Panel::Text { title: title.into(), text: text.into(), scrolled: 0 });
+        self.panel.get_or_insert(Panel::Text { title: title.into(), text: text.into(), scrolled: 0 });
     }
 
-    /// Shows the choices of a node's dialog.
+    /// Shows the choices of a node's dialog, unless a panel is open.
     pub fn show_choices(&mut self, key: NodeKey, choices: Vec<String>) {
-        self.panel = Some(Panel::Choices { key, choices, selected: 0 });
+        self.panel.get_or_insert(Panel::Choices { key, choices, selected: 0 });
     }
 
     /// Returns the time until an age changes its text; `None` if no row has an age.
@@ -398,8 +406,17 @@ mod tests {
         dashboard.show_choices(key.clone(), choices.clone());
         assert_eq!(press(&mut dashboard, "3"), None, "there are two choices");
         assert_eq!(press(&mut dashboard, "2"), Some(Effect::Answer(key.clone(), 2)));
-        dashboard.show_choices(key.clone(), choices);
-        assert_eq!(press(&mut dashboard, "down down enter"), Some(Effect::Answer(key, 2)));
+        dashboard.show_choices(key.clone(), choices.clone());
+        assert_eq!(press(&mut dashboard, "down down enter"), Some(Effect::Answer(key.clone(), 2)));
+        // A late reply does not replace what the user has opened meanwhile.
+        press(&mut dashboard, "p");
+        dashboard.show_choices(key.clone(), choices.clone());
+        assert_eq!(press(&mut dashboard, "1"), None);
+        press(&mut dashboard, "esc");
+        // The dialog that is shown may be another one.
+        dashboard.show_choices(key, choices);
+        dashboard.set_node(row("b", NodeState::Blocked));
+        assert_eq!(press(&mut dashboard, "1"), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum Occasion {
     Suspended,
 }
 
-/// When and how to notify.
+/// Settings of `nerve notify`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotifySettings {
     /// Occasions of notifications.

@@ -9,7 +9,8 @@ use super::node::ServerOption;
 Prints events until Ctrl+C or the end of the server.
 
 With --exec, a shell runs COMMAND for each event, one after another. It finds the event as JSON on its standard input, and in these
-variables: NERVE_EVENT_TYPE, NERVE_EVENT_NODE, NERVE_EVENT_SESSION, NERVE_EVENT_TEXT. A command that takes longer than 30 s is killed.
+variables: NERVE_EVENT_TYPE, NERVE_EVENT_NODE, NERVE_EVENT_SESSION, NERVE_EVENT_TEXT. A command that takes longer than 30 s is killed. It does not run for lost
+events and the end of the server, which are warnings.
 
 EXAMPLES
   nerve events                                       all events

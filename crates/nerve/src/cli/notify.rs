@@ -5,7 +5,7 @@ use nerve_tui::settings::Occasion;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Follows a server until Ctrl+C and notifies when a node or a gate needs an answer, a long turn or graph has ended, something has
+Follows a server until it ends and notifies when a node or a gate needs an answer, a long turn or graph has ended, something has
 failed, or a usage limit was reached. Each notification is also printed. Options override [notify] in the settings.
 
 A command finds the notification in NERVE_NOTIFY_OCCASION, NERVE_NOTIFY_TEXT, and the event in NERVE_EVENT_TYPE, NERVE_EVENT_NODE,
@@ -25,10 +25,10 @@ pub(crate) struct NotifyArgs {
     /// Server name, tcp://HOST:PORT or tls://HOST:PORT
     #[arg(short, long, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
     pub(crate) server: String,
-    /// Occasions: blocked, done, failed, suspended
+    /// Occasions: blocked, done, failed, suspended [default: all]
     #[arg(long, value_name = "OCCASION", value_delimiter = ',', value_parser = occasion)]
     pub(crate) on: Option<Vec<Occasion>>,
-    /// Seconds that a turn must take for its end to be an occasion
+    /// Seconds that a turn must take for its end to be an occasion [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) min_turn: Option<u64>,
     /// Notify through notify-send

@@ -3,7 +3,7 @@
 use nerve_types::activity::Activity;
 
 /// Returns the line; `None` for activities that say nothing about the work.
-pub(crate) fn of(activity: &Activity) -> Option<String> {
+pub(crate) fn format(activity: &Activity) -> Option<String> {
     let text = match activity {
         Activity::ToolStart { name, args, .. } => format!("{name} {}", argument(args)),
         Activity::FileEdit { path, added, removed, .. } => format!("{path} +{added} -{removed}"),
@@ -36,9 +36,9 @@ mod tests {
             status: Status::Running,
             at: TsMs(0),
         };
-        assert_eq!(of(&tool(r#"{"timeout":5,"command":"make\ntest"}"#)).as_deref(), Some("Bash make"));
-        assert_eq!(of(&tool("ls -l")).as_deref(), Some("Bash ls -l"));
-        assert_eq!(of(&tool("{}")).as_deref(), Some("Bash"));
-        assert_eq!(of(&Activity::Status { status: Status::Running, at: TsMs(0) }), None);
+        assert_eq!(format(&tool(r#"{"timeout":5,"command":"make\ntest"}"#)).as_deref(), Some("Bash make"));
+        assert_eq!(format(&tool("ls -l")).as_deref(), Some("Bash ls -l"));
+        assert_eq!(format(&tool("{}")).as_deref(), Some("Bash"));
+        assert_eq!(format(&Activity::Status { status: Status::Running, at: TsMs(0) }), None);
     }
 }

@@ -12,11 +12,23 @@ use tokio::time::timeout;
 /// Time after which a command is killed.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Kills the processes that a command has left, also if its caller was dropped.
+struct GroupGuard(Option<rustix::process::Pid>);
+
+impl Drop for GroupGuard {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // An error means that all of them have ended.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
 /// Runs a shell command with the event as JSON on its standard input and a sentence about it in a variable, in
 /// addition to `variables`. Waits for its end.
 ///
 /// # Errors
-/// The command cannot be started, fails, or takes longer than [`LIMIT`]; then it is killed with its children.
+/// The command cannot be started, fails, or takes longer than [`LIMIT`]; its children are killed in any case.
 pub(crate) async fn run(
     command: &str,
     event: &EventMessage,
@@ -36,7 +48,7 @@ pub(crate) async fn run(
         .kill_on_drop(true)
         .spawn()
         .context("cannot start the command")?;
-    let group = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+    let _group = GroupGuard(child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())));
     let finished = async {
         if let Some(mut stdin) = child.stdin.take() {
             // A command that does not read its input is not an error.
@@ -46,12 +58,7 @@ pub(crate) async fn run(
     };
     let status = match timeout(LIMIT, finished).await {
         Ok(status) => status?,
-        Err(_) => {
-            if let Some(group) = group {
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            }
-            bail!("the command was killed after {} s", LIMIT.as_secs());
-        }
+        Err(_) => bail!("the command was killed after {} s", LIMIT.as_secs()),
     };
     match status.success() {
         true => Ok(()),

@@ -28,7 +28,17 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     };
     let mut events = client.subscribe(&filter).await?;
     while let Some(event) = events.next().await {
+        let details = event.details();
         match &args.exec {
+            // Sent whatever the filter is: no occasion for the command.
+            Some(_)
+                if matches!(
+                    details,
+                    Some(EventKind::EventsDropped { .. } | EventKind::ServerShutdown {})
+                ) =>
+            {
+                out::warning(describe(&event));
+            }
             Some(command) => {
                 if let Err(problem) = event_hook::run(command, &event, &describe(&event), &[]).await {
                     out::warning(format_args!("{}: {problem:#}", event.event_type));
@@ -37,11 +47,27 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
             None if args.server.json => out::json_line(&event)?,
             None => out::line(format_line(&event))?,
         }
-        if event.details() == Some(EventKind::ServerShutdown {}) {
+        if details == Some(EventKind::ServerShutdown {}) {
             return Ok(());
         }
     }
-    Err(Failure::new(FAILED, "the connection to the server was lost").into())
+    end_of_events(&args.server.server).await
+}
+
+/// Explains the end of a stream of events: the announcement of the server's end may not pass its filter.
+///
+/// # Errors
+/// The server still runs.
+pub(crate) async fn end_of_events(server: &str) -> Result<()> {
+    let runs = match connect(server).await {
+        Ok(client) => client.ping().await.is_ok(),
+        Err(_) => false,
+    };
+    if runs {
+        return Err(Failure::new(FAILED, "the connection to the server was lost").into());
+    }
+    out::note(format_args!("server '{server}' has ended"));
+    Ok(())
 }
 
 /// Formats an event: its time, type, node and a sentence.
@@ -57,7 +83,7 @@ fn format_line(event: &EventMessage) -> String {
 /// Returns a sentence about the event, or its details as JSON.
 fn describe(event: &EventMessage) -> String {
     let activity = match event.details() {
-        Some(EventKind::NodeActivity(activity)) => activity_text::of(&activity),
+        Some(EventKind::NodeActivity(activity)) => activity_text::format(&activity),
         _ => None,
     };
     let text = activity.or_else(|| event_line::format_event(event));

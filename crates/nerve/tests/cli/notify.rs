@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use nerve_testkit::wait_until;
+use nerve_testkit::{wait_for, wait_until};
 use nerve_types::Size;
 
 use crate::harness::{DEADLINE, Home, NERVE};
@@ -29,7 +29,10 @@ fn dialog_is_notified_once_on_each_channel() {
     let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
     notify.expect("notifying about server 'default'");
     home.nerve(&["server", "node", "execute", "me", "PERMIT"]);
-    let (mut stream, _) = listener.accept().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (mut stream, _) = wait_for(DEADLINE, || listener.accept().ok()).expect("no request");
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut request = Vec::new();
     while !String::from_utf8_lossy(&request).contains("NODE_BLOCKED") {
         let mut bytes = [0; 4096];

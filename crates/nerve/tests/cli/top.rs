@@ -71,7 +71,7 @@ fn node_created_in_top_gets_a_free_name() {
     }
     top.expect("3 nodes");
     top.send("nno-such-program\r");
-    top.expect("no-such-program");
+    top.expect("was not started: no program 'no-such-program'");
     top.send("q");
     assert_eq!(top.wait_for_exit(), Some(0));
 }

@@ -126,7 +126,7 @@ impl Turns {
     }
 }
 
-/// Returns the beginning of a line that has text.
+/// Returns the first [`EXCERPT_CHARS`] characters of a line; `None` if it is blank.
 fn excerpt(line: &str) -> Option<Arc<str>> {
     let line = line.trim();
     let end = line.char_indices().nth(EXCERPT_CHARS).map_or(line.len(), |(end, _)| end);

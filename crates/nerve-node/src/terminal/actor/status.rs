@@ -29,7 +29,7 @@ pub(crate) struct Status {
     pub(crate) last_prompt: Option<Arc<str>>,
     pub(crate) last_line: Option<Arc<str>>,
     pub(crate) tokens: Option<u64>,
-    /// Delivery of its prompt.
+    /// Delivery of the running turn's prompt.
     pub(crate) delivery: Option<Delivery>,
     pub(crate) queued: usize,
     pub(crate) faults: Faults,

@@ -114,7 +114,8 @@ impl Report {
     }
 
     fn settings(&self) -> String {
-        fs::read_to_string(settings::path()).map(|text| self.redaction.apply(&text)).unwrap_or_default()
+        let text = fs::read_to_string(settings::path()).unwrap_or_default();
+        self.redaction.apply(&without_notification_targets(&text))
     }
 
     /// Describes a node: its state, the evidence and the agent.
@@ -173,6 +174,17 @@ impl Report {
             other => other,
         }
     }
+}
+
+/// Removes the values of settings that may contain secrets: commands and URLs of notifications.
+fn without_notification_targets(settings: &str) -> String {
+    let hide = |line: &str| match line.split_once('=') {
+        Some((name, _)) if ["command", "webhook", "ntfy"].iter().any(|target| name.contains(target)) => {
+            format!("{name}= \"[redacted]\"\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    settings.lines().map(hide).collect()
 }
 
 /// The first line and the last lines that were written.

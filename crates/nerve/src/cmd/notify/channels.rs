@@ -1,4 +1,4 @@
-//! The ways on which notifications leave.
+//! Notification channels.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use nerve_tui::terminal;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::occurrences::Occurrence;
+use super::notification_tracker::Notification;
 use crate::cmd::event_hook;
 
-/// Time limit of one way.
+/// Time limit of sending on one channel.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes read of a response, whose content is ignored.
 const MAX_RESPONSE: usize = 64 << 10;
 
-/// One way on which notifications leave.
+/// A notification channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Channel {
     /// The terminal of this process: OSC 9.
@@ -53,8 +53,8 @@ impl Channel {
     }
 
     /// Sends a notification. Errors name the channel, but no URL: it may contain a secret.
-    pub(super) async fn send(&self, event: Arc<EventMessage>, occurrence: &Occurrence) -> Result<()> {
-        let (text, occasion) = (occurrence.text.as_str(), <&str>::from(occurrence.occasion));
+    pub(super) async fn send(&self, event: Arc<EventMessage>, notification: &Notification) -> Result<()> {
+        let (text, occasion) = (notification.text.as_str(), <&str>::from(notification.occasion));
         match self {
             Channel::Terminal => {
                 let mut stdout = std::io::stdout();

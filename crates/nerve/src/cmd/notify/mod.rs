@@ -1,7 +1,7 @@
 //! `nerve notify`: notifies about nodes and graphs that need a person.
 
 mod channels;
-mod occurrences;
+mod notification_tracker;
 
 use std::sync::Arc;
 
@@ -13,19 +13,20 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use self::channels::Channel;
-use self::occurrences::{Occurrence, Occurrences};
+use self::notification_tracker::{Notification, NotificationTracker};
+use super::events::end_of_events;
 use super::local_time::local_time;
 use super::server::connect;
 use crate::cli::notify::NotifyArgs;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{out, settings};
 
-/// Notifications on their way at the same time. Further ones are printed only.
-const MAX_PENDING: usize = 32;
+/// Maximum number of notifications being sent on one channel. Further ones are only printed.
+const MAX_PENDING: u32 = 32;
 
 /// Runs the command until the server ends.
 pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
-    let settings = overridden(settings::load()?.notify, &args);
+    let settings = apply_options(settings::load()?.notify, &args);
     let channels = Channel::configured(&settings);
     if channels.is_empty() {
         return Err(Failure::new(
@@ -36,59 +37,71 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         .into());
     }
     if args.test {
-        return test(&channels).await;
+        return send_test(&channels).await;
     }
     let client = connect(&args.server).await?;
     let mut events = client.subscribe(&Subscribe::default()).await?;
     out::note(format_args!("notifying about server '{}' until Ctrl+C", args.server));
-    let mut occurrences = Occurrences::new(settings.min_turn);
-    let pending = Arc::new(Semaphore::new(MAX_PENDING));
+    let mut tracker = NotificationTracker::new(settings.min_turn);
+    let senders: Vec<Sender> = channels.into_iter().map(Sender::new).collect();
     while let Some(event) = events.next().await {
         let is_shutdown = event.details() == Some(EventKind::ServerShutdown {});
-        if let Some(occurrence) = occurrences.observe(&event)
-            && settings.on.contains(&occurrence.occasion)
+        if let Some(notification) = tracker.observe(&event)
+            && settings.on.contains(&notification.occasion)
         {
-            out::line(out::sanitize(&format!("{}  {}", local_time(event.timestamp), occurrence.text)))?;
-            notify(&channels, &Arc::new(event), &occurrence, &pending);
+            out::line(out::sanitize(&format!("{}  {}", local_time(event.timestamp), notification.text)))?;
+            let event = Arc::new(event);
+            senders.iter().for_each(|sender| sender.send(&event, &notification));
         }
         if is_shutdown {
-            return Ok(());
+            break;
         }
     }
-    Err(Failure::new(FAILED, "the connection to the server was lost").into())
+    for sender in &senders {
+        sender.flush().await;
+    }
+    end_of_events(&args.server).await
 }
 
-/// Sends a notification on all channels in the background: a slow one delays no other.
-fn notify(
-    channels: &[Channel],
-    event: &Arc<EventMessage>,
-    occurrence: &Occurrence,
-    pending: &Arc<Semaphore>,
-) {
-    for channel in channels {
-        let Ok(permit) = Arc::clone(pending).try_acquire_owned() else {
-            out::warning("not sent: too many notifications are pending");
-            return;
+/// Sends notifications on a channel in the background: a slow channel delays no other.
+struct Sender {
+    channel: Channel,
+    permits: Arc<Semaphore>,
+}
+
+impl Sender {
+    fn new(channel: Channel) -> Sender {
+        Sender { channel, permits: Arc::new(Semaphore::new(MAX_PENDING as usize)) }
+    }
+
+    fn send(&self, event: &Arc<EventMessage>, notification: &Notification) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return out::warning("not sent: too many notifications are pending");
         };
-        let (channel, event, occurrence) = (channel.clone(), Arc::clone(event), occurrence.clone());
+        let (channel, event, notification) = (self.channel.clone(), Arc::clone(event), notification.clone());
         tokio::spawn(async move {
-            if let Err(problem) = channel.send(event, &occurrence).await {
+            if let Err(problem) = channel.send(event, &notification).await {
                 out::warning(format_args!("not notified: {problem:#}"));
             }
             drop(permit);
         });
     }
+
+    /// Waits until all notifications were sent. Each has a time limit.
+    async fn flush(&self) {
+        let _ = self.permits.acquire_many(MAX_PENDING).await;
+    }
 }
 
 /// Sends one notification on all channels and waits for the outcome.
-async fn test(channels: &[Channel]) -> Result<()> {
-    let occurrence =
-        Occurrence { occasion: Occasion::Done, text: "notifications of nerve arrive".to_string() };
+async fn send_test(channels: &[Channel]) -> Result<()> {
+    let notification =
+        Notification { occasion: Occasion::Done, text: "notifications of nerve arrive".to_string() };
     let event = json!({ "type": "event", "event_type": "TEST", "data": {}, "timestamp": 0.0, "seq": 0 });
     let event: Arc<EventMessage> = Arc::new(serde_json::from_value(event)?);
     let mut problems = Vec::new();
     for channel in channels {
-        if let Err(problem) = channel.send(Arc::clone(&event), &occurrence).await {
+        if let Err(problem) = channel.send(Arc::clone(&event), &notification).await {
             problems.push(format!("{problem:#}"));
         }
     }
@@ -99,7 +112,7 @@ async fn test(channels: &[Channel]) -> Result<()> {
 }
 
 /// Returns the settings with the options of the command line.
-fn overridden(settings: NotifySettings, args: &NotifyArgs) -> NotifySettings {
+fn apply_options(settings: NotifySettings, args: &NotifyArgs) -> NotifySettings {
     NotifySettings {
         on: args.on.clone().unwrap_or(settings.on),
         min_turn: args.min_turn.unwrap_or(settings.min_turn),

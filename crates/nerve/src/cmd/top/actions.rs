@@ -1,4 +1,4 @@
-//! What the user does with a node, performed by its server.
+//! Actions on nodes, performed by their servers.
 
 use anyhow::{Context, Result};
 use nerve_api::request::{CommandLine, CreateNode, GetNode, NodeChoice};
@@ -9,10 +9,12 @@ use nerve_tui::dashboard::{Effect, NodeKey};
 use super::server_watch::Update;
 use crate::exit;
 
+/// Characters of a program's name that its node's name has, so that there is room for a number.
+const MAX_BASE: usize = 24;
 /// Highest number that is appended to a node's name to make it unique.
 const MAX_NAMES: usize = 1000;
 
-/// An effect of the overview with a server as its counterpart.
+/// An effect of the overview that a server performs.
 #[derive(Debug)]
 pub(super) enum Action {
     Explain(NodeKey),
@@ -20,13 +22,13 @@ pub(super) enum Action {
     Answer(NodeKey, usize),
     Send(NodeKey, String),
     Stop(NodeKey),
-    /// A node with this command on this server.
+    /// Creates a node with this command on this server.
     Create(String, String),
 }
 
 impl Action {
     /// Returns the action of an effect. `server`: where new nodes are created.
-    pub(super) fn of(effect: Effect, server: String) -> Option<Action> {
+    pub(super) fn from_effect(effect: Effect, server: String) -> Option<Action> {
         Some(match effect {
             Effect::Explain(key) => Action::Explain(key),
             Effect::ReadChoices(key) => Action::ReadChoices(key),
@@ -92,7 +94,7 @@ async fn create(paths: &ServerPaths, server: &str, command: String) -> Result<Up
         connected => connected?,
     };
     let words = shell_words::split(&command).context("the command cannot be split into words")?;
-    let name = free_name(&client, words.first().map_or("", String::as_str)).await?;
+    let name = find_free_name(&client, words.first().map_or("", String::as_str)).await?;
     let mut request = CreateNode::new(name.clone());
     request.command = Some(CommandLine::Text(command));
     request.cwd = std::env::current_dir().ok();
@@ -112,11 +114,18 @@ async fn start_server(server: &str) -> Result<()> {
 }
 
 /// Returns the program's name, with a number if another node has it.
-async fn free_name(client: &NerveClient, program: &str) -> Result<String> {
-    let base: String =
-        program.rsplit('/').next().unwrap_or_default().chars().filter(char::is_ascii_alphanumeric).collect();
+async fn find_free_name(client: &NerveClient, program: &str) -> Result<String> {
+    let base: String = program
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|char| char.to_ascii_lowercase())
+        .take(MAX_BASE)
+        .collect();
     let base = if base.is_empty() { "node".to_string() } else { base };
-    for number in 1..MAX_NAMES {
+    for number in 1..=MAX_NAMES {
         let name = if number == 1 { base.clone() } else { format!("{base}{number}") };
         let request = GetNode { node_id: name.clone(), session_id: None };
         match client.node_info(&request).await {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the branch, or the beginning of the commit if `HEAD` is detached; `None` outside of a repository.
-pub(super) fn of(folder: &Path) -> Option<String> {
+pub(super) fn read_branch(folder: &Path) -> Option<String> {
     let head = folder.ancestors().find_map(|folder| git_folder(&folder.join(".git")))?.join("HEAD");
     let head = fs::read_to_string(head).ok()?;
     let head = head.trim();
@@ -34,12 +34,12 @@ mod tests {
         fs::create_dir_all(git.join("worktrees/fix")).unwrap();
         fs::create_dir_all(home.path().join("repo/src/deep")).unwrap();
         fs::write(git.join("HEAD"), "ref: refs/heads/feature/x\n").unwrap();
-        assert_eq!(of(&home.path().join("repo/src/deep")).as_deref(), Some("feature/x"));
+        assert_eq!(read_branch(&home.path().join("repo/src/deep")).as_deref(), Some("feature/x"));
         fs::write(git.join("worktrees/fix/HEAD"), "0123456789abcdef\n").unwrap();
         let worktree = home.path().join("fix");
         fs::create_dir(&worktree).unwrap();
         fs::write(worktree.join(".git"), format!("gitdir: {}\n", git.join("worktrees/fix").display()))
             .unwrap();
-        assert_eq!(of(&worktree).as_deref(), Some("01234567"));
+        assert_eq!(read_branch(&worktree).as_deref(), Some("01234567"));
     }
 }

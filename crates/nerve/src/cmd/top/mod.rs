@@ -21,7 +21,7 @@ use crate::cmd::screen_support;
 use crate::exit::DONE;
 use crate::settings;
 
-/// Updates that wait for the overview. Watches of servers wait when it is full.
+/// Capacity of the queue of updates. Server watches wait while it is full.
 const MAX_PENDING: usize = 256;
 
 /// Runs `nerve top` and returns the exit code.
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<u8> {
                 DashboardEvent::Effect(Effect::Attach(key)) => {
                     session = top.run_viewer(session, &attach_arguments(&key), coloured).await?;
                 }
-                DashboardEvent::Effect(Effect::OpenRecording(key)) => match recording(session.respond(), &key) {
+                DashboardEvent::Effect(Effect::OpenRecording(key)) => match find_recording(session.respond(), &key) {
                     Some(path) => {
                         let arguments = ["view".to_string(), path.display().to_string()];
                         session = top.run_viewer(session, &arguments, coloured).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<u8> {
                 DashboardEvent::Effect(effect) => top.start_action(effect, session.respond()),
             },
             Some(update) = top.updates.recv() => update.apply(&mut session),
-            () = servers_changed(&top.watcher) => top.watch_servers(),
+            () = wait_for_socket_change(&top.watcher) => top.watch_servers(),
         }
     }
 }
@@ -71,10 +71,9 @@ struct Top {
 impl Top {
     fn new(server: Option<String>) -> Result<Top> {
         let paths = ServerPaths::from_env();
-        let socket = paths.socket(server.as_deref().unwrap_or("default"))?;
-        let watcher = FolderWatcher::new().and_then(|watcher| {
-            socket.parent().map_or(Ok(()), |folder| watcher.watch_folder(folder)).map(|()| watcher)
-        });
+        // A bad name is an error before the terminal is taken over.
+        paths.socket(server.as_deref().unwrap_or("default"))?;
+        let watcher = FolderWatcher::new();
         // Without it, servers that start later are not found.
         let watcher =
             watcher.inspect_err(|error| tracing::warn!(%error, "cannot watch the folder of sockets")).ok();
@@ -85,6 +84,13 @@ impl Top {
     /// Watches the servers that have a socket and are not watched.
     fn watch_servers(&mut self) {
         self.watches.retain(|_, watch| !watch.is_finished());
+        // The folder may not have existed before.
+        if let (Some(watcher), Ok(socket)) = (&self.watcher, self.paths.socket("default"))
+            && let Some(folder) = socket.parent()
+            && let Err(error) = watcher.watch_folder(folder)
+        {
+            tracing::warn!(%error, "cannot watch the folder of sockets");
+        }
         for name in self.paths.servers() {
             let is_shown = self.server.as_ref().is_none_or(|server| *server == name);
             let Ok(socket) = self.paths.socket(&name) else { continue };
@@ -95,7 +101,7 @@ impl Top {
         }
     }
 
-    /// Gives the terminal to another command of this program until that ends. The last line of its errors becomes the message.
+    /// Runs another command of this program in the terminal. The first line of its errors becomes the message.
     async fn run_viewer(
         &mut self,
         session: DashboardSession,
@@ -116,11 +122,11 @@ impl Top {
         Ok(DashboardSession::start(dashboard, coloured)?)
     }
 
-    /// Starts what has a server as its counterpart. Its outcome arrives as an update.
+    /// Starts an action on a server. Its outcome arrives as an update.
     fn start_action(&self, effect: Effect, dashboard: &mut Dashboard) {
         let selected = dashboard.selected().map(|row| row.key.clone());
         let server = self.server.clone().or(selected.map(|key| key.server)).unwrap_or("default".to_string());
-        if let Some(action) = Action::of(effect, server) {
+        if let Some(action) = Action::from_effect(effect, server) {
             let (paths, sender) = (self.paths.clone(), self.sender.clone());
             tokio::spawn(async move {
                 let update =
@@ -132,8 +138,8 @@ impl Top {
     }
 }
 
-/// Waits until a socket is created or removed.
-async fn servers_changed(watcher: &Option<FolderWatcher>) {
+/// Waits until a socket is created.
+async fn wait_for_socket_change(watcher: &Option<FolderWatcher>) {
     let changed = match watcher {
         Some(watcher) => watcher.changed().await.is_ok(),
         None => false,
@@ -148,7 +154,7 @@ fn attach_arguments(key: &NodeKey) -> [String; 6] {
 }
 
 /// Returns the recording of a node.
-fn recording(dashboard: &Dashboard, key: &NodeKey) -> Option<PathBuf> {
+fn find_recording(dashboard: &Dashboard, key: &NodeKey) -> Option<PathBuf> {
     let row = dashboard.selected().filter(|row| row.key == *key)?;
     row.info.metadata.get("recording").map(PathBuf::from)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nerve_api::event::EventKind;
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::{GetNode, ListNodes, Subscribe};
-use nerve_api::{EventMessage, EventType};
+use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient, Reconnect};
 use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
 use tokio::sync::mpsc::Sender;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Sender;
 use super::git_branch;
 use crate::cmd::activity_text;
 
-/// Pause before a server that does not accept connections is tried again.
+/// Pause before a connection is tried again, or a stopped node is read again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A change of the overview.
@@ -25,13 +25,13 @@ pub(super) enum Update {
     /// A node that changed.
     Node(Box<NodeRow>),
     /// A node that no longer exists.
-    NoNode(NodeKey),
+    NodeRemoved(NodeKey),
     /// An activity of a node's agent.
     Activity(NodeKey, String),
     /// A server does not respond.
     Fault(String, String),
     /// A server has ended.
-    NoServer(String),
+    ServerEnded(String),
     /// A message for the user.
     Message(String),
     /// A text for the user, with its title.
@@ -45,10 +45,10 @@ impl Update {
         match self {
             Update::Nodes(server, rows) => session.update().set_nodes(&server, rows),
             Update::Node(row) => session.update().set_node(*row),
-            Update::NoNode(key) => session.update().remove_node(&key),
+            Update::NodeRemoved(key) => session.update().remove_node(&key),
             Update::Activity(key, text) => session.update().set_activity(&key, text),
             Update::Fault(server, fault) => session.update().set_fault(&server, fault),
-            Update::NoServer(server) => session.update().remove_server(&server),
+            Update::ServerEnded(server) => session.update().remove_server(&server),
             Update::Message(text) => session.respond().show_message(text),
             Update::Text(title, text) => session.respond().show_text(title, text),
             Update::Choices(key, choices) => session.respond().show_choices(key, choices),
@@ -63,15 +63,16 @@ pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>
         match watch.follow(&socket).await {
             // A socket that nobody listens on is left behind by a server that was killed.
             Ok(()) | Err(ClientError::NotRunning { .. }) => {
-                watch.send(Update::NoServer(server.clone())).await;
+                watch.send(Update::ServerEnded(server.clone())).await;
             }
             Err(error) => watch.send(Update::Fault(server.clone(), error.to_string())).await,
         }
         tokio::time::sleep(RETRY).await;
     }
-    watch.send(Update::NoServer(server)).await;
+    watch.send(Update::ServerEnded(server)).await;
 }
 
+#[derive(Clone)]
 struct ServerWatch {
     server: String,
     updates: Sender<Update>,
@@ -111,16 +112,31 @@ impl ServerWatch {
         let session = event.session_id.clone().unwrap_or_else(|| nerve_api::DEFAULT_SESSION.to_string());
         let key = NodeKey { server: self.server.clone(), session, node: node.clone() };
         if let Some(EventKind::NodeActivity(activity)) = event.details() {
-            if let Some(text) = activity_text::of(&activity) {
+            if let Some(text) = activity_text::format(&activity) {
                 self.send(Update::Activity(key, text)).await;
             }
             return Ok(());
         }
-        let request = GetNode { node_id: node.clone(), session_id: Some(key.session.clone()) };
+        if event.kind() == Some(EventType::NodeStopped) {
+            // The event of a stop request comes before the node is removed.
+            let (watch, client, key) = (self.clone(), client.clone(), key.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(RETRY).await;
+                watch.read_node(&client, key).await
+            });
+        }
+        self.read_node(client, key).await
+    }
+
+    async fn read_node(&self, client: &NerveClient, key: NodeKey) -> Result<(), ClientError> {
+        let request = GetNode { node_id: key.node.clone(), session_id: Some(key.session.clone()) };
         match client.node_info(&request).await {
             Ok(info) => self.send(Update::Node(Box::new(self.row(info).await))).await,
             // It was removed after the event.
-            Err(ClientError::Server(_)) => self.send(Update::NoNode(key)).await,
+            Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
+                self.send(Update::NodeRemoved(key)).await;
+            }
+            Err(ClientError::Server(_)) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -131,8 +147,15 @@ impl ServerWatch {
         let mut rows = Vec::new();
         for session in client.sessions().await? {
             let request = ListNodes { session_id: Some(session.name), ..ListNodes::default() };
-            for info in client.request(&request).await?.nodes_info {
-                rows.push(self.row(info).await);
+            match client.request(&request).await {
+                Ok(list) => {
+                    for info in list.nodes_info {
+                        rows.push(self.row(info).await);
+                    }
+                }
+                // It was deleted meanwhile.
+                Err(ClientError::Server(_)) => {}
+                Err(error) => return Err(error),
             }
         }
         self.send(Update::Nodes(self.server.clone(), rows)).await;
@@ -142,7 +165,8 @@ impl ServerWatch {
     async fn row(&self, info: NodeInfo) -> NodeRow {
         let mut row = NodeRow::new(&self.server, info);
         if let Some(cwd) = row.info.metadata.get("cwd").map(PathBuf::from) {
-            row.branch = tokio::task::spawn_blocking(move || git_branch::of(&cwd)).await.unwrap_or_default();
+            row.branch =
+                tokio::task::spawn_blocking(move || git_branch::read_branch(&cwd)).await.unwrap_or_default();
         }
         row
     }

@@ -1,0 +1,129 @@
+//! Derives notifications from events.
+
+use std::collections::HashMap;
+
+use nerve_api::value::{ResultStatus, RunStatus};
+use nerve_api::{EventKind, EventMessage};
+use nerve_repl::event_line;
+use nerve_tui::settings::Occasion;
+
+/// Beginnings of the reasons of stops that are no failures.
+const INTENDED_STOPS: [&str; 5] =
+    ["stopped", "exit code 0", "its run ended", "its session was", "the server was shut down"];
+
+/// A notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Notification {
+    pub(super) occasion: Occasion,
+    /// One sentence.
+    pub(super) text: String,
+}
+
+/// Knows which nodes work, and since when. The server reports each dialog and limit once.
+#[derive(Debug)]
+pub(super) struct NotificationTracker {
+    /// Seconds that a turn must take for its end to be reported.
+    min_turn: f64,
+    /// Times at which nodes began to work, in seconds since 1970, by session and node.
+    busy_since: HashMap<(Option<String>, String), f64>,
+}
+
+impl NotificationTracker {
+    pub(super) fn new(min_turn: u64) -> NotificationTracker {
+        NotificationTracker { min_turn: min_turn as f64, busy_since: HashMap::new() }
+    }
+
+    /// Takes the next event and returns its notification.
+    pub(super) fn observe(&mut self, event: &EventMessage) -> Option<Notification> {
+        let text = event_line::format_event(event).unwrap_or_default();
+        let notification = |occasion| Some(Notification { occasion, text: text.clone() });
+        let key = event.node_id.clone().map(|node| (event.session_id.clone(), node));
+        match event.details()? {
+            EventKind::GateAsked { .. } | EventKind::NodeBlocked { .. } => notification(Occasion::Blocked),
+            EventKind::NodeSuspended { .. } => notification(Occasion::Suspended),
+            EventKind::ResultReady { status: ResultStatus::Failed, .. } => notification(Occasion::Failed),
+            EventKind::GraphCompleted { status: RunStatus::Failed, .. } => notification(Occasion::Failed),
+            EventKind::GraphCompleted { status: RunStatus::Completed, duration_ms, .. } => {
+                let is_long = duration_ms as f64 / 1000.0 >= self.min_turn;
+                is_long.then(|| notification(Occasion::Done)).flatten()
+            }
+            EventKind::NodeBusy { .. } => {
+                self.busy_since.entry(key?).or_insert(event.timestamp);
+                None
+            }
+            EventKind::NodeReady { .. } => {
+                let key = key?;
+                let seconds = event.timestamp - self.busy_since.remove(&key)?;
+                let text = format!("{} is done after {}", key.1, event_line::duration(seconds));
+                (seconds >= self.min_turn).then_some(Notification { occasion: Occasion::Done, text })
+            }
+            EventKind::NodeStopped { reason } => {
+                self.busy_since.remove(&key?);
+                let is_intended = INTENDED_STOPS.iter().any(|intended| reason.starts_with(intended));
+                let is_failure = !is_intended && !reason.is_empty();
+                is_failure.then(|| notification(Occasion::Failed)).flatten()
+            }
+            // Ends of turns may be among them.
+            EventKind::EventsDropped { .. } => {
+                self.busy_since.clear();
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn observe(
+        tracker: &mut NotificationTracker,
+        at: f64,
+        event_type: &str,
+        data: Value,
+    ) -> Option<Occasion> {
+        let event = json!({
+            "type": "event", "event_type": event_type, "node_id": "me", "session_id": "default",
+            "data": data, "timestamp": at, "seq": 1,
+        });
+        tracker.observe(&serde_json::from_value(event).unwrap()).map(|notification| notification.occasion)
+    }
+
+    #[test]
+    fn only_long_turns_are_done() {
+        let mut tracker = NotificationTracker::new(30);
+        assert_eq!(observe(&mut tracker, 0.0, "NODE_READY", json!({})), None);
+        assert_eq!(observe(&mut tracker, 10.0, "NODE_BUSY", json!({})), None);
+        assert_eq!(observe(&mut tracker, 39.0, "NODE_READY", json!({})), None);
+        assert_eq!(observe(&mut tracker, 40.0, "NODE_BUSY", json!({})), None);
+        assert_eq!(observe(&mut tracker, 50.0, "NODE_BUSY", json!({})), None);
+        assert_eq!(observe(&mut tracker, 70.0, "NODE_READY", json!({})), Some(Occasion::Done));
+        assert_eq!(observe(&mut tracker, 99.0, "NODE_READY", json!({})), None);
+    }
+
+    #[test]
+    fn lost_events_forget_running_turns() {
+        let mut tracker = NotificationTracker::new(30);
+        observe(&mut tracker, 10.0, "NODE_BUSY", json!({}));
+        observe(&mut tracker, 50.0, "EVENTS_DROPPED", json!({ "dropped": 5 }));
+        assert_eq!(observe(&mut tracker, 9000.0, "NODE_READY", json!({})), None);
+    }
+
+    #[test]
+    fn failures_are_reported_but_no_intended_stop() {
+        let mut tracker = NotificationTracker::new(30);
+        for reason in ["", "stopped", "exit code 0", "its run ended", "the server was shut down"] {
+            assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);
+        }
+        let lost = json!({ "result_id": "1", "success": false, "status": "lost" });
+        assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", lost), None);
+        let reason = json!({ "reason": "exit code 1" });
+        assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", reason), Some(Occasion::Failed));
+        let result = json!({ "result_id": "1", "success": false, "status": "failed" });
+        assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), Some(Occasion::Failed));
+        assert_eq!(observe(&mut tracker, 1.0, "NODE_SUSPENDED", json!({})), Some(Occasion::Suspended));
+    }
+}
