@@ -54,8 +54,10 @@ pub struct Dashboard {
 impl Dashboard {
     /// Replaces the nodes of a server. Their activities are kept while their turns run.
     pub fn set_nodes(&mut self, server: &str, rows: Vec<NodeRow>) {
-        let mut old: BTreeMap<NodeKey, NodeRow> =
-            self.rows.extract_if(.., |key, _| key.server == server).collect();
+        let (mut old, others) = std::mem::take(&mut self.rows)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(key, _)| key.server == server);
+        self.rows = others;
         self.faults.remove(server);
         self.servers.insert(server.to_string());
         for mut row in rows {

@@ -265,3 +265,16 @@ fn print(args: &DoctorArgs, path: &Path, nodes: &[NodeExplanation]) -> Result<()
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_of_notifications_are_removed() {
+        let settings =
+            "[notify]\nmin-turn = 5\nwebhook = \"https://hooks.example/T0/B1/secret\"\n# ntfy = \"x\"\n";
+        let shown = without_notification_targets(settings);
+        assert_eq!(shown, "[notify]\nmin-turn = 5\nwebhook = \"[redacted]\"\n# ntfy = \"[redacted]\"\n");
+    }
+}

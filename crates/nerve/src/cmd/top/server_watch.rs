@@ -61,7 +61,7 @@ pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>
     let watch = ServerWatch { server: server.clone(), updates };
     while socket.exists() {
         match watch.follow(&socket).await {
-            // A socket that nobody listens on is left behind by a server that was killed.
+            // A killed server leaves its socket behind.
             Ok(()) | Err(ClientError::NotRunning { .. }) => {
                 watch.send(Update::ServerEnded(server.clone())).await;
             }
