@@ -77,7 +77,9 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([header[column].len()]).max().unwrap_or(0)
     };
-    let pad = |text: &str, column: usize| " ".repeat(width(column).saturating_sub(text.chars().count()) + 2);
+    // Once for all rows, since each width takes a pass over them.
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let pad = |text: &str, column: usize| " ".repeat(widths[column].saturating_sub(text.chars().count()) + 2);
     let titles: String =
         header.iter().enumerate().map(|(i, title)| title.to_uppercase() + &pad(title, i)).collect();
     line(format_args!("{STRONG}{}{STRONG:#}", titles.trim_end()))?;
