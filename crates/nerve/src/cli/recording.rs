@@ -192,7 +192,7 @@ pub(crate) struct RecordingsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordingsCommand {
-    /// List the recordings, newest first
+    /// List the recordings, last written first
     List(ListArgs),
     /// Remove old recordings by age or total size, and unneeded branch folders
     Prune(PruneArgs),
