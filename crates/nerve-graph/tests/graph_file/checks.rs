@@ -89,6 +89,68 @@ steps:
 }
 
 #[test]
+fn structure_and_meaning_are_reported_together() {
+    let yaml = "
+graph: a
+max_paralel: 3
+nodes:
+  sh: {type: bash, cwdd: /tmp, timeout: 0}
+  odd: {type: bsh}
+  c: {type: chat, model: m, tools: [odd, shh]}
+steps:
+  - id: one
+    nod: sh
+    input: '{{ steps.nope.text }}'
+  - id: two
+    node: sh
+    depends_on: [three]
+    parallel: 2
+    until: {condition: result.ok}
+    input: '{{ round }}'
+  - id: three
+    node: sh
+    foreach: [1]
+    input: '{{ item }} {{ itm }}'
+    depends_on: [fore]
+  - id: two
+    node: Not_a_name
+";
+    let rule = "use 1 to 32 of a-z, 0-9 and '-', with no dash at either end";
+    check(
+        yaml,
+        &format!(
+            "g.yaml:3:1: a graph has no field \"max_paralel\" (did you mean `max_parallel`?)\n\
+             g.yaml:5:20: a node has no field \"cwdd\" (did you mean `cwd`?)\n\
+             g.yaml:5:41: expected a positive number of seconds, found 0\n\
+             g.yaml:6:15: unknown node type \"bsh\" (did you mean `bash`?)\n\
+             g.yaml:7:42: this graph has no node 'shh' (did you mean `sh`?)\n\
+             g.yaml:10:5: a step has no field \"nod\" (did you mean `node`?)\n\
+             g.yaml:11:16: unknown step \"nope\"\n\
+             g.yaml:15:15: Step 'two': parallel requires foreach (use max_parallel of the graph to limit concurrent steps)\n\
+             g.yaml:16:12: until needs `max_rounds`\n\
+             g.yaml:20:14: expected an expression, found a list (put it in quotes: foreach: '[1]')\n\
+             g.yaml:21:27: unknown name \"itm\" (did you mean `item`?)\n\
+             g.yaml:22:18: Step 'three' depends on unknown step 'fore'\n\
+             g.yaml:23:9: duplicate step id 'two' (the first is on line 12)\n\
+             g.yaml:24:11: node name \"Not_a_name\" is not allowed: it has 'N' in it; {rule}"
+        ),
+    );
+}
+
+#[test]
+fn broken_steps_cause_no_problems_of_order() {
+    let yaml = "
+graph: a
+nodes:
+  c: {type: claude}
+steps:
+  - {id: one, node: c}
+  - {id: two, node: c, depend_on: [one], input: '{{ steps.one }}'}
+";
+    check(yaml, "g.yaml:7:24: a step has no field \"depend_on\" (did you mean `depends_on`?)");
+}
+
+#[test]
 fn ids_exclude_path_separators() {
     check("graph: a\nsteps: [{id: 'Ein Schritt: ä!', node: n}]", "fine");
     for id in ["a/b", "a[1]", "a#2", "a\\tb"] {
