@@ -164,7 +164,7 @@ class Result:
     node_id: str = ""
     #: Session of the node.
     session_id: str = ""
-    #: Status of the execution. One of `queued`, `running`, `done`, `failed`, `lost`.
+    #: Status of the execution. One of `queued`, `running`, `done`, `failed`, `cancelled`, `lost`.
     status: str = "unknown"
     #: Beginning of the prompt.
     prompt: str = ""

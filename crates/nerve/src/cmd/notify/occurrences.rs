@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nerve_api::value::RunStatus;
+use nerve_api::value::{ResultStatus, RunStatus};
 use nerve_api::{EventKind, EventMessage};
 use nerve_repl::event_line;
 use nerve_tui::settings::Occasion;
@@ -44,6 +44,7 @@ impl Occurrences {
         let occurrence = |occasion| Some(Occurrence { occasion, text: text.clone() });
         match &details {
             EventKind::GateAsked { .. } => return occurrence(Occasion::Blocked),
+            EventKind::ResultReady { status: ResultStatus::Cancelled, .. } => return None,
             EventKind::ResultReady { success: false, .. } => return occurrence(Occasion::Failed),
             EventKind::GraphCompleted { status, duration_ms, .. } => {
                 return match status {
@@ -136,6 +137,8 @@ mod tests {
         assert_eq!(observe(&mut all, 1.0, "NODE_STOPPED", reason), Some(Occasion::Failed));
         let result = json!({ "result_id": "1", "success": false, "status": "failed" });
         assert_eq!(observe(&mut all, 1.0, "RESULT_READY", result), Some(Occasion::Failed));
+        let result = json!({ "result_id": "2", "success": false, "status": "cancelled" });
+        assert_eq!(observe(&mut all, 1.0, "RESULT_READY", result), None);
         assert_eq!(observe(&mut all, 1.0, "NODE_SUSPENDED", json!({})), Some(Occasion::Suspended));
     }
 }
