@@ -1,5 +1,6 @@
 //! Loads graphs from texts and files, including the files of nested graphs.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path as FilePath, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path as FilePath, PathBuf};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
 
-use super::check::check;
+use super::check::{check, undefined_nodes};
 use super::fields::Decode;
 use super::problem::{GraphFileError, Problem, Problems};
 use super::source_map::{Path, Report, SourceMap};
@@ -121,6 +122,13 @@ impl GraphFile {
         decoded.check()
     }
 
+    /// Returns the nodes that steps use and the file does not define, in file order. The session must have them.
+    pub fn undefined_nodes(&self) -> Vec<Problem> {
+        let mut report = Report::new(&self.source_map);
+        undefined_nodes::find(self, &HashSet::new(), &mut report);
+        report.problems.finish(Some(())).err().map(|found| found.problems().to_vec()).unwrap_or_default()
+    }
+
     /// Checks a graph that was built in code.
     ///
     /// # Errors
@@ -161,7 +169,8 @@ impl Decoded {
             check(file, &mut report);
             problems.append_independent(report.problems);
         }
-        problems.finish(file)
+        let undefined = file.as_ref().map(GraphFile::undefined_nodes);
+        problems.finish(file).map_err(|error| error.with_undefined_nodes(undefined.unwrap_or_default()))
     }
 }
 

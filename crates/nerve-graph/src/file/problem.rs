@@ -53,9 +53,22 @@ pub struct GraphFileError {
     problems: Vec<Problem>,
     /// Number of problems that were not kept.
     more: usize,
+    /// Nodes that the file does not define.
+    undefined_nodes: Vec<Problem>,
 }
 
 impl GraphFileError {
+    /// Returns the nodes that steps use and the file does not define, see
+    /// [`GraphFile::undefined_nodes`](super::GraphFile::undefined_nodes).
+    pub fn undefined_nodes(&self) -> &[Problem] {
+        &self.undefined_nodes
+    }
+
+    /// Adds the nodes that the file does not define.
+    pub(super) fn with_undefined_nodes(self, undefined_nodes: Vec<Problem>) -> GraphFileError {
+        GraphFileError { undefined_nodes, ..self }
+    }
+
     /// Returns the problems in file order; never empty.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -140,7 +153,7 @@ impl Problems {
         self.found.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
         let more = self.more + self.found.len().saturating_sub(MAX_REPORTED);
         self.found.truncate(MAX_REPORTED);
-        Err(GraphFileError { problems: self.found, more })
+        Err(GraphFileError { problems: self.found, more, undefined_nodes: Vec::new() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Semantic checks of well-formed files.
 
-use nerve_graph::file::GraphFile;
+use nerve_graph::file::{GraphFile, Problem};
 
 use crate::check;
 
@@ -135,6 +135,30 @@ steps:
              g.yaml:24:11: node name \"Not_a_name\" is not allowed: it has 'N' in it; {rule}"
         ),
     );
+}
+
+#[test]
+fn undefined_nodes_are_found_in_all_graphs() {
+    let yaml = "
+graph: a
+nodes:
+  sh: {type: bash}
+  sub:
+    type: graph
+    graph:
+      graph: inner
+      steps: [{id: x, node: sh}, {id: y, node: sub}]
+steps:
+  - {id: one, node: shh}
+  - {id: two, node: sub, error_policy: {on_error: fallback, fallback_node: other}}
+";
+    let wanted = "g.yaml:9:48: step 'y' uses node 'sub', which the file does not define (the session must have it)\n\
+         g.yaml:11:21: step 'one' uses node 'shh', which the file does not define (did you mean `sh`?)\n\
+         g.yaml:12:76: step 'two' uses node 'other', which the file does not define (the session must have it)";
+    let lines = |nodes: &[Problem]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert_eq!(lines(&GraphFile::from_yaml(yaml, "g.yaml").unwrap().undefined_nodes()), wanted);
+    let error = GraphFile::from_yaml(&format!("{yaml}more: 1\n"), "g.yaml").unwrap_err();
+    assert_eq!((error.problems().len(), lines(error.undefined_nodes()).as_str()), (1, wanted));
 }
 
 #[test]
