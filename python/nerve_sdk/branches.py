@@ -28,7 +28,7 @@ class BranchCommands:
         raise NotImplementedError
 
     async def list_recordings(self, last: Optional[int] = None) -> List[RecordingInfo]:
-        """Lists the recordings on the server's machine, newest first; at most `last`."""
+        """Lists the recordings on the server's machine, last written first; at most `last`."""
         return list_of(RecordingInfo, field_of(await self.request("LIST_RECORDINGS", {"last": last}), "recordings"))
 
     async def prune_recordings(

@@ -694,7 +694,7 @@ class NerveClient:
         return self._portal.run(lambda: self._inner.answer_gate(run_id, choice, step_id))
 
     def list_recordings(self, last: Optional[int] = None) -> List[RecordingInfo]:
-        """Lists the recordings on the server's machine, newest first; at most `last`."""
+        """Lists the recordings on the server's machine, last written first; at most `last`."""
         return self._portal.run(lambda: self._inner.list_recordings(last))
 
     def prune_recordings(

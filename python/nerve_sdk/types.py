@@ -164,7 +164,7 @@ class Result:
     node_id: str = ""
     #: Session of the node.
     session_id: str = ""
-    #: Status of the execution. One of `queued`, `running`, `done`, `failed`, `lost`.
+    #: Status of the execution. One of `queued`, `running`, `done`, `failed`, `cancelled`, `lost`.
     status: str = "unknown"
     #: Beginning of the prompt.
     prompt: str = ""
@@ -406,6 +406,10 @@ class RecordingInfo:
     id: str = ""
     #: Path of the recording.
     path: str = ""
+    #: Time of the last write to the file, in seconds since the Unix epoch; null if unknown.
+    written_at: Optional[float] = None
+    #: Time of the last write to the file, in nanoseconds since the Unix epoch; null if unknown.
+    written_ts_ns: Optional[int] = None
     #: Start time, in seconds since the Unix epoch; null if unknown.
     started_at: Optional[float] = None
     #: Start time, in nanoseconds since the Unix epoch; null if unknown.
@@ -422,6 +426,18 @@ class RecordingInfo:
     rows: Optional[int] = None
     #: Program and arguments; empty if unknown.
     command: List[str] = field(default_factory=list)
+    #: Working directory of the program; null if unknown.
+    cwd: Optional[str] = None
+    #: Node whose terminal it is; null if unknown.
+    node: Optional[str] = None
+    #: Session of the node; null if unknown.
+    session: Optional[str] = None
+    #: Server that created the node; null if unknown.
+    server: Optional[str] = None
+    #: Profile of the agent; null if unknown.
+    profile: Optional[str] = None
+    #: Id of the agent's conversation, as last reported; null if unknown.
+    conversation_id: Optional[str] = None
     #: Exit status of the program; null while it runs, or if unknown.
     exit: Optional[RecordedExit] = None
     #: Number of snapshots.

@@ -291,8 +291,10 @@ pub enum ResultStatus {
     Running,
     /// The turn ended successfully.
     Done,
-    /// The turn failed or was cancelled.
+    /// The turn failed.
     Failed,
+    /// The execution was cancelled, or its turn was interrupted.
+    Cancelled,
     /// The server ended before the execution. The outcome of the turn is unknown.
     Lost,
     /// A status that this version does not know.
@@ -320,7 +322,10 @@ text_value!(open PruneReason);
 impl ResultStatus {
     /// Returns true if the status is final.
     pub fn is_end(self) -> bool {
-        matches!(self, ResultStatus::Done | ResultStatus::Failed | ResultStatus::Lost)
+        matches!(
+            self,
+            ResultStatus::Done | ResultStatus::Failed | ResultStatus::Cancelled | ResultStatus::Lost
+        )
     }
 }
 
@@ -346,7 +351,7 @@ mod tests {
             names(&mut StepState::names()),
             "queued running waiting completed reused skipped failed cancelled"
         );
-        assert_eq!(names(&mut ResultStatus::names()), "queued running done failed lost");
+        assert_eq!(names(&mut ResultStatus::names()), "queued running done failed cancelled lost");
         assert_eq!(names(&mut ResponseSource::names()), "transcript screen process api");
         assert_eq!(names(&mut Provider::names()), "anthropic openai");
         assert_eq!(names(&mut Role::names()), "user assistant");

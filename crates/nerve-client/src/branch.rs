@@ -16,7 +16,7 @@ use crate::client::NerveClient;
 use crate::error::ClientError;
 
 impl NerveClient {
-    /// Lists the recordings, newest first; at most `last`.
+    /// Lists the recordings, last written first; at most `last`.
     pub async fn recordings(&self, last: Option<usize>) -> Result<Vec<RecordingInfo>, ClientError> {
         Ok(self.request(&ListRecordings { last, ..ListRecordings::default() }).await?.recordings)
     }

@@ -15,18 +15,21 @@ use nerve_types::TsNs;
 use crate::branches::{BranchFolders, PruneOptions};
 use crate::data_dirs::DataDirs;
 
-/// Returns the newest recordings, at most `last`. Unreadable ones are skipped.
+/// Returns the recordings that were written last, newest first, at most `last`. Unreadable ones are skipped.
 pub fn list_recordings(last: Option<usize>, dirs: &DataDirs) -> Vec<RecordingInfo> {
-    let recordings = library::list(&Store::new(&dirs.recordings));
-    recordings.into_iter().take(last.unwrap_or(usize::MAX)).map(info).collect()
+    let store = Store::new(&dirs.recordings);
+    library::list_last_written(&store, last.unwrap_or(usize::MAX)).into_iter().map(info).collect()
 }
 
 fn info(recording: library::RecordingInfo) -> RecordingInfo {
+    let seconds = |at: TsNs| at.0 as f64 / 1e9;
     let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     RecordingInfo {
         id: recording.id,
         path: recording.path.display().to_string(),
-        started_at: recording.started.map(|at| at.0 as f64 / 1e9),
+        written_at: recording.written.map(seconds),
+        written_ts_ns: recording.written.map(|at| at.0),
+        started_at: recording.started.map(seconds),
         started_ts_ns: recording.started.map(|at| at.0),
         duration: recording.duration.map(|duration| duration.as_secs_f64()),
         duration_ns: recording.duration.map(nanos),
@@ -34,6 +37,12 @@ fn info(recording: library::RecordingInfo) -> RecordingInfo {
         cols: recording.size.map(|size| size.cols),
         rows: recording.size.map(|size| size.rows),
         command: recording.command,
+        cwd: recording.cwd.map(|cwd| cwd.display().to_string()),
+        node: recording.node,
+        session: recording.session,
+        server: recording.server,
+        profile: recording.profile,
+        conversation_id: recording.conversation_id,
         exit: recording.exit.map(Into::into),
         snapshots: recording.snapshots,
         live: recording.live,

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nerve_types::{ExitStatus, Size, TsNs};
 
@@ -26,6 +26,8 @@ pub struct RecordingInfo {
     pub path: PathBuf,
     /// Id: the file name without extension.
     pub id: String,
+    /// Time of the last write to the file, if the file system has it.
+    pub written: Option<TsNs>,
     /// Start time, if known.
     pub started: Option<TsNs>,
     /// Duration, if known.
@@ -36,6 +38,18 @@ pub struct RecordingInfo {
     pub size: Option<Size>,
     /// Program and arguments; empty if unknown.
     pub command: Vec<String>,
+    /// Working directory of the program.
+    pub cwd: Option<PathBuf>,
+    /// The node whose terminal it is.
+    pub node: Option<String>,
+    /// The node's session.
+    pub session: Option<String>,
+    /// The server that made the node.
+    pub server: Option<String>,
+    /// The profile of the agent.
+    pub profile: Option<String>,
+    /// Id of the agent's conversation, as last reported.
+    pub conversation_id: Option<String>,
     /// Exit status of the program, if known.
     pub exit: Option<ExitStatus>,
     /// Number of snapshots in the sidecar.
@@ -76,11 +90,18 @@ impl RecordingInfo {
         Ok(RecordingInfo {
             path: path.into(),
             id: store::id_of(path).map_or_else(|| path.display().to_string(), str::to_string),
+            written: fs::metadata(path).and_then(|file| file.modified()).ok().and_then(time_of),
             started,
             duration: from.zip(to).map(|(from, to)| to.since(from)),
             bytes,
             size: size.or_else(|| first.as_ref().and_then(size_in)),
             command: if meta.requested_cmd.is_empty() { meta.cmd } else { meta.requested_cmd },
+            cwd: meta.cwd,
+            node: meta.node,
+            session: meta.session,
+            server: meta.server,
+            profile: meta.profile,
+            conversation_id: meta.agent_session,
             exit: meta.exit,
             snapshots: snapshots::read(path).map_or(0, |lines| lines.len() as u64),
             live,
@@ -100,6 +121,12 @@ pub fn list(store: &Store) -> Vec<RecordingInfo> {
         store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).collect();
     all.sort_by_key(|info| std::cmp::Reverse(info.started));
     all
+}
+
+/// Lists the recordings, most recently written first, at most `last`. Unreadable ones are skipped, and the others are
+/// not opened.
+pub fn list_last_written(store: &Store, last: usize) -> Vec<RecordingInfo> {
+    store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).take(last).collect()
 }
 
 /// Limits for the recordings to keep.
@@ -193,6 +220,11 @@ fn first_block(reader: &mut Reader<BufReader<File>>) -> io::Result<Option<Block>
         }
     }
     Ok(None)
+}
+
+/// Returns a file's time; `None` if it is before 1970.
+fn time_of(time: SystemTime) -> Option<TsNs> {
+    time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| TsNs::default() + since)
 }
 
 fn size_in(block: &Block) -> Option<Size> {

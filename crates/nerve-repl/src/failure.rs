@@ -161,7 +161,7 @@ pub fn exit_code_of(kind: ErrorKind) -> u8 {
         ErrorKind::Delivery => NOT_DELIVERED,
         ErrorKind::NoAnswer => NO_ANSWER,
         ErrorKind::Incomplete => INCOMPLETE,
-        ErrorKind::Interrupted => INTERRUPTED,
+        ErrorKind::Interrupted | ErrorKind::Cancelled => INTERRUPTED,
         _ => FAILED,
     }
 }
@@ -183,6 +183,7 @@ mod tests {
         assert_eq!(code(ErrorKind::NoAnswer), 7);
         assert_eq!(code(ErrorKind::Incomplete), 8);
         assert_eq!(code(ErrorKind::Interrupted), 130);
+        assert_eq!(code(ErrorKind::Cancelled), 130);
         assert_eq!(code(ErrorKind::Api), 1);
         assert_eq!(code(ErrorKind::Internal), 1);
     }

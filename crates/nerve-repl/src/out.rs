@@ -15,6 +15,9 @@ use crate::failure::Failure;
 /// Shorter waits show no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
+/// Spaces between the columns of a table.
+const GAP: usize = 2;
+
 /// Success.
 pub const GOOD: Style = AnsiColor::Green.on_default();
 /// Work in progress, and warnings.
@@ -77,7 +80,10 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([header[column].len()]).max().unwrap_or(0)
     };
-    let pad = |text: &str, column: usize| " ".repeat(width(column).saturating_sub(text.chars().count()) + 2);
+    // Once for all rows, since each width takes a pass over them.
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let pad =
+        |text: &str, column: usize| " ".repeat(widths[column].saturating_sub(text.chars().count()) + GAP);
     let titles: String =
         header.iter().enumerate().map(|(i, title)| title.to_uppercase() + &pad(title, i)).collect();
     line(format_args!("{STRONG}{}{STRONG:#}", titles.trim_end()))?;
@@ -90,6 +96,29 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
         line(cells.collect::<String>())?;
     }
     Ok(())
+}
+
+/// Selects the columns of a table that are not empty and fit. While they need more than `width` characters, leaves out
+/// one of `optional`, in its order.
+pub fn select_columns<'a>(
+    header: &[&'a str],
+    rows: &[Vec<String>],
+    width: Option<usize>,
+    optional: &[&str],
+) -> (Vec<&'a str>, Vec<Vec<String>>) {
+    let cells = |column: usize| rows.iter().map(move |row| row[column].chars().count());
+    let needed = |column: &usize| cells(*column).chain([header[*column].len()]).max().unwrap_or(0) + GAP;
+    let mut columns: Vec<usize> =
+        (0..header.len()).filter(|column| cells(*column).any(|chars| chars > 0)).collect();
+    let mut total: usize = columns.iter().map(needed).sum();
+    for title in optional {
+        let dropped = columns.iter().position(|column| header[*column] == *title);
+        if let Some(place) = dropped.filter(|_| width.is_some_and(|width| total > width + GAP)) {
+            total -= needed(&columns.remove(place));
+        }
+    }
+    let pick = |row: &Vec<String>| columns.iter().map(|column| row[*column].clone()).collect();
+    (columns.iter().map(|column| header[*column]).collect(), rows.iter().map(pick).collect())
 }
 
 /// Prints `name value` lines, without the empty values.
@@ -262,6 +291,21 @@ mod tests {
     #[test]
     fn sanitize_removes_control_characters() {
         assert_eq!(sanitize("a\x1b]0;evil\x07b\r\n\tc\u{9b}31m"), "a]0;evilb\n\tc31m");
+    }
+
+    #[test]
+    fn empty_and_wide_columns_are_left_out() {
+        let header = ["id", "note", "size", "command"];
+        let row = |cells: [&str; 4]| cells.map(String::from).to_vec();
+        let rows = [row(["a", "", "12 B", "claude"]), row(["b", "", "3 B", "bash --norc"])];
+        let titles = |width| select_columns(&header, &rows, width, &["command", "size"]).0;
+        assert_eq!(titles(None), ["id", "size", "command"]);
+        // Two, four and eleven characters, with two spaces between them.
+        assert_eq!(titles(Some(21)), ["id", "size", "command"]);
+        assert_eq!(titles(Some(20)), ["id", "size"]);
+        assert_eq!(titles(Some(8)), ["id", "size"]);
+        assert_eq!(titles(Some(1)), ["id"]);
+        assert_eq!(select_columns(&header, &rows, Some(8), &["command"]).1[1], ["b", "3 B"]);
     }
 
     #[test]

@@ -14,6 +14,10 @@ pub struct RecordingInfo {
     pub id: String,
     /// Path of the recording.
     pub path: String,
+    /// Time of the last write to the file, in seconds since the Unix epoch; null if unknown.
+    pub written_at: Option<f64>,
+    /// Time of the last write to the file, in nanoseconds since the Unix epoch; null if unknown.
+    pub written_ts_ns: Option<u64>,
     /// Start time, in seconds since the Unix epoch; null if unknown.
     pub started_at: Option<f64>,
     /// Start time, in nanoseconds since the Unix epoch; null if unknown.
@@ -30,6 +34,18 @@ pub struct RecordingInfo {
     pub rows: Option<u16>,
     /// Program and arguments; empty if unknown.
     pub command: Vec<String>,
+    /// Working directory of the program; null if unknown.
+    pub cwd: Option<String>,
+    /// Node whose terminal it is; null if unknown.
+    pub node: Option<String>,
+    /// Session of the node; null if unknown.
+    pub session: Option<String>,
+    /// Server that created the node; null if unknown.
+    pub server: Option<String>,
+    /// Profile of the agent; null if unknown.
+    pub profile: Option<String>,
+    /// Id of the agent's conversation, as last reported; null if unknown.
+    pub conversation_id: Option<String>,
     /// Exit status of the program; null while it runs, or if unknown.
     pub exit: Option<RecordedExit>,
     /// Number of snapshots.
@@ -67,7 +83,7 @@ impl From<ExitStatus> for RecordedExit {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordingList {
-    /// Recordings, newest first.
+    /// Recordings, last written first; on a page, last started first, since that order does not change between pages.
     pub recordings: Vec<RecordingInfo>,
     /// Cursor of the next page; null on the last page.
     #[serde(default)]

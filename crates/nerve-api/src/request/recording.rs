@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::PageRequest;
 use super::value::Seconds;
 
-/// LIST_RECORDINGS: lists the recordings on the server's machine, newest first, whichever server made them.
+/// LIST_RECORDINGS: lists the recordings on the server's machine, last written first, whichever server made them. Pages
+/// are ordered by start time, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListRecordings {
-    /// Returns only the newest recordings, at most this many. Default: all.
+    /// Returns only the recordings that were written last, at most this many. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
     /// Part of the list.

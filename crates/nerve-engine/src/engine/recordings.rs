@@ -10,7 +10,7 @@ use crate::library::{list_recordings, prune_recordings};
 use crate::page::paginate;
 
 impl Engine {
-    /// Lists the recordings, newest first.
+    /// Lists the recordings, last written first.
     ///
     /// # Errors
     /// InvalidRequest (no recordings here, page).

@@ -157,10 +157,13 @@ impl Engine {
         let results = &self.inner.results;
         let now = results.seconds();
         let is_shutdown = outcome.is_none();
+        let is_stopped = self
+            .node(&result_node(&live.current()))
+            .map_or(true, |node| matches!(node.info().state, StateName::Stopping | StateName::Stopped));
         let record = Arc::new({
             let mut record = ResultInfo::clone(&live.current());
             match outcome {
-                Some(outcome) => record::end(&mut record, now, outcome),
+                Some(outcome) => record::end(&mut record, now, outcome, is_stopped),
                 None => {
                     record::mark_lost(&mut record, now, "the server was shut down");
                     record::give_up_webhook(&mut record, "the server was shut down before it was delivered");

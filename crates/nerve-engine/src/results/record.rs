@@ -12,20 +12,31 @@ pub(crate) fn webhook_status(webhook: &Webhook) -> WebhookStatus {
     WebhookStatus { origin: webhook.origin(), signed: webhook.is_signed(), ..WebhookStatus::default() }
 }
 
-/// Records the outcome of an execution that ended at `at`, in seconds since the Unix epoch.
-pub(crate) fn end(record: &mut ResultInfo, at: f64, outcome: Result<Response, EngineError>) {
+/// Records the outcome of an execution that ended at `at`, in seconds since the Unix epoch. `is_stopped`: its node is
+/// stopped, which interrupts a turn, too.
+pub(crate) fn end(
+    record: &mut ResultInfo,
+    at: f64,
+    outcome: Result<Response, EngineError>,
+    is_stopped: bool,
+) {
+    let failure = |kind| match kind {
+        Some(ErrorKind::Cancelled) => ResultStatus::Cancelled,
+        Some(ErrorKind::Interrupted) if !is_stopped => ResultStatus::Cancelled,
+        _ => ResultStatus::Failed,
+    };
     record.ended_at = Some(at);
     match outcome {
         Ok(response) => {
             let Turn { response, turn, .. } = response.into();
-            record.status = if response.success { ResultStatus::Done } else { ResultStatus::Failed };
+            record.status = if response.success { ResultStatus::Done } else { failure(response.error_type) };
             unblock(record);
             record.delivery = Some(response.delivery);
             record.turn = Some(turn);
             record.response = Some(response);
         }
         Err(error) => {
-            record.status = ResultStatus::Failed;
+            record.status = failure(Some(error.kind));
             record.error = Some(error.message);
             record.error_type = Some(error.kind);
             record.hint = error.hint;

@@ -12,6 +12,7 @@ use nerve_engine::{Engine, EngineConfig};
 use nerve_node::command::{Choice, EventKind, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::factory::FactoryConfig;
+use nerve_testkit::harness::node_ref;
 use nerve_testkit::wait_until_async;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -240,6 +241,50 @@ async fn queued_and_running_prompts_can_be_cancelled() {
     assert_eq!(record.error_type.map(ErrorKind::as_str), Some("cancelled"), "{record:#?}");
     assert_eq!(harness.ask("m", "hello").await.text, "You said: hello");
     harness.stop("m").await;
+}
+
+#[tokio::test]
+async fn cancelled_and_stopped_executions_differ_in_status() {
+    let mut harness = Harness::new();
+    let (prompt, _pipe) = harness.blocked_command("b").await;
+    let running = |record: &ResultInfo| record.status == ResultStatus::Running;
+    let (first, second) =
+        (harness.submit_prompt("b", &prompt).await, harness.submit_prompt("b", "echo second").await);
+    harness.wait_for_result(&first, running).await;
+    let mut cancelled = vec![second.clone(), first.clone()];
+    for id in &cancelled {
+        assert_eq!(harness.cancel(id).await.unwrap().status, ResultStatus::Cancelled);
+    }
+    // An interrupt of the turn, in a command and in an agent.
+    harness.start_mock("m", &[]).await;
+    harness.wait("m", StateName::Ready).await.unwrap();
+    for (node, text) in [("b", &*prompt), ("m", "SLOW words")] {
+        let id = harness.submit_prompt(node, text).await;
+        harness.wait_for_result(&id, running).await;
+        harness.wait(node, StateName::Busy).await.unwrap();
+        harness.engine.send_interrupt(node_ref(node).into(), Default::default()).await.unwrap();
+        let record = harness.finished(&id).await;
+        assert_eq!(record.status, ResultStatus::Cancelled, "{record:#?}");
+        cancelled.push(id);
+    }
+    for id in &cancelled {
+        let fits = |kind: &EventKind| matches!(kind, EventKind::ResultReady { result_id, success: false, status: ResultStatus::Cancelled } if result_id == id);
+        harness.event(fits).await;
+    }
+    let all = harness.engine.list_results(ListResults::default(), Default::default()).await.unwrap();
+    assert!(all.results.iter().all(|record| record.status == ResultStatus::Cancelled), "{all:#?}");
+    // The stop of a node interrupts its turns, but cancels none.
+    for (node, text) in [("b", &*prompt), ("m", "SLOW words")] {
+        let id = harness.submit_prompt(node, text).await;
+        let queued = harness.submit_prompt(node, "echo queued").await;
+        harness.wait_for_result(&id, running).await;
+        harness.wait(node, StateName::Busy).await.unwrap();
+        harness.stop(node).await;
+        for id in [&id, &queued] {
+            let record = harness.finished(id).await;
+            assert_eq!(record.status, ResultStatus::Failed, "{record:#?}");
+        }
+    }
 }
 
 #[tokio::test]

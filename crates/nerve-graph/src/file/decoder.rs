@@ -21,6 +21,14 @@ use super::types::{
 use crate::compat::spellings;
 use crate::policy::{OnError, OnFailure, OnResume};
 
+/// Id of a graph that has none, which has been reported.
+const PLACEHOLDER_ID: &str = "graph";
+/// Expression in place of one that has been reported.
+const PLACEHOLDER_EXPRESSION: &str = "true";
+
+// A graph with problems is decoded as far as possible, so that the rest of it can be checked. Its broken parts become
+// placeholders that cause no further problems.
+
 impl Decode for GraphFile {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
         if matches!(at, Path::Root) && matches!(tree.kind, Kind::Null) {
@@ -34,7 +42,12 @@ impl Decode for GraphFile {
         } };
         let steps = fields.required(spellings("steps"), report);
         fields.finish(report);
-        Some(GraphFile { graph: graph?, steps: steps?, source_map: report.source_map.nested(at), ..file })
+        Some(GraphFile {
+            graph: graph.unwrap_or_else(|| PLACEHOLDER_ID.to_string()),
+            steps: steps.unwrap_or_default(),
+            source_map: report.source_map.nested(at),
+            ..file
+        })
     }
 }
 
@@ -54,6 +67,14 @@ impl Decode for InputDefinition {
 
 impl Decode for NodeDefinition {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<NodeDefinition> {
+        let placeholder = || NodeDefinition::Bash(BashDefinition::default());
+        Some(NodeDefinition::decode_type(tree, at, report).unwrap_or_else(placeholder))
+    }
+}
+
+impl NodeDefinition {
+    /// Decodes a node by its type.
+    fn decode_type(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<NodeDefinition> {
         let mut fields = Fields::expect(tree, &at, "a node", report)?;
         let Some((kind, kind_at)) = fields.take(&["type"], report) else {
             let hint = format!("one of {}", NodeDefinition::TYPES.join(", "));
@@ -176,7 +197,9 @@ impl Decode for CommandLine {
 
 impl Decode for StepDefinition {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<StepDefinition> {
-        let mut fields = Fields::expect(tree, &at, "a step", report)?;
+        let Some(mut fields) = Fields::expect(tree, &at, "a step", report) else {
+            return Some(StepDefinition::default());
+        };
         let id = fields.required(spellings("id"), report);
         let step = decode_fields! { fields, report, StepDefinition::default(), StepDefinition {
             node: fields.take(spellings("node"), report).and_then(|(tree, at)| String::decode(tree, at, report)),
@@ -188,7 +211,7 @@ impl Decode for StepDefinition {
             parallel, until, gate, on_resume,
         } };
         fields.finish(report);
-        Some(StepDefinition { id: id?, ..step })
+        Some(StepDefinition { id: id.unwrap_or_default(), ..step })
     }
 }
 
@@ -205,9 +228,9 @@ fn expression<'t: 'p, 'p>(
         Kind::List(_) => {
             let message = "expected an expression, found a list";
             report.error_with_hint(at, message, format!("put it in quotes: {name}: '{}'", quoted_list(tree)));
-            None
+            Some(PLACEHOLDER_EXPRESSION.to_string())
         }
-        _ => String::decode(tree, at, report),
+        _ => String::decode(tree, at, report).or_else(|| Some(PLACEHOLDER_EXPRESSION.to_string())),
     }
 }
 
@@ -241,11 +264,15 @@ decode_mappings! {
 
 impl Decode for UntilDefinition {
     fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<UntilDefinition> {
-        let mut fields = Fields::expect(tree, &at, "until", report)?;
+        let placeholder = UntilDefinition { condition: PLACEHOLDER_EXPRESSION.to_string(), max_rounds: 1 };
+        let Some(mut fields) = Fields::expect(tree, &at, "until", report) else { return Some(placeholder) };
         let condition = fields.required(&["condition"], report);
         let max_rounds = fields.required(&["max_rounds"], report);
         fields.finish(report);
-        Some(UntilDefinition { condition: condition?, max_rounds: max_rounds? })
+        Some(UntilDefinition {
+            condition: condition.unwrap_or(placeholder.condition),
+            max_rounds: max_rounds.unwrap_or(placeholder.max_rounds),
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Loads graphs from texts and files, including the files of nested graphs.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path as FilePath, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path as FilePath, PathBuf};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
 
-use super::check::check;
+use super::check::{check, undefined_nodes};
 use super::fields::Decode;
 use super::problem::{GraphFileError, Problem, Problems};
 use super::source_map::{Path, Report, SourceMap};
@@ -51,7 +52,7 @@ impl GraphFile {
     /// ```
     ///
     /// # Errors
-    /// All problems of the file: of its structure, or else of its meaning.
+    /// All problems of the file: of its structure, and of the meaning of the parts that are well-formed.
     pub fn from_yaml(text: &str, name: &str) -> Result<GraphFile, GraphFileError> {
         GraphFile::from_text(text, name, Format::Yaml, None)
     }
@@ -69,9 +70,7 @@ impl GraphFile {
     /// # Errors
     /// Same as [`GraphFile::from_yaml`].
     pub fn from_value(value: Value) -> Result<GraphFile, GraphFileError> {
-        let file = shape(SourceMap::new("graph", String::new(), Tree::from(&value)))?;
-        file.check()?;
-        Ok(file)
+        decode(SourceMap::new("graph", String::new(), Tree::from(&value))).check()
     }
 
     /// Returns the graph as a value for [`GraphFile::from_value`], with nested files inlined and canonical field names.
@@ -90,12 +89,11 @@ impl GraphFile {
         format: Format,
         folder: Option<&FilePath>,
     ) -> Result<GraphFile, GraphFileError> {
-        let mut file = parse(text, name, format)?;
+        let mut decoded = parse(text, name, format);
         if let Some(folder) = folder {
-            Loader::default().complete(&mut file, folder)?;
+            decoded.complete(&mut Loader::default(), folder);
         }
-        file.check()?;
-        Ok(file)
+        decoded.check()
     }
 
     /// Loads and checks a graph file and the files of nested graphs, which are inlined. Relative working directories become
@@ -112,14 +110,23 @@ impl GraphFile {
             message,
             hint: None,
         };
-        let text = read(path).map_err(whole)?;
-        let mut file = parse(&text, &name, Format::from_path(path))?;
+        let text = match read(path) {
+            Ok(text) => text,
+            Err(message) => return Problems::from(whole(message)).finish(None),
+        };
+        let mut decoded = parse(&text, &name, Format::from_path(path));
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(FilePath::new("."));
         let mut loader = Loader { chain: vec![(identity(path), name)], files: 1 };
-        loader.complete(&mut file, folder)?;
-        file.check()?;
-        Ok(file)
+        decoded.complete(&mut loader, folder);
+        decoded.check()
+    }
+
+    /// Returns the nodes that steps use and the file does not define, in file order. The session must have them.
+    pub fn undefined_nodes(&self) -> Vec<Problem> {
+        let mut report = Report::new(&self.source_map);
+        undefined_nodes::find(self, &HashSet::new(), &mut report);
+        report.problems.finish(Some(())).err().map(|found| found.problems().to_vec()).unwrap_or_default()
     }
 
     /// Checks a graph that was built in code.
@@ -139,25 +146,53 @@ impl<'de> Deserialize<'de> for GraphFile {
     }
 }
 
-fn parse(text: &str, name: &str, format: Format) -> Result<GraphFile, GraphFileError> {
+/// A graph, decoded as far as possible, and the problems of its structure.
+struct Decoded {
+    file: Option<GraphFile>,
+    problems: Problems,
+}
+
+impl Decoded {
+    /// Loads the files of nested graphs. `folder` contains the file.
+    fn complete(&mut self, loader: &mut Loader, folder: &FilePath) {
+        if let Some(file) = &mut self.file {
+            loader.complete(file, folder, &mut self.problems);
+        }
+    }
+
+    /// Checks the meaning of what could be decoded. Returns the graph if it has no problems at all.
+    fn check(self) -> Result<GraphFile, GraphFileError> {
+        let Decoded { file, mut problems } = self;
+        if let Some(file) = &file {
+            let mut report = Report::new(&file.source_map);
+            report.has_broken_steps = problems.affect_steps();
+            check(file, &mut report);
+            problems.append_independent(report.problems);
+        }
+        let undefined = file.as_ref().map(GraphFile::undefined_nodes);
+        problems.finish(file).map_err(|error| error.with_undefined_nodes(undefined.unwrap_or_default()))
+    }
+}
+
+fn parse(text: &str, name: &str, format: Format) -> Decoded {
     let tree = match format {
         Format::Yaml => Tree::yaml(text),
         Format::Json => Tree::json(text),
     };
-    let tree = tree.map_err(|SyntaxError { position, message, hint }| Problem {
-        file: name.to_string(),
-        position,
-        path: String::new(),
-        message,
-        hint: hint.map(ToString::to_string),
-    })?;
-    shape(SourceMap::new(name, text, tree))
+    match tree {
+        Ok(tree) => decode(SourceMap::new(name, text, tree)),
+        Err(SyntaxError { position, message, hint }) => {
+            let hint = hint.map(ToString::to_string);
+            let problem = Problem { file: name.to_string(), position, path: String::new(), message, hint };
+            Decoded { file: None, problems: problem.into() }
+        }
+    }
 }
 
-fn shape(source_map: SourceMap) -> Result<GraphFile, GraphFileError> {
+fn decode(source_map: SourceMap) -> Decoded {
     let mut report = Report::new(&source_map);
     let file = source_map.tree().and_then(|tree| GraphFile::decode(tree, Path::Root, &mut report));
-    report.problems.finish(file)
+    Decoded { file, problems: report.problems }
 }
 
 /// Returns the canonical path, which identifies a file.
@@ -183,7 +218,7 @@ struct Loader {
 
 impl Loader {
     /// Loads the files of nested graphs in `file`, and makes relative paths absolute. `folder` contains `file`.
-    fn complete(&mut self, file: &mut GraphFile, folder: &FilePath) -> Result<(), GraphFileError> {
+    fn complete(&mut self, file: &mut GraphFile, folder: &FilePath, problems: &mut Problems) {
         let source_map = file.source_map.clone();
         let mut report = Report::new(&source_map);
         let nodes = Path::Root.key("nodes");
@@ -193,56 +228,45 @@ impl Loader {
             }
             let NodeDefinition::Graph(node) = node else { continue };
             if let Some(graph) = &mut node.graph {
-                let inner = self.complete(graph, folder);
-                report.problems.extend(inner);
+                self.complete(graph, folder, &mut report.problems);
             } else if let Some(wanted) = node.file.take() {
-                match self.include(&folder.join(&wanted), nodes.key(name).key("file"), &mut report) {
-                    Ok(graph) => node.graph = graph.map(Box::new),
-                    Err(error) => report.problems.extend(Err(error)),
-                }
-                // The problem has been reported.
-                if node.graph.is_none() {
-                    node.file = Some(wanted);
-                }
+                let graph = self.include(&folder.join(&wanted), nodes.key(name).key("file"), &mut report);
+                // An empty graph replaces one whose problem has been reported.
+                node.graph = Some(Box::new(graph.unwrap_or_else(|| GraphFile::new("graph"))));
             }
         }
-        report.problems.finish(Some(()))
+        problems.append(report.problems);
     }
 
-    fn include(
-        &mut self,
-        path: &FilePath,
-        at: Path<'_>,
-        report: &mut Report<'_>,
-    ) -> Result<Option<GraphFile>, GraphFileError> {
+    fn include(&mut self, path: &FilePath, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
         let name = path.display().to_string();
         let identity = identity(path);
         if let Some(first) = self.chain.iter().position(|(known, _)| *known == identity) {
             let mut chain: Vec<&str> = self.chain[first..].iter().map(|(_, name)| name.as_str()).collect();
             chain.push(&name);
             report.error(at, format!("circular inclusion: {}", chain.join(" → ")));
-            return Ok(None);
+            return None;
         }
         if self.chain.len() > MAX_NESTING || self.files >= MAX_FILES {
             let message =
                 format!("too many files: at most {MAX_NESTING} levels and {MAX_FILES} files are supported");
             report.error(at, message);
-            return Ok(None);
+            return None;
         }
         self.files += 1;
         let text = match read(path) {
             Ok(text) => text,
             Err(message) => {
                 report.error(at, format!("{}: {message}", quoted(&name)));
-                return Ok(None);
+                return None;
             }
         };
-        let mut file = parse(&text, &name, Format::from_path(path))?;
+        let mut decoded = parse(&text, &name, Format::from_path(path));
         self.chain.push((identity, name));
-        let completed = self.complete(&mut file, path.parent().unwrap_or(FilePath::new(".")));
+        decoded.complete(self, path.parent().unwrap_or(FilePath::new(".")));
         self.chain.pop();
-        completed?;
-        Ok(Some(file))
+        report.problems.append(decoded.problems);
+        decoded.file
     }
 }
 
@@ -254,12 +278,4 @@ fn absolute(cwd: &mut Option<String>, folder: &FilePath) {
     // Turns `/a/.` into `/a`.
     let absolute: PathBuf = absolute.components().collect();
     *cwd = absolute.to_string_lossy().into_owned();
-}
-
-impl Problems {
-    fn extend(&mut self, result: Result<(), GraphFileError>) {
-        if let Err(error) = result {
-            self.append(error.into());
-        }
-    }
 }

@@ -53,9 +53,22 @@ pub struct GraphFileError {
     problems: Vec<Problem>,
     /// Number of problems that were not kept.
     more: usize,
+    /// Nodes that the file does not define.
+    undefined_nodes: Vec<Problem>,
 }
 
 impl GraphFileError {
+    /// Returns the nodes that steps use and the file does not define, see
+    /// [`GraphFile::undefined_nodes`](super::GraphFile::undefined_nodes).
+    pub fn undefined_nodes(&self) -> &[Problem] {
+        &self.undefined_nodes
+    }
+
+    /// Adds the nodes that the file does not define.
+    pub(super) fn with_undefined_nodes(self, undefined_nodes: Vec<Problem>) -> GraphFileError {
+        GraphFileError { undefined_nodes, ..self }
+    }
+
     /// Returns the problems in file order; never empty.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -110,6 +123,18 @@ impl Problems {
         }
     }
 
+    /// Returns true if a step has a problem.
+    pub(super) fn affect_steps(&self) -> bool {
+        self.found.iter().any(|problem| problem.path.contains("steps["))
+    }
+
+    /// Adds the problems found in the meaning of a graph with these problems of structure. Leaves out those that may
+    /// follow from one of these: at the same place, in it or around it.
+    pub(super) fn append_independent(&mut self, mut others: Problems) {
+        others.found.retain(|other| !self.found.iter().any(|found| is_related(found, other)));
+        self.append(others);
+    }
+
     /// Adds the problems found elsewhere.
     pub(super) fn append(&mut self, others: Problems) {
         self.more += others.more;
@@ -128,18 +153,23 @@ impl Problems {
         self.found.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
         let more = self.more + self.found.len().saturating_sub(MAX_REPORTED);
         self.found.truncate(MAX_REPORTED);
-        Err(GraphFileError { problems: self.found, more })
+        Err(GraphFileError { problems: self.found, more, undefined_nodes: Vec::new() })
     }
 }
 
-impl From<GraphFileError> for Problems {
-    fn from(error: GraphFileError) -> Problems {
-        Problems { found: error.problems, more: error.more }
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Problems {
+        Problems { found: vec![problem], more: 0 }
     }
 }
 
-impl From<Problem> for GraphFileError {
-    fn from(problem: Problem) -> GraphFileError {
-        GraphFileError { problems: vec![problem], more: 0 }
-    }
+/// Returns true if one of the problems is at the place of the other or within. Problems of whole graphs have no place.
+fn is_related(one: &Problem, other: &Problem) -> bool {
+    let (outer, inner) = match one.path.len() <= other.path.len() {
+        true => (&one.path, &other.path),
+        false => (&other.path, &one.path),
+    };
+    let rest = inner.strip_prefix(outer.as_str());
+    let is_within = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+    one.file == other.file && !outer.is_empty() && is_within
 }

@@ -196,11 +196,13 @@ impl fmt::Debug for SourceMap {
 pub(super) struct Report<'a> {
     pub(super) source_map: &'a SourceMap,
     pub(super) problems: Problems,
+    /// True if steps have problems of structure, so that their dependencies may be incomplete.
+    pub(super) has_broken_steps: bool,
 }
 
 impl<'a> Report<'a> {
     pub(super) fn new(source_map: &'a SourceMap) -> Report<'a> {
-        Report { source_map, problems: Problems::default() }
+        Report { source_map, problems: Problems::default(), has_broken_steps: false }
     }
 
     pub(super) fn error(&mut self, at: Path<'_>, message: impl Into<String>) {

@@ -1,6 +1,6 @@
 //! Semantic checks of well-formed files.
 
-use nerve_graph::file::GraphFile;
+use nerve_graph::file::{GraphFile, Problem};
 
 use crate::check;
 
@@ -86,6 +86,92 @@ steps:
              g.yaml:23:47: 0 is out of range (1 to 100000)"
         ),
     );
+}
+
+#[test]
+fn structure_and_meaning_are_reported_together() {
+    let yaml = "
+graph: a
+max_paralel: 3
+nodes:
+  sh: {type: bash, cwdd: /tmp, timeout: 0}
+  odd: {type: bsh}
+  c: {type: chat, model: m, tools: [odd, shh]}
+steps:
+  - id: one
+    nod: sh
+    input: '{{ steps.nope.text }}'
+  - id: two
+    node: sh
+    depends_on: [three]
+    parallel: 2
+    until: {condition: result.ok}
+    input: '{{ round }}'
+  - id: three
+    node: sh
+    foreach: [1]
+    input: '{{ item }} {{ itm }}'
+    depends_on: [fore]
+  - id: two
+    node: Not_a_name
+";
+    let rule = "use 1 to 32 of a-z, 0-9 and '-', with no dash at either end";
+    check(
+        yaml,
+        &format!(
+            "g.yaml:3:1: a graph has no field \"max_paralel\" (did you mean `max_parallel`?)\n\
+             g.yaml:5:20: a node has no field \"cwdd\" (did you mean `cwd`?)\n\
+             g.yaml:5:41: expected a positive number of seconds, found 0\n\
+             g.yaml:6:15: unknown node type \"bsh\" (did you mean `bash`?)\n\
+             g.yaml:7:42: this graph has no node 'shh' (did you mean `sh`?)\n\
+             g.yaml:10:5: a step has no field \"nod\" (did you mean `node`?)\n\
+             g.yaml:11:16: unknown step \"nope\"\n\
+             g.yaml:15:15: Step 'two': parallel requires foreach (use max_parallel of the graph to limit concurrent steps)\n\
+             g.yaml:16:12: until needs `max_rounds`\n\
+             g.yaml:20:14: expected an expression, found a list (put it in quotes: foreach: '[1]')\n\
+             g.yaml:21:27: unknown name \"itm\" (did you mean `item`?)\n\
+             g.yaml:22:18: Step 'three' depends on unknown step 'fore'\n\
+             g.yaml:23:9: duplicate step id 'two' (the first is on line 12)\n\
+             g.yaml:24:11: node name \"Not_a_name\" is not allowed: it has 'N' in it; {rule}"
+        ),
+    );
+}
+
+#[test]
+fn undefined_nodes_are_found_in_all_graphs() {
+    let yaml = "
+graph: a
+nodes:
+  sh: {type: bash}
+  sub:
+    type: graph
+    graph:
+      graph: inner
+      steps: [{id: x, node: sh}, {id: y, node: sub}]
+steps:
+  - {id: one, node: shh}
+  - {id: two, node: sub, error_policy: {on_error: fallback, fallback_node: other}}
+";
+    let wanted = "g.yaml:9:48: step 'y' uses node 'sub', which the file does not define (the session must have it)\n\
+         g.yaml:11:21: step 'one' uses node 'shh', which the file does not define (did you mean `sh`?)\n\
+         g.yaml:12:76: step 'two' uses node 'other', which the file does not define (the session must have it)";
+    let lines = |nodes: &[Problem]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert_eq!(lines(&GraphFile::from_yaml(yaml, "g.yaml").unwrap().undefined_nodes()), wanted);
+    let error = GraphFile::from_yaml(&format!("{yaml}more: 1\n"), "g.yaml").unwrap_err();
+    assert_eq!((error.problems().len(), lines(error.undefined_nodes()).as_str()), (1, wanted));
+}
+
+#[test]
+fn broken_steps_cause_no_problems_of_order() {
+    let yaml = "
+graph: a
+nodes:
+  c: {type: claude}
+steps:
+  - {id: one, node: c}
+  - {id: two, node: c, depend_on: [one], input: '{{ steps.one }}'}
+";
+    check(yaml, "g.yaml:7:24: a step has no field \"depend_on\" (did you mean `depends_on`?)");
 }
 
 #[test]

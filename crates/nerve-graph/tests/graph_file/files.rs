@@ -73,6 +73,25 @@ fn working_directories_are_relative_to_the_file() {
 }
 
 #[test]
+fn problems_of_all_files_are_reported_together() {
+    let folder = folder(&[
+        (
+            "main.yaml",
+            "graph: main\nnodes:\n  sub: {type: graph, file: sub.yaml}\n  none: {type: graph, file: none.yaml}\n\
+             steps:\n  - {id: x, node: sub, depends_on: y}\n",
+        ),
+        ("sub.yaml", "graph: sub\nsteps:\n  - {id: a, nod: n}\n  - {id: b, node: n, depends_on: c}\n"),
+    ]);
+    assert_eq!(
+        load_error(folder.path(), "main.yaml"),
+        "DIR/main.yaml:4:29: \"DIR/none.yaml\": cannot be read: No such file or directory (os error 2)\n\
+         DIR/main.yaml:6:36: Step 'x' depends on unknown step 'y'\n\
+         DIR/sub.yaml:3:13: a step has no field \"nod\" (did you mean `node`?)\n\
+         DIR/sub.yaml:4:34: Step 'b' depends on unknown step 'c' (did you mean 'a'?)"
+    );
+}
+
+#[test]
 fn circular_inclusion_names_the_chain() {
     let node = |file: &str| format!("graph: g\nnodes:\n  n: {{type: graph, file: {file}}}\nsteps: []\n");
     let folder = folder(&[

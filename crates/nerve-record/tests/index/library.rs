@@ -1,12 +1,14 @@
 //! Listing and removing recordings.
 
 use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use nerve_record::ahr::{Body, Writer};
 use nerve_record::index::Index;
-use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, select_expired};
+use nerve_record::library::{
+    Reason, RecordingInfo, Retention, list, list_last_written, remove, select_expired,
+};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
@@ -65,6 +67,38 @@ fn recordings_are_listed_newest_first_with_details() {
 }
 
 #[test]
+fn last_written_recordings_come_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let paths = ["early", "late"].map(|id| (id, store_recording(&store, id, 1)));
+    for ((_, path), age) in paths.iter().zip([10, 20]) {
+        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(3_000_000_000 - age);
+        fs::File::options().append(true).open(path).unwrap().set_modified(written).unwrap();
+    }
+    // Began last, but was written before the other.
+    let meta = Meta {
+        started_at: TsNs(START + 2 * HOUR),
+        cwd: Some("/work".into()),
+        node: Some("me".into()),
+        session: Some("default".into()),
+        server: Some("main".into()),
+        profile: Some("claude".into()),
+        agent_session: Some("c-1".into()),
+        ..Meta::default()
+    };
+    meta.store(&paths[1].1).unwrap();
+    let ids =
+        |last| -> Vec<String> { list_last_written(&store, last).into_iter().map(|info| info.id).collect() };
+    assert_eq!((ids(usize::MAX), ids(1)), (vec!["early".into(), "late".into()], vec!["early".into()]));
+    let all = list_last_written(&store, usize::MAX);
+    let late = all.iter().find(|info| info.id == "late").unwrap();
+    assert_eq!(late.written, Some(TsNs(2_999_999_980_000_000_000)));
+    let texts = [&late.node, &late.session, &late.server, &late.profile, &late.conversation_id];
+    assert_eq!(texts.map(|text| text.as_deref().unwrap()), ["me", "default", "main", "claude", "c-1"]);
+    assert_eq!(late.cwd.as_deref(), Some(Path::new("/work")));
+}
+
+#[test]
 fn damaged_recordings_are_listed_as_far_as_readable() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
@@ -95,7 +129,14 @@ fn retention_removes_by_age_then_by_size() {
         duration: Some(Duration::from_secs(60)),
         bytes,
         size: None,
+        written: None,
         command: Vec::new(),
+        cwd: None,
+        node: None,
+        session: None,
+        server: None,
+        profile: None,
+        conversation_id: None,
         exit: None,
         snapshots: 0,
         live,

@@ -97,10 +97,12 @@ async fn execution_is_cancelled() {
     let result = client.request_ok("CANCEL_RESULT", json!({ "result_id": id })).await;
     assert_eq!(
         (&result["status"], &result["error_type"]),
-        (&json!("failed"), &json!("cancelled")),
+        (&json!("cancelled"), &json!("cancelled")),
         "{result:#}"
     );
-    assert!(client.request_err("CANCEL_RESULT", json!({ "result_id": id })).await.contains("failed already"));
+    assert!(
+        client.request_err("CANCEL_RESULT", json!({ "result_id": id })).await.contains("cancelled already")
+    );
     server.stop().await;
 }
 

@@ -193,7 +193,7 @@ pub(crate) struct RecordingArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordingCommand {
-    /// List the recordings, newest first
+    /// List the recordings, last written first
     #[command(alias = "ls")]
     List(ListArgs),
     #[command(flatten)]

@@ -7,10 +7,11 @@ use super::node::ServerOption;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-'nerve send --no-wait' prints a result id immediately. Results are kept for a week. A result is 'lost' if its server ended before the turn did.
+'nerve send --no-wait' prints a result id immediately. Results are kept for a week. A result is 'cancelled' after --cancel or an interrupt of
+its turn, and 'lost' if its server ended before the turn did.
 
 Exits like 'nerve send': with 1 if the turn failed or is lost, 3 if the result does not exist, 4 if it is pending or timed out, 5 if a
-dialog blocked the node.
+dialog blocked the node, 130 if it was cancelled.
 
 EXAMPLES
   id=$(nerve send me 'Fix the test' --no-wait)

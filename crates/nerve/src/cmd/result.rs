@@ -100,11 +100,8 @@ fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
 
 /// Returns the state of a cancelled result.
 fn cancel_state(result: &ResultInfo) -> String {
-    match result.error_type {
-        Some(ErrorKind::Cancelled) => "cancelled".to_string(),
-        _ if !result.status.is_end() => {
-            format!("{}: cancellation requested", result.status)
-        }
-        _ => result.status.to_string(),
+    match result.status.is_end() {
+        true => result.status.to_string(),
+        false => format!("{}: cancellation requested", result.status),
     }
 }

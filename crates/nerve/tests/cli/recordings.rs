@@ -384,6 +384,37 @@ fn recordings_are_listed_and_pruned() {
 }
 
 #[test]
+fn recordings_are_listed_with_node_and_folder() {
+    let home = Home::new();
+    let (first, second) = (shelved(&home, "early", 1), shelved(&home, "late", 30));
+    let mut meta = Meta::load(&first).unwrap().unwrap();
+    meta.session = Some("default".into());
+    meta.node = Some("me".into());
+    meta.server = Some("main".into());
+    meta.profile = Some("claude".into());
+    meta.cwd = Some("/home/user/projects/of/mine/nerve".into());
+    meta.agent_session = Some("c-1".into());
+    meta.store(&first).unwrap();
+    // The recording that began first is written last.
+    let written = std::time::SystemTime::now() + Duration::from_secs(5);
+    fs::File::options().append(true).open(&first).unwrap().set_modified(written).unwrap();
+    let text = home.ok(&["recordings", "list"]);
+    let rows: Vec<&str> = text.lines().collect();
+    assert!(rows[1].starts_with("early") && rows[2].starts_with("late"), "{text}");
+    for cell in ["default/me", " claude ", "/user/projects/of/mine/nerve", " c-1 ", "1m 00s", "say hello"] {
+        assert!(rows[1].contains(cell), "{text} lacks {cell}");
+    }
+    let json = home.nerve(&["recordings", "list", "--json"]).json();
+    let fields = ["session", "node", "server", "profile", "cwd", "conversation_id"];
+    let wanted = ["default", "me", "main", "claude", "/home/user/projects/of/mine/nerve", "c-1"];
+    assert_eq!(fields.map(|field| json[0][field].as_str().unwrap()), wanted);
+    assert!(json[0]["written_ts_ns"].as_u64() > json[1]["written_ts_ns"].as_u64(), "{json}");
+    assert!(json[1]["node"].is_null() && second.exists());
+    let newest = home.nerve(&["recordings", "list", "--json", "--last", "1"]).json();
+    assert_eq!((newest.as_array().unwrap().len(), &newest[0]["id"]), (1, &"early".into()));
+}
+
+#[test]
 fn recordings_on_a_server_are_listed_and_pruned() {
     let home = Home::new();
     home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);

@@ -51,7 +51,10 @@ fn exit_codes_match_execute() {
     home.nerve(&["result", &endless]).assert_stderr(4, &["not available yet", "--wait"]);
     home.nerve(&["result", &endless, "--wait", "--timeout", "0.2"]).assert_stderr(4, &["is still"]);
     assert!(home.ok(&["result", &endless, "--cancel"]).contains("cancelled"));
-    home.nerve(&["result", &endless]).assert_stderr(1, &["cancelled"]);
+    home.nerve(&["result", &endless]).assert_stderr(130, &["cancelled"]);
+    let json = home.nerve(&["result", &endless, "--json"]);
+    assert_eq!((json.code, &json.json()["status"]), (130, &json!("cancelled")));
+    assert!(home.ok(&["result", "--list"]).contains("cancelled"));
     home.ok(&["server", "node", "create", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
     let blocked = home.begin("m", "PERMIT this");
     home.nerve(&["result", &blocked, "--wait"]).assert_stderr(5, &["1. "]);

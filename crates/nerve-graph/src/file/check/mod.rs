@@ -5,6 +5,7 @@ mod names;
 mod nodes;
 mod order;
 mod steps;
+pub(super) mod undefined_nodes;
 
 use nerve_types::name;
 

@@ -165,6 +165,7 @@ fn nested(node: &NestedDefinition, at: Path<'_>, report: &mut Report<'_>) {
         (None, Some(graph)) => {
             let source_map = nested_source_map(graph, report.source_map, at.key("graph"));
             let mut inner = Report::new(&source_map);
+            inner.has_broken_steps = report.has_broken_steps;
             super::check(graph, &mut inner);
             report.problems.append(inner.problems);
         }

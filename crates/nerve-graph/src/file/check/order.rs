@@ -13,7 +13,7 @@ pub(super) struct StepOrder<'a> {
     pub(super) indexes: HashMap<&'a str, u32>,
     /// Sorted dependencies of each step.
     pub(super) deps: Vec<Vec<u32>>,
-    /// The steps in topological order; `None` if there is a cycle.
+    /// The steps in topological order; `None` if there is a cycle, or if dependencies may be missing.
     pub(super) order: Option<Vec<u32>>,
     plan: Plan,
 }
@@ -45,7 +45,7 @@ impl<'a> StepOrder<'a> {
         }
         let plan = Plan::new(&deps);
         let order = match plan.order() {
-            Ok(order) => Some(order),
+            Ok(order) => (!report.has_broken_steps).then_some(order),
             Err(cycle) => {
                 let ids: Vec<&str> =
                     cycle.iter().map(|step| file.steps[*step as usize].id.as_str()).collect();
@@ -58,8 +58,8 @@ impl<'a> StepOrder<'a> {
         StepOrder { indexes, deps, order, plan }
     }
 
-    /// Returns the pairs whose second step is not a dependency, direct or not, of the first. Empty if there is a cycle, which has
-    /// been reported.
+    /// Returns the pairs whose second step is not a dependency, direct or not, of the first. Empty if there is no order, for
+    /// which a problem has been reported.
     pub(super) fn unordered_pairs(&self, mut pairs: Vec<(u32, u32)>) -> HashSet<(u32, u32)> {
         let Some(order) = &self.order else { return HashSet::new() };
         pairs.retain(|(step, used)| step != used && self.deps[*step as usize].binary_search(used).is_err());

@@ -33,6 +33,12 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
     table(&["run", "graph", "state", "steps", "began", "took", "tokens"], &rows)
 }
 
+/// Prints a table without its empty columns.
+fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    let (header, rows) = out::select_columns(header, rows, None, &[]);
+    out::table(&header, &rows)
+}
+
 fn row(run: &RunInfo) -> Vec<String> {
     let took = run
         .ended_at
@@ -41,16 +47,6 @@ fn row(run: &RunInfo) -> Vec<String> {
     let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
     let (started, took) = (local_time(run.started_at), took.unwrap_or_default());
     vec![run.run_id.clone(), run.graph_id.clone(), run.status.to_string(), steps(run), started, took, tokens]
-}
-
-/// Prints a table without its empty columns.
-fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
-    let used: Vec<usize> =
-        (0..header.len()).filter(|at| rows.iter().any(|row| !row[*at].is_empty())).collect();
-    let header: Vec<&str> = used.iter().map(|at| header[*at]).collect();
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| used.iter().map(|at| row[*at].clone()).collect()).collect();
-    out::table(&header, &rows)
 }
 
 /// Formats the number of completed steps, with the total if known.

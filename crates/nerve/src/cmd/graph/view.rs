@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_graph::diagram;
-use nerve_graph::file::{GraphFile, GraphFileError};
+use nerve_graph::file::{GraphFile, GraphFileError, Problem};
 use nerve_repl::run_display::step_count;
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
         out::json(&json!({ "valid": invalid == 0, "files": files }))?;
     } else {
         for (file, checked) in &checked {
+            undefined_nodes(checked).iter().for_each(out::warning);
             match checked {
                 Ok(graph) => out::line(format_args!(
                     "{file}: graph {}, {}",
@@ -45,21 +46,34 @@ pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
     }
 }
 
+/// Returns the nodes that the session must have for the graph to run.
+fn undefined_nodes(checked: &Result<GraphFile, GraphFileError>) -> Vec<Problem> {
+    match checked {
+        Ok(graph) => graph.undefined_nodes(),
+        Err(error) => error.undefined_nodes().to_vec(),
+    }
+}
+
 fn to_json(file: &str, checked: &Result<GraphFile, GraphFileError>) -> Value {
-    let error = match checked {
-        Ok(graph) => {
-            return json!({ "file": file, "valid": true, "graph_id": graph.graph, "steps": graph.steps.len() });
-        }
-        Err(error) => error,
-    };
-    let problem = |problem: &nerve_graph::file::Problem| {
+    let problem = |problem: &Problem| {
         json!({
             "file": problem.file, "line": problem.position.map(|at| at.line), "column": problem.position.map(|at| at.column),
             "path": problem.path, "message": problem.message, "hint": problem.hint,
         })
     };
+    let warnings: Vec<Value> = undefined_nodes(checked).iter().map(problem).collect();
+    let error = match checked {
+        Ok(graph) => {
+            return json!({
+                "file": file, "valid": true, "graph_id": graph.graph, "steps": graph.steps.len(), "warnings": warnings,
+            });
+        }
+        Err(error) => error,
+    };
     let problems: Vec<Value> = error.problems().iter().map(problem).collect();
-    json!({ "file": file, "valid": false, "problems": problems, "more": error.more() })
+    json!({
+        "file": file, "valid": false, "problems": problems, "more": error.more(), "warnings": warnings,
+    })
 }
 
 /// Prints a graph in the selected format.

@@ -118,8 +118,10 @@ mod tests {
         for reason in ["", "stopped", "exit code 0", "its run ended", "the server was shut down"] {
             assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", json!({ "reason": reason })), None);
         }
-        let lost = json!({ "result_id": "1", "success": false, "status": "lost" });
-        assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", lost), None);
+        for status in ["lost", "cancelled"] {
+            let result = json!({ "result_id": "1", "success": false, "status": status });
+            assert_eq!(observe(&mut tracker, 1.0, "RESULT_READY", result), None);
+        }
         let reason = json!({ "reason": "exit code 1" });
         assert_eq!(observe(&mut tracker, 1.0, "NODE_STOPPED", reason), Some(Occasion::Failed));
         let result = json!({ "result_id": "1", "success": false, "status": "failed" });

@@ -7,7 +7,7 @@ use nerve_record::store::id_of;
 use nerve_types::TsNs;
 
 /// Characters of a UUIDv7 that hold its timestamp in milliseconds (RFC 9562 §5.7).
-const ID_PREFIX_LEN: usize = 13;
+pub(super) const ID_PREFIX_LEN: usize = 13;
 
 /// Formats a time as `2025-10-09 08:53:20Z`.
 pub(super) fn time(at: TsNs) -> String {
@@ -62,6 +62,22 @@ fn is_uuid_byte(at: usize, byte: u8) -> bool {
     if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
 }
 
+/// Returns `SESSION/NODE`, or what is known of it.
+pub(super) fn node_path(session: Option<&str>, node: Option<&str>) -> String {
+    let parts: Vec<&str> = session.into_iter().chain(node).collect();
+    parts.join("/")
+}
+
+/// Returns the end of a path, with an ellipsis if it exceeds `most` characters.
+pub(super) fn path_end(path: &str, most: usize) -> String {
+    let chars = path.chars().count();
+    if chars <= most {
+        return path.to_string();
+    }
+    let end: String = path.chars().skip(chars - most + 1).collect();
+    format!("…{end}")
+}
+
 /// Quotes a command for a shell.
 pub(super) fn command(argv: &[String]) -> String {
     shell_words::join(argv)
@@ -98,6 +114,16 @@ mod tests {
             assert_eq!(size(count), words);
         }
         assert_eq!(time(TsNs(1_710_000_000_000_000_000)), "2024-03-09 16:00:00Z");
+    }
+
+    #[test]
+    fn nodes_and_folders_are_short() {
+        assert_eq!(node_path(Some("default"), Some("me")), "default/me");
+        assert_eq!((node_path(None, Some("me")), node_path(None, None)), ("me".into(), String::new()));
+        assert_eq!(
+            (path_end("/work/nerve", 11), path_end("/work/nerve", 6)),
+            ("/work/nerve".into(), "…nerve".into())
+        );
     }
 
     #[test]

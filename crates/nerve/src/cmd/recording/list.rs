@@ -11,8 +11,9 @@ use nerve_engine::library::{list_recordings, prune_recordings};
 use nerve_record::ahr::repair as write_repaired;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
-use nerve_record::store::EXTENSION;
+use nerve_record::store::{EXTENSION, unique_prefix_len};
 use nerve_server::paths::ServerPaths;
+use nerve_tui::terminal::window;
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
@@ -23,6 +24,39 @@ use crate::out;
 
 /// Maximum characters of a command in the list.
 const COMMAND_WIDTH: usize = 48;
+/// Maximum characters of a working directory in the list.
+const FOLDER_WIDTH: usize = 30;
+/// Columns of a terminal that shows ids in full.
+const WIDE: usize = 140;
+
+/// Columns of the list.
+const COLUMNS: [&str; 12] = [
+    "id",
+    "node",
+    "profile",
+    "written",
+    "folder",
+    "started",
+    "duration",
+    "size",
+    "terminal",
+    "snapshots",
+    "conversation",
+    "command",
+];
+/// Columns that a narrow terminal lacks, the first ones first.
+const OPTIONAL_COLUMNS: [&str; 10] = [
+    "terminal",
+    "started",
+    "conversation",
+    "snapshots",
+    "command",
+    "size",
+    "duration",
+    "written",
+    "folder",
+    "profile",
+];
 
 /// Lists the recordings.
 pub(super) fn list(args: &ListArgs) -> Result<()> {
@@ -36,36 +70,55 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
     if args.json {
         return out::json(&all.iter().map(info_json).collect::<Vec<_>>());
     }
-    let header = ["id", "started", "duration", "size", "terminal", "snapshots", "command"];
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let width = window().map(|size| usize::from(size.cols));
+    let id_chars = width.filter(|width| *width < WIDE).map(|_| abbreviated_id_len(&all));
+    let rows: Vec<Vec<String>> = all.iter().map(|info| row(info, id_chars)).collect();
     if rows.is_empty() {
         out::note(format_args!(
             "no recordings {}",
             format::location(args.server.as_deref(), &dirs.recordings)
         ));
     }
+    let (header, rows) = out::select_columns(&COLUMNS, &rows, width, &OPTIONAL_COLUMNS);
     out::table(&header, &rows)
 }
 
-fn row(info: &RecordingInfo) -> Vec<String> {
+/// Returns how many characters distinguish the ids; at least the timestamp of a UUID.
+fn abbreviated_id_len(all: &[RecordingInfo]) -> usize {
+    let ids: Vec<&str> = all.iter().map(|info| info.id.as_str()).collect();
+    unique_prefix_len(&ids).max(format::ID_PREFIX_LEN)
+}
+
+/// Returns the cells of [`COLUMNS`], with the first `id_chars` characters of the id.
+fn row(info: &RecordingInfo, id_chars: Option<usize>) -> Vec<String> {
+    let time = |at: Option<u64>| at.map(|at| format::time(TsNs(at))).unwrap_or_default();
     let duration = info.duration_ns.map(Duration::from_nanos).map(format::duration).unwrap_or_default();
     vec![
-        info.id.clone(),
-        info.started_ts_ns.map(|at| format::time(TsNs(at))).unwrap_or_default(),
+        info.id.chars().take(id_chars.unwrap_or(usize::MAX)).collect(),
+        format::node_path(info.session.as_deref(), info.node.as_deref()),
+        info.profile.clone().unwrap_or_default(),
+        time(info.written_ts_ns),
+        format::path_end(info.cwd.as_deref().unwrap_or_default(), FOLDER_WIDTH),
+        time(info.started_ts_ns),
         if info.live { format!("{duration}, recording") } else { duration },
         format::size(info.bytes),
         info.cols.zip(info.rows).map(|(cols, rows)| format!("{cols}x{rows}")).unwrap_or_default(),
         info.snapshots.to_string(),
+        info.conversation_id.clone().unwrap_or_default(),
         out::preview(&format::command(&info.command), COMMAND_WIDTH),
     ]
 }
 
 fn info_json(info: &RecordingInfo) -> Value {
+    let rfc3339 = |at: Option<u64>| at.map(|at| format::rfc3339(TsNs(at)));
     json!({
         "id": info.id, "path": info.path, "bytes": info.bytes, "live": info.live,
-        "started": info.started_ts_ns.map(|at| format::rfc3339(TsNs(at))), "started_ts_ns": info.started_ts_ns,
+        "written": rfc3339(info.written_ts_ns), "written_ts_ns": info.written_ts_ns,
+        "started": rfc3339(info.started_ts_ns), "started_ts_ns": info.started_ts_ns,
         "duration_ns": info.duration_ns, "cols": info.cols, "rows": info.rows,
         "cmd": info.command, "exit": info.exit, "snapshots": info.snapshots,
+        "node": info.node, "session": info.session, "server": info.server, "profile": info.profile,
+        "cwd": info.cwd, "conversation_id": info.conversation_id,
     })
 }
 

@@ -56,6 +56,19 @@ fn all_errors_are_reported_with_line_and_column() {
             && problem["hint"].as_str().unwrap().contains("node")
     );
 
+    // Structure and meaning at once, and the nodes that only a session can have.
+    write(
+        &home,
+        "both.yaml",
+        "graph: both\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: shh, timeout: 3}\n  - {id: b, node: sh, depends_on: c}\n",
+    );
+    let done = graph(&home, &["validate", "both.yaml"]);
+    done.assert_stderr(2, &["warning: both.yaml:4:19: step 'a' uses node 'shh'", "did you mean `sh`?"]);
+    assert!(done.stdout.contains("both.yaml:4:24: a step has no field \"timeout\""), "{done:?}");
+    assert!(done.stdout.contains("both.yaml:5:35: Step 'b' depends on unknown step 'c'"), "{done:?}");
+    let data = graph(&home, &["validate", "both.yaml", "--json"]).json();
+    assert_eq!(data["files"][0]["warnings"][0]["line"], 4, "{data:#}");
+
     // A run says the same, before it asks for a server.
     graph(&home, &["run", "bad.yaml"]).assert_stderr(2, &["bad.yaml:6:5: "]);
     graph(&home, &["create", "bad.yaml"]).assert_stderr(2, &["bad.yaml:6:5: "]);
