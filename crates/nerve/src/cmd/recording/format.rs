@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(node_path(Some("default"), Some("me")), "default/me");
         assert_eq!((node_path(None, Some("me")), node_path(None, None)), ("me".into(), String::new()));
         assert_eq!(
-            (path_end("/work/nerve", 11), path_end("/work/nerve", 6)),
-            ("/work/nerve".into(), "…nerve".into())
+            (path_end("/code/nerve", 11), path_end("/code/nerve", 6)),
+            ("/code/nerve".into(), "…nerve".into())
         );
     }
 
