@@ -16,7 +16,7 @@ EXAMPLES
   nerve events                                       all events
   nerve events --node me --type node_blocked         one node, one type
   nerve events --json | jq .event_type
-  nerve events --type node_blocked --exec 'notify-send nerve \"$NERVE_EVENT_TEXT\"'")]
+  nerve events --type node_blocked --exec 'say \"$NERVE_EVENT_TEXT\"'")]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
     pub(crate) server: ServerOption,

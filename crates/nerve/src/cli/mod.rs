@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Logs(NodeShortcut<HistoryArgs>),
     /// Notify when a node needs an answer, is done, or has failed
     Notify(notify::NotifyArgs),
-    /// Print the events of a server as they happen, or run a command for each
+    /// Print events as they happen, or run a command for each
     Events(events::EventsArgs),
     /// Ask a new agent one question, and stop it
     Ask(local_commands::AskArgs),

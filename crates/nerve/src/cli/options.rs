@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 38] = [
+const MEANINGS: [(&str, &str); 39] = [
     ("all", "Everything of this user: servers, hosts"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Point to continue from: a turn of a node, a snapshot of a recording"),
@@ -44,6 +44,7 @@ const MEANINGS: [(&str, &str); 38] = [
     ("token-file", "File with the access token"),
     ("wait", "Wait for the end of the turn, and print its answer"),
     ("workspace", "Workspace of the conversation"),
+    ("webhook", "URL that receives a POST request with JSON: a result, or notifications"),
 ];
 
 /// An option, and its commands.

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use super::SHORTCUTS;
 
 /// Words that people try, and the commands that do it. Words that name a command of a group need no entry.
-const WORDS: [(&[&str], &[&str]); 29] = [
+const WORDS: [(&[&str], &[&str]); 30] = [
     (&["start", "up", "serve", "daemon"], &["server start", "node start", "session start"]),
     (&["status", "state"], &["ls", "server status", "graph status"]),
     (&["list", "ps", "nodes"], &["ls"]),
@@ -20,7 +20,8 @@ const WORDS: [(&[&str], &[&str]); 29] = [
     (&["read", "output", "screen", "capture", "print", "cat", "tail"], &["node read", "attach"]),
     (&["type", "keys", "press", "input"], &["node write"]),
     (&["show", "info", "describe", "get"], &["node info", "graph show", "node show"]),
-    (&["connect", "open", "join", "enter", "watch"], &["attach"]),
+    (&["connect", "open", "join", "enter"], &["attach"]),
+    (&["watch", "monitor", "htop", "dashboard"], &["top", "events"]),
     (&["play"], &["replay"]),
     (&["rec"], &["record"]),
     (&["cancel", "abort"], &["node interrupt", "graph cancel"]),
