@@ -101,9 +101,9 @@ impl Dashboard {
     fn draw_footer(&self, area: Rect, buffer: &mut Buffer) {
         let keys =
             "enter attach  a answer  p prompt  n new  s stop  w why  r recording  / filter  ? keys  q quit";
-        let text = match self.message() {
+        let text = match self.message.as_deref() {
             Some(message) => Span::raw(cut(message, usize::from(area.width))),
-            None if !self.filter().is_empty() => Span::styled(format!("filter: {}", self.filter()), DIM),
+            None if !self.filter.is_empty() => Span::styled(format!("filter: {}", self.filter), DIM),
             None => Span::styled(cut(keys, usize::from(area.width)), DIM),
         };
         text.render(area, buffer);
@@ -259,22 +259,15 @@ impl Column {
 
 #[cfg(test)]
 mod tests {
-    use nerve_api::reply::{NodeInfo, NodeMetadata, NodeProgress};
+    use nerve_api::reply::NodeProgress;
 
+    use super::super::row::examples;
     use super::*;
 
     fn row(node: &str, state: NodeState, details: &[(&str, &str)], progress: NodeProgress) -> NodeRow {
-        let details = details.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let info = NodeInfo {
-            id: node.to_string(),
-            kind: "pty".to_string(),
-            state,
-            persistent: true,
-            approximate: false,
-            progress,
-            metadata: NodeMetadata::new(None, details),
-        };
-        NodeRow::new("default", info)
+        let mut row = examples::row(node, state, progress);
+        row.info.metadata.extend(details.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        row
     }
 
     fn dashboard() -> Dashboard {

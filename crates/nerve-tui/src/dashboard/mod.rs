@@ -3,11 +3,14 @@
 
 mod age;
 mod draw;
+mod effect;
+mod input;
 mod panel;
 mod row;
 mod session;
 mod state;
 
+pub use effect::Effect;
 pub use row::{NodeKey, NodeRow};
 pub use session::{DashboardEvent, DashboardSession};
-pub use state::{Dashboard, Effect};
+pub use state::Dashboard;

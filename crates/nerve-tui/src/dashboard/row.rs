@@ -99,3 +99,30 @@ impl NodeRow {
 fn elapsed(since: TsMs, now: TsMs) -> Duration {
     Duration::from_millis(now.0.saturating_sub(since.0))
 }
+
+/// Nodes for tests.
+#[cfg(test)]
+pub(super) mod examples {
+    use nerve_api::reply::{NodeMetadata, NodeProgress};
+
+    use super::*;
+
+    /// Returns a node of the server `default`.
+    pub(in crate::dashboard) fn row(node: &str, state: NodeState, progress: NodeProgress) -> NodeRow {
+        let info = NodeInfo {
+            id: node.to_string(),
+            kind: "pty".to_string(),
+            state,
+            persistent: true,
+            approximate: false,
+            progress,
+            metadata: NodeMetadata::default(),
+        };
+        NodeRow::new("default", info)
+    }
+
+    /// Returns a node that changed its state a second after 1970 began.
+    pub(in crate::dashboard) fn row_in(node: &str, state: NodeState) -> NodeRow {
+        row(node, state, NodeProgress { state_since: Some(TsMs(1000)), ..NodeProgress::default() })
+    }
+}

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nerve_types::activity::TsMs;
 use tokio::time::Instant;
 
-use super::state::{Dashboard, Effect};
+use super::effect::Effect;
+use super::state::Dashboard;
 use crate::TuiError;
 use crate::session::{TerminalEvent, UserTerminal, next_terminal_event};
 use crate::terminal::pacing::{FramePacer, until};

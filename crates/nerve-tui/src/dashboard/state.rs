@@ -5,37 +5,10 @@ use std::time::Duration;
 
 use nerve_api::value::NodeState;
 use nerve_types::activity::TsMs;
-use nerve_vt::keys::{Code, Input, Key, MouseAction, Wheel};
 
 use super::age;
-use super::panel::{Entry, Panel};
+use super::panel::Panel;
 use super::row::{NodeKey, NodeRow};
-use crate::view::line_edit::LineEdit;
-
-/// An action that the caller performs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Leave.
-    Quit,
-    /// Stop this process, as Ctrl+Z does.
-    Suspend,
-    /// Attach the terminal to a node.
-    Attach(NodeKey),
-    /// Show the recording of a node.
-    OpenRecording(NodeKey),
-    /// Read the evidence for a node's state and pass it to [`Dashboard::show_text`].
-    Explain(NodeKey),
-    /// Read the choices of a node's dialog and pass them to [`Dashboard::show_choices`].
-    ReadChoices(NodeKey),
-    /// Answer a node's dialog with the choice of this number, from 1.
-    Answer(NodeKey, usize),
-    /// Send a prompt to a node.
-    Send(NodeKey, String),
-    /// Create a node with this command on the server of the selected node.
-    Create(String),
-    /// Stop a node.
-    Stop(NodeKey),
-}
 
 /// The overview.
 #[derive(Debug, Default)]
@@ -45,10 +18,10 @@ pub struct Dashboard {
     faults: BTreeMap<String, String>,
     /// Servers that were read.
     servers: BTreeSet<String>,
-    selected: Option<NodeKey>,
-    filter: String,
+    pub(super) selected: Option<NodeKey>,
+    pub(super) filter: String,
     pub(super) panel: Option<Panel>,
-    message: Option<String>,
+    pub(super) message: Option<String>,
 }
 
 impl Dashboard {
@@ -150,14 +123,6 @@ impl Dashboard {
             || places.iter().any(|(server, session)| *server != "default" || *session != "default")
     }
 
-    pub(super) fn filter(&self) -> &str {
-        &self.filter
-    }
-
-    pub(super) fn message(&self) -> Option<&str> {
-        self.message.as_deref()
-    }
-
     pub(super) fn faults(&self) -> impl Iterator<Item = (&String, &String)> {
         self.faults.iter()
     }
@@ -174,280 +139,27 @@ impl Dashboard {
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
-
-    /// Handles input.
-    pub fn input(&mut self, input: &Input) -> Option<Effect> {
-        match input {
-            Input::Key(key) => {
-                self.message = None;
-                if *key == Key::ctrl('z') {
-                    return Some(Effect::Suspend);
-                }
-                match self.panel.take() {
-                    Some(panel) => self.panel_key(panel, *key),
-                    None => self.list_key(*key),
-                }
-            }
-            Input::Paste(text) => {
-                if let Some(Panel::Entry(_, line)) = &mut self.panel {
-                    line.insert(text);
-                }
-                None
-            }
-            Input::Mouse(mouse) => {
-                match mouse.what {
-                    MouseAction::Wheel(Wheel::Up) => self.select(-1),
-                    MouseAction::Wheel(Wheel::Down) => self.select(1),
-                    _ => {}
-                }
-                None
-            }
-            Input::Focus(_) => None,
-        }
-    }
-
-    fn list_key(&mut self, key: Key) -> Option<Effect> {
-        if key == Key::ctrl('c') {
-            return Some(Effect::Quit);
-        }
-        if key.ctrl || key.alt {
-            return None;
-        }
-        match key.code {
-            Code::Char('q') => return Some(Effect::Quit),
-            Code::Char('j') | Code::Down => self.select(1),
-            Code::Char('k') | Code::Up => self.select(-1),
-            Code::PageDown => self.select(10),
-            Code::PageUp => self.select(-10),
-            Code::Char('g') | Code::Home => self.select(isize::MIN),
-            Code::Char('G') | Code::End => self.select(isize::MAX),
-            Code::Esc => self.filter.clear(),
-            Code::Char('/') => {
-                let mut line = LineEdit::default();
-                line.set(&self.filter);
-                self.panel = Some(Panel::Entry(Entry::Filter, line));
-            }
-            Code::Char('n') => self.panel = Some(Panel::Entry(Entry::Command, LineEdit::default())),
-            Code::Char('?' | 'h') => self.show_text("keys", HELP),
-            _ => return self.node_key(key),
-        }
-        None
-    }
-
-    /// Handles the keys that act on the selected node.
-    fn node_key(&mut self, key: Key) -> Option<Effect> {
-        let node = self.selected()?.key.clone();
-        match key.code {
-            Code::Enter => Some(Effect::Attach(node)),
-            Code::Char('r') => Some(Effect::OpenRecording(node)),
-            Code::Char('w') => Some(Effect::Explain(node)),
-            Code::Char('a') => Some(Effect::ReadChoices(node)),
-            Code::Char('p') => {
-                self.panel = Some(Panel::Entry(Entry::Prompt(node), LineEdit::default()));
-                None
-            }
-            Code::Char('s') => {
-                self.panel = Some(Panel::ConfirmStop(node));
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// Handles a key of an open panel, which stays open only if it is put back.
-    fn panel_key(&mut self, panel: Panel, key: Key) -> Option<Effect> {
-        let is_cancel = key.code == Code::Esc || key == Key::ctrl('c');
-        match panel {
-            Panel::Entry(entry, mut line) => {
-                if key.code == Code::Enter {
-                    return self.submit(entry, line.text());
-                }
-                if is_cancel {
-                    if entry == Entry::Filter {
-                        self.filter.clear();
-                    }
-                    return None;
-                }
-                line.key(key);
-                if entry == Entry::Filter {
-                    self.filter = line.text().to_string();
-                }
-                self.panel = Some(Panel::Entry(entry, line));
-            }
-            Panel::Choices { key: node, choices, mut selected } => {
-                let last = choices.len().saturating_sub(1);
-                match key.code {
-                    _ if is_cancel => return None,
-                    Code::Char('q') => return None,
-                    Code::Enter => return Some(Effect::Answer(node, selected + 1)),
-                    Code::Char(digit @ '1'..='9') => {
-                        let number = digit as usize - '0' as usize;
-                        if number <= choices.len() {
-                            return Some(Effect::Answer(node, number));
-                        }
-                    }
-                    Code::Down | Code::Char('j') => selected = (selected + 1).min(last),
-                    Code::Up | Code::Char('k') => selected = selected.saturating_sub(1),
-                    _ => {}
-                }
-                self.panel = Some(Panel::Choices { key: node, choices, selected });
-            }
-            Panel::ConfirmStop(node) => {
-                if key.code == Code::Char('y') {
-                    return Some(Effect::Stop(node));
-                }
-                self.show_message("not stopped");
-            }
-            Panel::Text { title, text, mut scrolled } => {
-                match key.code {
-                    Code::Down | Code::Char('j') => scrolled += 1,
-                    Code::Up | Code::Char('k') => scrolled = scrolled.saturating_sub(1),
-                    _ => return None,
-                }
-                scrolled = scrolled.min(text.lines().count().saturating_sub(1));
-                self.panel = Some(Panel::Text { title, text, scrolled });
-            }
-        }
-        None
-    }
-
-    fn submit(&mut self, entry: Entry, text: &str) -> Option<Effect> {
-        match entry {
-            Entry::Filter => None,
-            _ if text.trim().is_empty() => None,
-            Entry::Prompt(node) => Some(Effect::Send(node, text.to_string())),
-            Entry::Command => Some(Effect::Create(text.to_string())),
-        }
-    }
-
-    /// Moves the selection by a number of rows.
-    fn select(&mut self, by: isize) {
-        let keys: Vec<NodeKey> = self.visible().map(|row| row.key.clone()).collect();
-        let position = self.selected_position().unwrap_or_default();
-        let position = position.saturating_add_signed(by).min(keys.len().saturating_sub(1));
-        self.selected = keys.get(position).cloned();
-    }
 }
-
-const HELP: &str = "\
-Enter  attach; ctrl+] d comes back
-a      answer the dialog of a blocked node
-p      send a prompt
-n      create a node
-s      stop the node
-w      explain the state: evidence and screen
-r      open the recording
-/      filter by name, state, command, folder, branch or prompt; Esc clears it
-j k    select
-q      quit";
 
 #[cfg(test)]
 mod tests {
-    use nerve_api::reply::{NodeInfo, NodeMetadata, NodeProgress};
-
+    use super::super::row::examples::row_in;
     use super::*;
-
-    fn row(node: &str, state: NodeState) -> NodeRow {
-        let info = NodeInfo {
-            id: node.to_string(),
-            kind: "pty".to_string(),
-            state,
-            persistent: true,
-            approximate: false,
-            progress: NodeProgress { state_since: Some(TsMs(1000)), ..NodeProgress::default() },
-            metadata: NodeMetadata::default(),
-        };
-        NodeRow::new("default", info)
-    }
-
-    fn dashboard() -> Dashboard {
-        let mut dashboard = Dashboard::default();
-        let rows = vec![row("a", NodeState::Ready), row("b", NodeState::Blocked), row("c", NodeState::Busy)];
-        dashboard.set_nodes("default", rows);
-        dashboard
-    }
-
-    fn press(dashboard: &mut Dashboard, keys: &str) -> Option<Effect> {
-        let key = |key: &str| Input::Key(key.parse().unwrap());
-        keys.split_whitespace().map(|name| dashboard.input(&key(name))).last().flatten()
-    }
-
-    fn node(effect: Option<Effect>) -> String {
-        match effect {
-            Some(Effect::Attach(key) | Effect::Stop(key)) => key.node,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn selection_follows_node() {
-        let mut dashboard = dashboard();
-        assert_eq!(node(press(&mut dashboard, "enter")), "a");
-        assert_eq!(node(press(&mut dashboard, "j enter")), "b");
-        dashboard.set_nodes("default", vec![row("0", NodeState::Ready), row("b", NodeState::Ready)]);
-        assert_eq!(node(press(&mut dashboard, "enter")), "b");
-        assert_eq!(node(press(&mut dashboard, "G enter")), "b");
-        assert_eq!(node(press(&mut dashboard, "g enter")), "0");
-    }
-
-    #[test]
-    fn filter_narrows_list_while_it_is_typed() {
-        let mut dashboard = dashboard();
-        press(&mut dashboard, "/ b u s y");
-        assert_eq!(dashboard.visible().map(|row| row.key.node.as_str()).collect::<Vec<_>>(), ["c"]);
-        assert_eq!(node(press(&mut dashboard, "enter enter")), "c");
-        press(&mut dashboard, "esc");
-        assert_eq!(dashboard.visible().count(), 3);
-    }
-
-    #[test]
-    fn dialog_is_answered_by_number_or_selection() {
-        let mut dashboard = dashboard();
-        let Some(Effect::ReadChoices(key)) = press(&mut dashboard, "j a") else { panic!() };
-        let choices = vec!["Yes".to_string(), "No".to_string()];
-        dashboard.show_choices(key.clone(), choices.clone());
-        assert_eq!(press(&mut dashboard, "3"), None, "there are two choices");
-        assert_eq!(press(&mut dashboard, "2"), Some(Effect::Answer(key.clone(), 2)));
-        dashboard.show_choices(key.clone(), choices.clone());
-        assert_eq!(press(&mut dashboard, "down down enter"), Some(Effect::Answer(key.clone(), 2)));
-        // A late reply does not replace what the user has opened meanwhile.
-        press(&mut dashboard, "p");
-        dashboard.show_choices(key.clone(), choices.clone());
-        assert_eq!(press(&mut dashboard, "1"), None);
-        press(&mut dashboard, "esc");
-        // The dialog that is shown may be another one.
-        dashboard.show_choices(key, choices);
-        dashboard.set_node(row("b", NodeState::Blocked));
-        assert_eq!(press(&mut dashboard, "1"), None);
-    }
-
-    #[test]
-    fn stop_needs_confirmation() {
-        let mut dashboard = dashboard();
-        assert_eq!(press(&mut dashboard, "s x"), None);
-        assert_eq!(node(press(&mut dashboard, "s y")), "a");
-    }
-
-    #[test]
-    fn blank_prompt_is_not_sent() {
-        let mut dashboard = dashboard();
-        assert_eq!(press(&mut dashboard, "p space enter"), None);
-        let Some(Effect::Send(key, text)) = press(&mut dashboard, "p h i enter") else { panic!() };
-        assert_eq!((key.node.as_str(), text.as_str()), ("a", "hi"));
-    }
 
     #[test]
     fn silent_server_hides_its_nodes() {
-        let mut dashboard = dashboard();
+        let mut dashboard = Dashboard::default();
+        dashboard.set_nodes("default", vec![row_in("a", NodeState::Ready)]);
         dashboard.set_fault("default", "no reply".to_string());
         assert_eq!(dashboard.len(), 0);
-        dashboard.set_nodes("default", vec![row("a", NodeState::Ready)]);
+        dashboard.set_nodes("default", vec![row_in("a", NodeState::Ready)]);
         assert_eq!((dashboard.len(), dashboard.faults().count()), (1, 0));
     }
 
     #[test]
     fn next_change_is_that_of_youngest_row() {
-        let dashboard = dashboard();
+        let mut dashboard = Dashboard::default();
+        dashboard.set_nodes("default", vec![row_in("a", NodeState::Ready)]);
         assert_eq!(dashboard.next_change(TsMs(1500)), Some(Duration::from_millis(500)));
         assert_eq!(dashboard.next_change(TsMs(61_000)), Some(Duration::from_secs(60)));
         assert_eq!(Dashboard::default().next_change(TsMs(0)), None);

@@ -85,9 +85,8 @@ impl Top {
     fn watch_servers(&mut self) {
         self.watches.retain(|_, watch| !watch.is_finished());
         // The folder may not have existed before.
-        if let (Some(watcher), Ok(socket)) = (&self.watcher, self.paths.socket("default"))
-            && let Some(folder) = socket.parent()
-            && let Err(error) = watcher.watch_folder(folder)
+        if let Some(watcher) = &self.watcher
+            && let Err(error) = watcher.watch_folder(&self.paths.runtime)
         {
             tracing::warn!(%error, "cannot watch the folder of sockets");
         }
