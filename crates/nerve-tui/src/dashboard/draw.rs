@@ -1,4 +1,4 @@
-//! Draws the overview.
+//! Draws the dashboard.
 
 use nerve_api::value::NodeState;
 use nerve_types::activity::TsMs;
@@ -34,7 +34,7 @@ impl Dashboard {
     /// Draws a frame of the size of the buffer. Returns the cursor of an entry.
     pub(super) fn draw(&self, now: TsMs, buffer: &mut Buffer) -> Option<Cursor> {
         let area = buffer.area;
-        let has_details = area.height >= MIN_ROWS_FOR_DETAILS && self.selected().is_some();
+        let has_details = area.height >= MIN_ROWS_FOR_DETAILS && self.selected_row().is_some();
         let details = if has_details { DETAIL_ROWS } else { 0 };
         let [header, list, details, footer] = Layout::vertical([
             Constraint::Length(1),
@@ -45,7 +45,7 @@ impl Dashboard {
         .areas(area);
         self.draw_header(header, buffer);
         self.draw_list(now, list, buffer);
-        if let Some(row) = self.selected().filter(|_| has_details) {
+        if let Some(row) = self.selected_row().filter(|_| has_details) {
             draw_details(row, details, buffer);
         }
         self.draw_footer(footer, buffer);
@@ -53,7 +53,11 @@ impl Dashboard {
     }
 
     fn draw_header(&self, area: Rect, buffer: &mut Buffer) {
-        let nodes = if self.len() == 1 { "  1 node".to_string() } else { format!("  {} nodes", self.len()) };
+        let nodes = if self.node_count() == 1 {
+            "  1 node".to_string()
+        } else {
+            format!("  {} nodes", self.node_count())
+        };
         let mut spans = vec![Span::styled("nerve top", Modifier::BOLD), Span::raw(nodes)];
         for state in [NodeState::Blocked, NodeState::Busy, NodeState::Ready, NodeState::Suspended] {
             let count = self.count(state);
@@ -62,29 +66,31 @@ impl Dashboard {
                 spans.push(Span::styled(format!("{count} {}", state.as_str()), style(state)));
             }
         }
-        for (server, fault) in self.faults() {
+        for (server, fault) in self.server_errors() {
             spans.push(Span::styled(format!("  server '{server}': {fault}"), Color::Red));
         }
         Line::from(spans).render(area, buffer);
     }
 
     fn draw_list(&self, now: TsMs, area: Rect, buffer: &mut Buffer) {
-        if self.visible().next().is_none() {
-            let text = match (self.len(), self.has_server()) {
+        if self.visible_rows().next().is_none() {
+            let text = match (self.node_count(), self.has_loaded_server()) {
                 (0, true) => "no nodes; press n to create one",
                 (0, false) => "no server is running; press n to start one with a node",
                 _ => "no node matches the filter; Esc clears it",
             };
             return Paragraph::new(text).style(DIM).wrap(Wrap { trim: true }).render(area, buffer);
         }
-        let columns = Column::for_width(area.width, self.has_places());
-        let rows: Vec<Vec<String>> =
-            self.visible().map(|row| columns.iter().map(|column| column.text(row, now)).collect()).collect();
+        let columns = Column::for_width(area.width, self.has_non_default_session());
+        let rows: Vec<Vec<String>> = self
+            .visible_rows()
+            .map(|row| columns.iter().map(|column| column.text(row, now)).collect())
+            .collect();
         let widths = columns.iter().enumerate().map(|(index, column)| {
             let width = rows.iter().map(|row| row[index].width()).max().unwrap_or_default();
             column.width(width.max(column.title().len()))
         });
-        let styles = self.visible().map(|row| style(row.info.state));
+        let styles = self.visible_rows().map(|row| style(row.info.state));
         let cells = rows.iter().zip(styles).map(|(row, style)| {
             Row::new(row.iter().zip(&columns).map(|(text, column)| {
                 Span::styled(text.clone(), if *column == Column::State { style } else { Style::new() })
@@ -322,7 +328,7 @@ mod tests {
     #[test]
     fn panels_cover_the_bottom() {
         let mut dashboard = dashboard();
-        let key = dashboard.selected().unwrap().key.clone();
+        let key = dashboard.selected_row().unwrap().key.clone();
         dashboard.show_choices(key, vec!["Yes".to_string(), "No".to_string()]);
         let rows = draw(&dashboard, 80, 20);
         assert_eq!(rows[16..19], ["answer of 'claude':", "1. Yes", "2. No"]);
@@ -338,7 +344,7 @@ mod tests {
         assert!(draw(&dashboard, 80, 5)[1].starts_with("no server is running"));
         dashboard.set_nodes("default", Vec::new());
         assert!(draw(&dashboard, 80, 5)[1].starts_with("no nodes"));
-        dashboard.set_fault("other", "no reply".to_string());
+        dashboard.set_server_error("other", "no reply".to_string());
         assert!(draw(&dashboard, 80, 5)[0].contains("server 'other': no reply"));
     }
 }

@@ -1,4 +1,4 @@
-//! What the overview asks its caller to do.
+//! What the dashboard asks its caller to do.
 
 use super::row::NodeKey;
 

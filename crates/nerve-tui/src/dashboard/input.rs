@@ -1,4 +1,4 @@
-//! The keys of the overview.
+//! The keys of the dashboard.
 
 use nerve_vt::keys::{Code, Input, Key, MouseAction, Wheel};
 
@@ -17,7 +17,7 @@ s      stop the node
 w      explain the state: evidence and screen
 r      open the recording
 /      filter by name, state, command, folder, branch or prompt; Esc clears it
-j k    select
+j k    select; PgUp and PgDn by 10 rows; g and G the first and the last
 q      quit";
 
 impl Dashboard {
@@ -30,8 +30,8 @@ impl Dashboard {
                     return Some(Effect::Suspend);
                 }
                 match self.panel.take() {
-                    Some(panel) => self.panel_key(panel, *key),
-                    None => self.list_key(*key),
+                    Some(panel) => self.handle_panel_key(panel, *key),
+                    None => self.handle_list_key(*key),
                 }
             }
             Input::Paste(text) => {
@@ -40,19 +40,19 @@ impl Dashboard {
                 }
                 None
             }
-            Input::Mouse(mouse) => {
+            Input::Mouse(mouse) if self.panel.is_none() => {
                 match mouse.what {
-                    MouseAction::Wheel(Wheel::Up) => self.select(-1),
-                    MouseAction::Wheel(Wheel::Down) => self.select(1),
+                    MouseAction::Wheel(Wheel::Up) => self.move_selection(-1),
+                    MouseAction::Wheel(Wheel::Down) => self.move_selection(1),
                     _ => {}
                 }
                 None
             }
-            Input::Focus(_) => None,
+            Input::Mouse(_) | Input::Focus(_) => None,
         }
     }
 
-    fn list_key(&mut self, key: Key) -> Option<Effect> {
+    fn handle_list_key(&mut self, key: Key) -> Option<Effect> {
         if key == Key::ctrl('c') {
             return Some(Effect::Quit);
         }
@@ -61,12 +61,12 @@ impl Dashboard {
         }
         match key.code {
             Code::Char('q') => return Some(Effect::Quit),
-            Code::Char('j') | Code::Down => self.select(1),
-            Code::Char('k') | Code::Up => self.select(-1),
-            Code::PageDown => self.select(10),
-            Code::PageUp => self.select(-10),
-            Code::Char('g') | Code::Home => self.select(isize::MIN),
-            Code::Char('G') | Code::End => self.select(isize::MAX),
+            Code::Char('j') | Code::Down => self.move_selection(1),
+            Code::Char('k') | Code::Up => self.move_selection(-1),
+            Code::PageDown => self.move_selection(10),
+            Code::PageUp => self.move_selection(-10),
+            Code::Char('g') | Code::Home => self.move_selection(isize::MIN),
+            Code::Char('G') | Code::End => self.move_selection(isize::MAX),
             Code::Esc => self.filter.clear(),
             Code::Char('/') => {
                 let mut line = LineEdit::default();
@@ -75,14 +75,14 @@ impl Dashboard {
             }
             Code::Char('n') => self.panel = Some(Panel::Entry(Entry::Command, LineEdit::default())),
             Code::Char('?' | 'h') => self.show_text("keys", HELP),
-            _ => return self.node_key(key),
+            _ => return self.handle_node_key(key),
         }
         None
     }
 
     /// Handles the keys that act on the selected node.
-    fn node_key(&mut self, key: Key) -> Option<Effect> {
-        let node = self.selected()?.key.clone();
+    fn handle_node_key(&mut self, key: Key) -> Option<Effect> {
+        let node = self.selected_row()?.key.clone();
         match key.code {
             Code::Enter => Some(Effect::Attach(node)),
             Code::Char('r') => Some(Effect::OpenRecording(node)),
@@ -100,8 +100,8 @@ impl Dashboard {
         }
     }
 
-    /// Handles a key of an open panel, which stays open only if it is put back.
-    fn panel_key(&mut self, panel: Panel, key: Key) -> Option<Effect> {
+    /// Handles a key for the panel taken from `self.panel`. Arms that keep the panel open store it again.
+    fn handle_panel_key(&mut self, panel: Panel, key: Key) -> Option<Effect> {
         let is_cancel = key.code == Code::Esc || key == Key::ctrl('c');
         match panel {
             Panel::Entry(entry, mut line) => {
@@ -167,8 +167,8 @@ impl Dashboard {
     }
 
     /// Moves the selection by a number of rows.
-    fn select(&mut self, by: isize) {
-        let keys: Vec<NodeKey> = self.visible().map(|row| row.key.clone()).collect();
+    fn move_selection(&mut self, by: isize) {
+        let keys: Vec<NodeKey> = self.visible_rows().map(|row| row.key.clone()).collect();
         let position = self.selected_position().unwrap_or_default();
         let position = position.saturating_add_signed(by).min(keys.len().saturating_sub(1));
         self.selected = keys.get(position).cloned();
@@ -216,10 +216,10 @@ mod tests {
     fn filter_narrows_list_while_it_is_typed() {
         let mut dashboard = dashboard();
         press(&mut dashboard, "/ b u s y");
-        assert_eq!(dashboard.visible().map(|row| row.key.node.as_str()).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(dashboard.visible_rows().map(|row| row.key.node.as_str()).collect::<Vec<_>>(), ["c"]);
         assert_eq!(node(press(&mut dashboard, "enter enter")), "c");
         press(&mut dashboard, "esc");
-        assert_eq!(dashboard.visible().count(), 3);
+        assert_eq!(dashboard.visible_rows().count(), 3);
     }
 
     #[test]

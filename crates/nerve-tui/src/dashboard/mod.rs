@@ -1,4 +1,4 @@
-//! An overview of nodes, as `nerve top` shows it. [`Dashboard`] is pure: it receives nodes, input and the time, and returns effects and
+//! A dashboard of nodes, as `nerve top` shows it. [`Dashboard`] is pure: it receives nodes, input and the time, and returns effects and
 //! cells. [`DashboardSession`] runs it in the user's terminal.
 
 mod age;

@@ -1,4 +1,4 @@
-//! A node in the overview.
+//! A node in the dashboard.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct NodeKey {
     pub node: String,
 }
 
-/// A node in the overview.
+/// A node in the dashboard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRow {
     /// Identity.

@@ -1,4 +1,4 @@
-//! The overview in the user's terminal.
+//! The dashboard in the user's terminal.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use crate::terminal::pacing::{FramePacer, until};
 /// Changes that come from servers are drawn at most this often: agents can report many per second.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// An overview in the user's terminal. Dropping it restores the terminal.
+/// A dashboard in the user's terminal. Dropping it restores the terminal.
 pub struct DashboardSession {
     dashboard: Dashboard,
     terminal: UserTerminal,
@@ -53,19 +53,19 @@ impl DashboardSession {
         })
     }
 
-    /// Returns the overview for a change, which is drawn soon.
+    /// Returns the dashboard for a change, which is drawn soon.
     pub fn update(&mut self) -> &mut Dashboard {
         self.update_due.get_or_insert(self.last_draw + UPDATE_INTERVAL);
         &mut self.dashboard
     }
 
-    /// Returns the overview for a change that answers the user, which is drawn at once.
+    /// Returns the dashboard for a change that answers the user, which is drawn at once.
     pub fn respond(&mut self) -> &mut Dashboard {
         self.pacing.request();
         &mut self.dashboard
     }
 
-    /// Gives the terminal back and returns the overview.
+    /// Gives the terminal back and returns the dashboard.
     pub fn leave(self) -> Dashboard {
         self.dashboard
     }
@@ -82,7 +82,7 @@ impl DashboardSession {
     /// Draws and handles input until the caller has to do something. Cancel-safe.
     pub async fn next(&mut self) -> DashboardEvent {
         loop {
-            let next_age = self.dashboard.next_change(now()).map(|after| Instant::now() + after);
+            let next_age = self.dashboard.time_until_age_change(now()).map(|after| Instant::now() + after);
             let due = [self.update_due, next_age].into_iter().flatten().min();
             tokio::select! {
                 biased;

@@ -14,7 +14,7 @@ const MAX_BASE: usize = 24;
 /// Highest number that is appended to a node's name to make it unique.
 const MAX_NAMES: usize = 1000;
 
-/// An effect of the overview that a server performs.
+/// An effect of the dashboard that a server performs.
 #[derive(Debug)]
 pub(super) enum Action {
     Explain(NodeKey),
@@ -40,7 +40,7 @@ impl Action {
         })
     }
 
-    /// Performs the action and returns what the overview shows of it.
+    /// Performs the action and returns what the dashboard shows of it.
     pub(super) async fn run(self, paths: &ServerPaths) -> Result<Update> {
         match self {
             Action::Explain(key) => {

@@ -1,4 +1,4 @@
-//! `nerve top`: an overview of the nodes of all servers.
+//! `nerve top`: a dashboard of the nodes of all servers.
 
 mod actions;
 mod git_branch;
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<u8> {
     }
 }
 
-/// The connections behind the overview.
+/// The connections behind the dashboard.
 struct Top {
     paths: ServerPaths,
     /// The only server to show.
@@ -123,14 +123,14 @@ impl Top {
 
     /// Starts an action on a server. Its outcome arrives as an update.
     fn start_action(&self, effect: Effect, dashboard: &mut Dashboard) {
-        let selected = dashboard.selected().map(|row| row.key.clone());
+        let selected = dashboard.selected_row().map(|row| row.key.clone());
         let server = self.server.clone().or(selected.map(|key| key.server)).unwrap_or("default".to_string());
         if let Some(action) = Action::from_effect(effect, server) {
             let (paths, sender) = (self.paths.clone(), self.sender.clone());
             tokio::spawn(async move {
                 let update =
                     action.run(&paths).await.unwrap_or_else(|error| Update::Message(format!("{error:#}")));
-                // The overview may have been left.
+                // The dashboard may have been left.
                 let _ = sender.send(update).await;
             });
         }
@@ -154,6 +154,6 @@ fn attach_arguments(key: &NodeKey) -> [String; 6] {
 
 /// Returns the recording of a node.
 fn find_recording(dashboard: &Dashboard, key: &NodeKey) -> Option<PathBuf> {
-    let row = dashboard.selected().filter(|row| row.key == *key)?;
+    let row = dashboard.selected_row().filter(|row| row.key == *key)?;
     row.info.metadata.get("recording").map(PathBuf::from)
 }

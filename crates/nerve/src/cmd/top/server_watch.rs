@@ -17,7 +17,7 @@ use crate::cmd::activity_text;
 /// Pause before a connection is tried again, or a stopped node is read again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A change of the overview.
+/// A change of the dashboard.
 #[derive(Debug)]
 pub(super) enum Update {
     /// All nodes of a server.
@@ -29,7 +29,7 @@ pub(super) enum Update {
     /// An activity of a node's agent.
     Activity(NodeKey, String),
     /// A server does not respond.
-    Fault(String, String),
+    ServerError(String, String),
     /// A server has ended.
     ServerEnded(String),
     /// A message for the user.
@@ -47,7 +47,7 @@ impl Update {
             Update::Node(row) => session.update().set_node(*row),
             Update::NodeRemoved(key) => session.update().remove_node(&key),
             Update::Activity(key, text) => session.update().set_activity(&key, text),
-            Update::Fault(server, fault) => session.update().set_fault(&server, fault),
+            Update::ServerError(server, error) => session.update().set_server_error(&server, error),
             Update::ServerEnded(server) => session.update().remove_server(&server),
             Update::Message(text) => session.respond().show_message(text),
             Update::Text(title, text) => session.respond().show_text(title, text),
@@ -56,7 +56,7 @@ impl Update {
     }
 }
 
-/// Follows a server until its socket is gone or the overview is left.
+/// Follows a server until its socket is gone or the dashboard is left.
 pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>) {
     let watch = ServerWatch { server: server.clone(), updates };
     while socket.exists() {
@@ -65,7 +65,7 @@ pub(super) async fn run(server: String, socket: PathBuf, updates: Sender<Update>
             Ok(()) | Err(ClientError::NotRunning { .. }) => {
                 watch.send(Update::ServerEnded(server.clone())).await;
             }
-            Err(error) => watch.send(Update::Fault(server.clone(), error.to_string())).await,
+            Err(error) => watch.send(Update::ServerError(server.clone(), error.to_string())).await,
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -172,7 +172,7 @@ impl ServerWatch {
     }
 
     async fn send(&self, update: Update) {
-        // The overview may have been left; this task ends with it.
+        // The dashboard may have been left; this task ends with it.
         let _ = self.updates.send(update).await;
     }
 }
