@@ -13,9 +13,9 @@ pub enum Effect {
     Attach(NodeKey),
     /// Show the recording of a node.
     OpenRecording(NodeKey),
-    /// Read the evidence for a node's state and pass it to [`Dashboard::show_text`].
+    /// Read the evidence for a node's state and pass it to [`Dashboard::show_text`](super::Dashboard::show_text).
     Explain(NodeKey),
-    /// Read the choices of a node's dialog and pass them to [`Dashboard::show_choices`].
+    /// Read the choices of a node's dialog and pass them to [`Dashboard::show_choices`](super::Dashboard::show_choices).
     ReadChoices(NodeKey),
     /// Answer a node's dialog with the choice of this number, from 1.
     Answer(NodeKey, usize),
