@@ -1,9 +1,8 @@
 //! `nerve`: drives, records and orchestrates terminal AI agents.
 //!
-//! [`cli`] declares the command line, [`cmd`] implements the commands, [`exit`] ends the process. [`nerve_repl`] has the
+//! [`nerve_cli`] declares the command line, [`cmd`] implements the commands, [`exit`] ends the process. [`nerve_repl`] has the
 //! output, the errors, and the commands that the REPL has too.
 
-mod cli;
 mod cmd;
 mod current_exe;
 mod exit;
@@ -34,10 +33,14 @@ fn main() -> ExitCode {
 }
 
 /// Parses the command line of the name that this program was started under: `nerve`, `ah` or an agent's shell.
-fn parse_command_line() -> anyhow::Result<cli::Cli> {
+fn parse_command_line() -> anyhow::Result<nerve_cli::Cli> {
     if cmd::exec::tool::is_invoked() {
         let args = cmd::exec::tool::arguments()?;
-        return Ok(cli::Cli { command: cli::Command::Exec(args) });
+        return Ok(nerve_cli::Cli { command: nerve_cli::Command::Exec(args) });
     }
-    Ok(if cli::ah::is_invoked() { cli::ah::parse() } else { cli::Cli::parse_process_args() })
+    Ok(if nerve_cli::ah::is_invoked() {
+        nerve_cli::ah::parse()
+    } else {
+        nerve_cli::Cli::parse_process_args()
+    })
 }

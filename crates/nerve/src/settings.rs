@@ -10,9 +10,9 @@ use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::settings::Settings;
 use nerve_tui::view::draw::Gutter;
 
-use crate::cli::recording::GutterArg;
 use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::out;
+use nerve_cli::recording::GutterArg;
 
 /// Maximum size of the settings file, in bytes.
 const MAX_FILE: u64 = 1 << 20;

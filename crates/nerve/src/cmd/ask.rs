@@ -12,10 +12,10 @@ use nerve_repl::node_command::{execute, trace_tools};
 use nerve_repl::prompt;
 use nerve_server::paths::ServerPaths;
 
-use crate::cli::local_commands::AskArgs;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::telemetry::TraceExport;
 use crate::{out, trace};
+use nerve_cli::local_commands::AskArgs;
 
 const NAME: &str = "ask";
 

@@ -6,11 +6,11 @@ use nerve_tui::live_viewer::ViewerOptions;
 use nerve_tui::terminal;
 use nerve_tui::view::layout::Layout;
 
-use crate::cli::attach::AttachArgs;
 use crate::cmd::screen_support;
 use crate::cmd::viewer::{self, AttachTarget, exit_code, exit_message, find_host, open_mirror};
 use crate::out;
 use crate::settings;
+use nerve_cli::attach::AttachArgs;
 
 /// Runs `nerve attach` and returns the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {

@@ -7,9 +7,9 @@ use nerve_tui::settings::{NotifySettings, Settings};
 use nerve_tui::view::operations::OPERATIONS;
 use serde_json::{Map, Value, json};
 
-use crate::cli::config::{ConfigArgs, ConfigCommand};
 use crate::out;
 use crate::settings;
+use nerve_cli::config::{ConfigArgs, ConfigCommand};
 
 pub(crate) fn run(args: ConfigArgs) -> Result<()> {
     match args.command {

@@ -14,9 +14,9 @@ use nerve_server::config::ServerConfig;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use crate::cli::local_commands::DemoArgs;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
+use nerve_cli::local_commands::DemoArgs;
 
 /// Time limit for the agent's start and for each turn.
 const TIMEOUT: Duration = Duration::from_secs(120);

@@ -6,9 +6,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::{Arg, Command};
 
-use crate::cli::local_commands::{CompletionsArgs, ManArgs};
-use crate::cli::{Cli, GROUPS, SHORTCUTS, options};
 use crate::out;
+use nerve_cli::local_commands::{CompletionsArgs, ManArgs};
+use nerve_cli::{Cli, GROUPS, SHORTCUTS, options};
 
 /// Name of the root command.
 const ROOT: &str = "nerve";

@@ -20,9 +20,9 @@ use nerve_server::error::ServerError;
 use nerve_server::paths::{MAX_SOCKET_PATH, ServerPaths, private_directory};
 use serde_json::json;
 
-use crate::cli::local_commands::DoctorArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
+use nerve_cli::local_commands::DoctorArgs;
 
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);

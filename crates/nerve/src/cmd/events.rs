@@ -9,9 +9,9 @@ use super::activity_text;
 use super::event_hook;
 use super::local_time::local_time;
 use super::server::connect;
-use crate::cli::events::EventsArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
+use nerve_cli::events::EventsArgs;
 
 /// Maximum length of the details of an event without a sentence of its own, in characters.
 const MAX_DETAILS: usize = 160;

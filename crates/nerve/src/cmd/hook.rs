@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use nerve_node::executions::trace::Announcement;
 use nerve_node::hooks::filter_hook_input;
 
-use crate::cli::local_commands::HookArgs;
+use nerve_cli::local_commands::HookArgs;
 
 /// Maximum hook input to read, in bytes. Answers can be long, and only names are forwarded.
 const INPUT_LIMIT: u64 = 16 << 20;

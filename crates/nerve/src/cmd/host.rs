@@ -12,9 +12,9 @@ use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
 use serde::Serialize;
 
-use crate::cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 use crate::out;
+use nerve_cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
 
 /// Time limit for sending a stop order to a host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

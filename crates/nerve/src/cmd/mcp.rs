@@ -22,11 +22,11 @@ use nerve_server::paths::ServerPaths;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::listen::ListenArgs;
-use crate::cli::mcp::{McpArgs, McpListenArgs};
 use crate::cmd::server::{connect, is_remote, listen};
 use crate::exit::{self, Failure};
 use crate::out;
+use nerve_cli::listen::ListenArgs;
+use nerve_cli::mcp::{McpArgs, McpListenArgs};
 
 /// Server name in histories and journals of this process.
 const SERVER: &str = "mcp";

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use nerve_testkit::mock_agent::{self, FLAGS};
 use nerve_testkit::mock_model::{Script, serve};
 
-use crate::cli::local_commands::{MockAgentArgs, MockModelArgs};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
+use nerve_cli::local_commands::{MockAgentArgs, MockModelArgs};
 
 /// Runs the scripted agent and returns its exit code.
 pub(crate) fn agent(args: MockAgentArgs) -> Result<u8> {

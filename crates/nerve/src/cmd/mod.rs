@@ -45,14 +45,14 @@ use nerve_client::ClientError;
 use nerve_repl::node_command::NodeCommand;
 use nerve_server::paths::ServerPaths;
 
-use crate::cli::graph::GraphArgs;
-use crate::cli::node::NodeArgs;
-use crate::cli::recording::RecordingFileCommand;
-use crate::cli::server::{ServerArgs, ServerCommand};
-use crate::cli::snapshot::SnapshotCommand;
-use crate::cli::{Cli, Command};
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::out;
+use nerve_cli::graph::GraphArgs;
+use nerve_cli::node::NodeArgs;
+use nerve_cli::recording::RecordingFileCommand;
+use nerve_cli::server::{ServerArgs, ServerCommand};
+use nerve_cli::snapshot::SnapshotCommand;
+use nerve_cli::{Cli, Command};
 
 /// Words of the groups that have more than one spelling.
 const NODE: &str = "node";
@@ -166,7 +166,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Demo(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Config(args) => {
-            matches!(&args.command, crate::cli::config::ConfigCommand::Show(args) if args.json)
+            matches!(&args.command, nerve_cli::config::ConfigCommand::Show(args) if args.json)
         }
         Command::Token(args) => args.json,
         _ => false,

@@ -9,9 +9,9 @@ use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::server::{connect, is_remote};
-use crate::cli::node::{NodeArgs, NodeTarget, ServerOption};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
+use nerve_cli::node::{NodeArgs, NodeTarget, ServerOption};
 
 /// Runs the subcommand.
 pub(super) async fn run(args: NodeArgs) -> Result<()> {

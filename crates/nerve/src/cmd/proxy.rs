@@ -8,10 +8,10 @@ use nerve_proxy::{
 };
 use serde_json::json;
 
-use crate::cli::proxy::{ProxyArgs, ProxyCommand, Settings};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 use crate::telemetry::TraceExport;
+use nerve_cli::proxy::{ProxyArgs, ProxyCommand, Settings};
 
 /// Runs a proxy until the process is stopped.
 pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
@@ -38,16 +38,6 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     let spent = proxy.shutdown().await;
     trace_export.finish().await;
     summary(spent, as_json)
-}
-
-impl ProxyArgs {
-    /// Returns true if the output is JSON.
-    pub(crate) fn prints_json(&self) -> bool {
-        match &self.command {
-            ProxyCommand::Anthropic(settings) => settings.json,
-            ProxyCommand::Openai(args) => args.settings.json,
-        }
-    }
 }
 
 fn config(settings: Settings, default_upstream: &str) -> Result<ProxyConfig> {

@@ -14,9 +14,9 @@ use nerve_server::paths::{ServerPaths, private_directory};
 use nerve_types::name::check;
 
 use super::server::connect;
-use crate::cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
 use crate::out;
 use crate::telemetry::TraceExport;
+use nerve_cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
 
 /// Server name in histories and journals of this process.
 const SERVER: &str = "repl";

@@ -8,9 +8,9 @@ use nerve_repl::node_command::execute;
 
 use super::local_time::local_time;
 use super::server::connect;
-use crate::cli::result::ResultArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT, exit_code_of};
 use crate::out;
+use nerve_cli::result::ResultArgs;
 
 /// Runs the command.
 pub(crate) async fn run(args: ResultArgs) -> Result<()> {

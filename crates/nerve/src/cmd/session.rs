@@ -5,9 +5,9 @@ use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
 use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions};
 
 use super::server::connect;
-use crate::cli::session::{SessionArgs, SessionCommand};
 use crate::exit::{FAILED, Failure};
 use crate::out;
+use nerve_cli::session::{SessionArgs, SessionCommand};
 
 /// Runs the subcommand.
 pub(crate) async fn run(args: SessionArgs) -> Result<()> {

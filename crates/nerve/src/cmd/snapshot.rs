@@ -16,8 +16,8 @@ use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 
 use super::{interruptible, run_single_threaded, server};
-use crate::cli::snapshot::{ListArgs, RestoreArgs, SnapshotArgs, SnapshotCommand, SnapshotSource, TakeArgs};
 use crate::out;
+use nerve_cli::snapshot::{ListArgs, RestoreArgs, SnapshotArgs, SnapshotCommand, SnapshotSource, TakeArgs};
 
 /// Runs the subcommand. Blocks: Ctrl+C ends the process, and the next snapshot removes its leftovers.
 pub(crate) fn run(args: SnapshotArgs) -> Result<()> {

@@ -5,8 +5,8 @@ use nerve_server::access::token::TokenFile;
 use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
-use crate::cli::token::{TokenArgs, TokenCommand};
 use crate::out;
+use nerve_cli::token::{TokenArgs, TokenCommand};
 
 /// Runs the command. Prints the token only to standard output.
 pub(crate) fn run(args: &TokenArgs) -> Result<()> {

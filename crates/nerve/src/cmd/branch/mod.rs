@@ -15,11 +15,11 @@ use nerve_engine::branches::{
 use nerve_server::paths::ServerPaths;
 use tokio::sync::watch;
 
-use crate::cli::branch::BranchArgs;
 use crate::cmd::recording;
 use crate::cmd::server::{self, LocalServer};
 use crate::exit::{Failure, USAGE};
 use crate::{out, trace};
+use nerve_cli::branch::BranchArgs;
 use nerve_repl::node_command::{execute, proxy_params};
 use nerve_repl::prompt::{self, Prompt};
 

@@ -19,9 +19,9 @@ use serde_json::{Map, Value, json};
 use self::redaction::{Redaction, mask};
 use self::zip::ZipWriter;
 use super::{Check, as_json};
-use crate::cli::local_commands::DoctorArgs;
 use crate::exit::{FAILED, Failure};
 use crate::{out, settings};
+use nerve_cli::local_commands::DoctorArgs;
 
 /// Bytes kept of the end of a recording, as an asciicast.
 const RECORDING_BYTES: usize = 4 << 20;

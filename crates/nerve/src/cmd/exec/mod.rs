@@ -24,10 +24,10 @@ use nerve_types::{ExitStatus, Size};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-use crate::cli::exec::ExecArgs;
 use crate::cmd::spawn_failure;
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out};
+use nerve_cli::exec::ExecArgs;
 
 /// Terminal size without a window.
 const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };

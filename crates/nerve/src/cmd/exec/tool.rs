@@ -7,8 +7,8 @@ use std::process::Command;
 use nerve_node::executions::trace::{Announcement, LINK, reads_nothing};
 
 use super::shell;
-use crate::cli::exec::ExecArgs;
 use crate::exit::{FAILED, Failure};
+use nerve_cli::exec::ExecArgs;
 
 /// Returns true if an agent started this program as its shell.
 pub(crate) fn is_invoked() -> bool {

@@ -14,10 +14,10 @@ use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
 use nerve_server::paths::ServerPaths;
 
-use crate::cli::extract::ExtractArgs;
 use crate::cmd::pane::Multiplexer;
 use crate::cmd::recording::{self, Losses};
 use crate::exit::{DONE, FAILED, Failure, NOT_FOUND, USAGE};
+use nerve_cli::extract::ExtractArgs;
 
 /// Maximum size of a text, in bytes.
 const MAX_BYTES: u64 = 64 << 20;

@@ -7,11 +7,11 @@ use anyhow::Result;
 use nerve_agent::parse::ParserKind;
 use nerve_agent::parse::conversation::{guess, turns};
 
-use crate::cli::extract::ExtractArgs;
 use crate::cmd::pane;
 use crate::exit::{DONE, Failure, NOT_FOUND};
 use crate::out;
 use input::Input;
+use nerve_cli::extract::ExtractArgs;
 
 /// The selected parser.
 #[derive(Debug, Clone, Copy)]

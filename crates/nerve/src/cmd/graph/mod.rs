@@ -14,8 +14,8 @@ use nerve_graph::file::json_schema;
 use nerve_repl::run_display::graph_command;
 
 use super::server::connect;
-use crate::cli::graph::{GraphArgs, GraphCommand};
 use crate::out;
+use nerve_cli::graph::{GraphArgs, GraphCommand};
 
 /// Options that all subcommands share.
 #[derive(Debug, Clone)]

@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 
 use super::source::{Source, load};
 use super::{CommonOptions, Target, dry_run, outcome};
-use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::{out, trace};
+use nerve_cli::graph::{ResumeArgs, RunArgs};
 
 /// The graph to run.
 enum Graph {

@@ -11,10 +11,10 @@ use nerve_repl::run_display::{
 };
 
 use super::{CommonOptions, Target};
-use crate::cli::graph::{AnswerArgs, StatusArgs};
 use crate::cmd::local_time::local_time;
 use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
+use nerve_cli::graph::{AnswerArgs, StatusArgs};
 
 /// Lists runs, newest first.
 pub(super) async fn list(common: &CommonOptions) -> Result<()> {

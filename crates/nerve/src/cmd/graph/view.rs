@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::run::{fetch_registered, graph_from_journal};
 use super::source::{Source, read};
 use super::{CommonOptions, Target};
-use crate::cli::graph::{GraphFormat, ShowArgs};
 use crate::exit::{self, Failure, NOT_FOUND, USAGE};
 use crate::out;
+use nerve_cli::graph::{GraphFormat, ShowArgs};
 
 /// Validates files and prints all problems.
 ///

@@ -17,9 +17,9 @@ use self::notification_tracker::{Notification, NotificationTracker};
 use super::events::end_of_events;
 use super::local_time::local_time;
 use super::server::connect;
-use crate::cli::notify::NotifyArgs;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{out, settings};
+use nerve_cli::notify::NotifyArgs;
 
 /// Maximum number of notifications being sent on one channel. Further ones are only printed.
 const MAX_PENDING: u32 = 32;

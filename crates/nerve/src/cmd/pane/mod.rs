@@ -12,9 +12,9 @@ use nerve_types::Size;
 use nerve_vt::keys::{Code, Key};
 use serde_json::{Value, json};
 
-use crate::cli::pane::{PaneCommand, PanesArgs, ReadArgs, SendArgs, SpawnArgs};
 use crate::exit::{self, FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
+use nerve_cli::pane::{PaneCommand, PanesArgs, ReadArgs, SendArgs, SpawnArgs};
 
 pub(crate) use multiplexer::Multiplexer;
 

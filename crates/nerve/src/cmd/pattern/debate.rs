@@ -8,8 +8,8 @@ use nerve_graph::patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
 use super::{LoopContext, read_text};
-use crate::cli::pattern::DebateArgs;
 use crate::out;
+use nerve_cli::pattern::DebateArgs;
 
 /// Runs the debate and prints both final answers.
 pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {

@@ -8,9 +8,9 @@ use nerve_graph::patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
 use super::{LoopContext, read_text};
-use crate::cli::pattern::DevCoachArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
+use nerve_cli::pattern::DevCoachArgs;
 
 /// Runs the loop and prints the developer's last message.
 pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()> {

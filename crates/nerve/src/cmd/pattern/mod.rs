@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use self::server_node::ServerNode;
 use self::turn_display::TurnDisplay;
 use super::server::connect;
-use crate::cli::pattern::{PatternArgs, PatternCommand};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
+use nerve_cli::pattern::{PatternArgs, PatternCommand};
 
 /// Connection, options and display that both patterns share.
 struct LoopContext {

@@ -10,11 +10,11 @@ use nerve_tui::view::draw::{Gutter, Layout};
 use nerve_types::Size;
 
 use super::recorder_daemon::{Recorder, StartResult};
-use crate::cli::record::RecordArgs;
 use crate::cmd::viewer;
 use crate::exit::DONE;
 use crate::settings;
 use crate::{exit, out};
+use nerve_cli::record::RecordArgs;
 
 /// Maximum characters of the command that is shown as the name.
 const MAX_NAME: usize = 40;

@@ -33,10 +33,10 @@ use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 pub(crate) use self::foreground::record_in_viewer;
-use crate::cli::record::{Ipc, RecordArgs};
 use crate::cmd::{screen_support, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out};
+use nerve_cli::record::{Ipc, RecordArgs};
 
 /// Time limit for the last event after the program's end.
 const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(2);

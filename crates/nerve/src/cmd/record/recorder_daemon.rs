@@ -23,8 +23,8 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use crate::cli::record::DaemonArgs;
 use crate::exit::{FAILED, Failure, signal_name};
+use nerve_cli::record::DaemonArgs;
 
 /// Time limit for the recorder to start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);

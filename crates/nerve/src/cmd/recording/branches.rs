@@ -8,9 +8,9 @@ use nerve_server::paths::ServerPaths;
 use nerve_types::TsNs;
 
 use super::format;
-use crate::cli::recording::{BranchesArgs, PruneArgs};
 use crate::cmd::snapshot::send;
 use crate::out;
+use nerve_cli::recording::{BranchesArgs, PruneArgs};
 
 /// Lists the branch folders.
 pub(super) fn list(args: &BranchesArgs) -> Result<()> {

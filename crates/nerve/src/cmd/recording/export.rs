@@ -12,7 +12,7 @@ use nerve_record::replay::TerminalReplay;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::{Losses, export_failure, find, format, load_meta, size, write_failure};
-use crate::cli::recording::{BranchPointsArgs, ExportArgs};
+use nerve_cli::recording::{BranchPointsArgs, ExportArgs};
 
 /// Prints the final lines, interleaved with the snapshots.
 pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<u8> {

@@ -12,9 +12,9 @@ use nerve_types::TsNs;
 use serde_json::json;
 
 use super::{format, read_failure};
-use crate::cli::recording::ImportArgs;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
+use nerve_cli::recording::ImportArgs;
 
 /// Converts an asciicast to a recording.
 pub(crate) fn import(args: &ImportArgs) -> Result<()> {

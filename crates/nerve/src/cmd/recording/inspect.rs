@@ -13,8 +13,8 @@ use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::{export_failure, find, format, read_failure, write_failure};
-use crate::cli::recording::InspectArgs;
 use crate::exit::{DONE, FAILED};
+use nerve_cli::recording::InspectArgs;
 
 /// Characters shown of an output or input record.
 const PREVIEW_LEN: usize = 60;

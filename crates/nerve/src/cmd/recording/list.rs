@@ -18,9 +18,9 @@ use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::{branches, find, format, read_failure};
-use crate::cli::recording::{ListArgs, PruneArgs, RepairArgs};
 use crate::cmd::snapshot::send;
 use crate::out;
+use nerve_cli::recording::{ListArgs, PruneArgs, RepairArgs};
 
 /// Maximum characters of a command in the list.
 const COMMAND_WIDTH: usize = 48;

@@ -26,10 +26,10 @@ use nerve_tui::TuiError;
 use nerve_tui::recording::EndReason;
 use nerve_types::Size;
 
-use crate::cli::recording::{RecordingCommand, RecordingFileCommand, RecordingSelector};
 use crate::cmd::{extract, interruptible, run_single_threaded};
 use crate::exit::{DONE, FAILED};
 use crate::out::{self, BrokenPipe};
+use nerve_cli::recording::{RecordingCommand, RecordingFileCommand, RecordingSelector};
 
 pub(crate) use replay::replay;
 pub(crate) use view::view_tool;

@@ -20,9 +20,9 @@ use super::{
     Losses, code, export, find, load_meta, metadata, read_failure, size, stream, tui_failure, view,
     write_failure,
 };
-use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::screen_support;
 use crate::{out, settings};
+use nerve_cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 
 /// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {

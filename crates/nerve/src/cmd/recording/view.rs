@@ -11,10 +11,10 @@ use nerve_tui::view::layout::Gutter;
 use nerve_tui::view::viewer::{Source, Viewer};
 
 use super::{Losses, code, find, format, load_meta, read_failure, tui_failure};
-use crate::cli::recording::ViewArgs;
 use crate::cmd::screen_support;
 use crate::cmd::viewer::{Background, NextRuns, Run, SwitchTarget, ViewerExit, next_run, show_runs};
 use crate::settings;
+use nerve_cli::recording::ViewArgs;
 
 /// Shows a recording until the user leaves.
 pub(crate) fn view(args: &ViewArgs) -> Result<u8> {

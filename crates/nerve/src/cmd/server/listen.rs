@@ -11,9 +11,9 @@ use nerve_server::config::ServerConfig;
 use nerve_server::daemon::Addresses;
 use nerve_server::paths::ServerPaths;
 
-use crate::cli::listen::{self, ListenArgs};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
+use nerve_cli::listen::{self, ListenArgs};
 
 /// Returns the server configuration.
 ///

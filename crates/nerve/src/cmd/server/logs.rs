@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use nerve_host::folder_watcher::FolderWatcher;
 use nerve_server::paths::ServerPaths;
 
-use crate::cli::server::{LogsArgs, or_default_name};
 use crate::exit::{Failure, NOT_FOUND};
 use crate::out;
+use nerve_cli::server::{LogsArgs, or_default_name};
 
 /// Prints the log, and with `--follow` what is appended to it.
 pub(crate) async fn run(args: &LogsArgs) -> Result<()> {

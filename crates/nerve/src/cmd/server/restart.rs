@@ -10,9 +10,9 @@ use nerve_server::daemon::{Holder, NameStatus, addresses, holder};
 use nerve_server::paths::ServerPaths;
 
 use super::{listen, start, stop};
-use crate::cli::server::{RestartArgs, ServerCommand, StartArgs};
-use crate::cli::{Cli, Command};
 use crate::exit::{FAILED, Failure};
+use nerve_cli::server::{RestartArgs, ServerCommand, StartArgs};
+use nerve_cli::{Cli, Command};
 
 /// Restarts a server, or starts it if it does not run.
 pub(crate) async fn run(args: &RestartArgs) -> Result<()> {

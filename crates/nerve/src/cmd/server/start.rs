@@ -28,10 +28,10 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::listen;
 use super::status::PING_TIMEOUT;
-use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 use crate::telemetry::{BoxedLayer, TraceExport};
+use nerve_cli::server::StartArgs;
 
 /// Log size in bytes above which a starting server rotates the log. One old log is kept.
 const MAX_LOG: u64 = 4 * 1024 * 1024;

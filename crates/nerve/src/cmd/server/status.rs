@@ -10,9 +10,9 @@ use nerve_server::daemon::{Addresses, NameStatus, addresses, holder, missing_fil
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use crate::cli::server::{ListArgs, StatusArgs};
 use crate::exit::{FAILED, Failure};
 use crate::out;
+use nerve_cli::server::{ListArgs, StatusArgs};
 
 /// Time limit for a server's reply.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(3);

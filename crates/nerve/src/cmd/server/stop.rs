@@ -9,9 +9,9 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::cli::server::StopArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
+use nerve_cli::server::StopArgs;
 
 /// Poll interval for the lock, whose release cannot be awaited.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

@@ -16,13 +16,13 @@ use nerve_tui::session::UserTerminal;
 
 use super::recording::{self, Losses, read_failure, write_failure};
 use super::{run_single_threaded, screen_support};
-use crate::cli::exec::ShowArgs;
-use crate::cli::recording::{GutterArg, RecordingSelector, ReplayArgs, Speed, ViewArgs};
 use crate::cmd::viewer::{
     FoundExecution, Location, MAX_TOOL_NAME, NextRuns, Run, find_execution, open_tool_mirror, show_runs,
 };
 use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
+use nerve_cli::exec::ShowArgs;
+use nerve_cli::recording::{GutterArg, RecordingSelector, ReplayArgs, Speed, ViewArgs};
 
 /// Shows the execution and returns the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {

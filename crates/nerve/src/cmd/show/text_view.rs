@@ -7,8 +7,8 @@ use nerve_host::clock::Clock;
 use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
 
 use super::view_recording;
-use crate::cli::exec::ShowArgs;
 use crate::cmd::viewer::{DEFAULT_SIZE, lines_of};
+use nerve_cli::exec::ShowArgs;
 
 /// Bytes per record; much less than a block.
 const PIECE: usize = 64 << 10;

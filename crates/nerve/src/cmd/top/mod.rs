@@ -16,10 +16,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::actions::Action;
 use self::server_watch::Update;
-use crate::cli::top::TopArgs;
 use crate::cmd::screen_support;
 use crate::exit::DONE;
 use crate::settings;
+use nerve_cli::top::TopArgs;
 
 /// Capacity of the queue of updates. Server watches wait while it is full.
 const MAX_PENDING: usize = 256;

@@ -1,0 +1,182 @@
+//! `nerve snapshot`: marks a moment in the recording and stores its files.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use nerve_repl::node_command::Seconds;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_long_help = "\
+Inside a recorded terminal, the command waits until the snapshot is on disk in the recording and then stores the files: a git work tree as
+a commit under refs/nerve/snapshots, outside all branches; any other directory as a copy. From another terminal, select the session with
+--recording; the files are then those of its program's start directory.
+
+EXAMPLES
+  nerve snapshot --label 'tests pass'
+  nerve snapshot --recording reviewer --label 'before the change'
+  nerve snapshot list
+  nerve snapshot restore 3 --to /tmp/before")]
+pub struct SnapshotArgs {
+    #[command(flatten)]
+    pub take: TakeArgs,
+    #[command(subcommand)]
+    pub command: Option<SnapshotCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// Restore the files of a snapshot to an empty directory
+    Restore(RestoreArgs),
+    /// List the snapshots of a recording and their stored files
+    List(ListArgs),
+}
+
+/// Options of `nerve snapshot` and `ah agent fs snapshot`.
+#[derive(Debug, Args)]
+pub struct TakeArgs {
+    /// Label
+    #[arg(short, long, value_name = "TEXT")]
+    pub label: Option<String>,
+    /// Snapshot number [default: the next free one in the session]
+    #[arg(long, value_name = "N")]
+    pub id: Option<u64>,
+    /// Node, or id prefix of a recorded session or host ('nerve host list') [default: the enclosing session]
+    #[arg(
+        long = "recording",
+        alias = "session",
+        short_alias = 's',
+        value_name = "ID|NODE",
+        conflicts_with = "socket"
+    )]
+    pub session: Option<String>,
+    /// Directory to store [default: the current one, or that of --recording]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+    /// Limit for the bytes to copy or to add to a git repository: 500M, 2G …
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub limit: ByteCount,
+    /// Mark the recording without storing files
+    #[arg(long, conflicts_with_all = ["dir", "limit"])]
+    pub no_files: bool,
+    /// Recorder socket: path or tcp:HOST:PORT [default: $NERVE_RECORDER_SOCKET, $AH_RECORDER_IPC_SOCKET]
+    #[arg(long = "recorder-socket", alias = "socket", value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub socket: Option<String>,
+    /// Time limit for the recorder's confirmation in seconds
+    #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
+    pub timeout: Seconds,
+    /// Server that has the session, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "SERVER", requires = "session", conflicts_with = "socket")]
+    pub server: Option<String>,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve snapshot restore 3 --to /tmp/before
+  nerve snapshot restore 3 --recording 0195e3a1-77aa --to ~/before
+  nerve snapshot restore 3 --recording run.ahr --dir ~/project --to ~/before")]
+pub struct RestoreArgs {
+    /// Snapshot number
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Target directory for the files; must be empty or not exist
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub source: SnapshotSource,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve snapshot list
+  nerve snapshot list 0195e3a1-77aa
+  nerve snapshot list run.ahr --json | jq -r '.[].label'
+  nerve snapshot list 0195e3a1-77aa --server tls://build.example.com:7070")]
+pub struct ListArgs {
+    /// Session or its recording [default: the enclosing session]
+    #[arg(value_name = "SESSION|FILE", value_hint = ValueHint::FilePath, conflicts_with = "session")]
+    pub recording: Option<String>,
+    #[command(flatten)]
+    pub source: SnapshotSource,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// Selects the session of a snapshot.
+#[derive(Debug, Args)]
+pub struct SnapshotSource {
+    /// Recorded session: id or file [default: the enclosing session]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    pub session: Option<String>,
+    /// Git work tree to search [default: where the snapshot was taken]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+    /// Server that has the snapshots, for example on another machine: NAME, tcp://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "SERVER")]
+    pub server: Option<String>,
+}
+
+/// A number of bytes, optionally with K, M, G or T for powers of 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteCount(pub u64);
+
+impl FromStr for ByteCount {
+    type Err = String;
+    fn from_str(text: &str) -> Result<ByteCount, String> {
+        let wrong = || "expected a number of bytes such as 1000, 500M or 2G".to_string();
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let unit = unit.trim_end_matches("iB").trim_end_matches('B');
+        let shift = ["", "K", "M", "G", "T"].iter().position(|&known| unit.eq_ignore_ascii_case(known));
+        let factor = 1_u64 << (10 * shift.ok_or_else(wrong)?);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        number.checked_mul(factor).map(ByteCount).ok_or_else(|| "exceeds 64 bits".to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+    use nerve_engine::snapshots::SnapshotOptions;
+
+    use super::*;
+
+    #[test]
+    fn defaults_equal_those_of_requests() {
+        let matches = TakeArgs::augment_args(clap::Command::new("snapshot")).get_matches_from([
+            "snapshot",
+            "--session",
+            "me",
+        ]);
+        let args = TakeArgs::from_arg_matches(&matches).unwrap();
+        let default = SnapshotOptions::default();
+        assert_eq!((args.limit.0, args.timeout.0), (default.limit, default.timeout));
+    }
+
+    #[test]
+    fn byte_count_accepts_binary_units() {
+        let bytes = |text: &str| text.parse::<ByteCount>().map(|size| size.0);
+        assert_eq!(bytes("0"), Ok(0));
+        assert_eq!(bytes("1000"), Ok(1000));
+        assert_eq!(bytes("1000B"), Ok(1000));
+        for text in ["2k", "2K", "2KB", "2KiB"] {
+            assert_eq!(bytes(text), Ok(2048), "{text}");
+        }
+        assert_eq!(bytes("1G"), Ok(1 << 30));
+        assert_eq!(bytes("16777215T"), Ok(16_777_215 << 40));
+        for text in ["", "G", "-1", "1.5G", "1 G", "1X", "1GG", "16777216T", "99999999999999999999"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

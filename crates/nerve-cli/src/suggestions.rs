@@ -1,0 +1,209 @@
+//! Suggests commands for a word that is none.
+
+use clap::Command;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use super::SHORTCUTS;
+
+/// Words that people try, and the commands that do it. Words that name a command of a group need no entry.
+const WORDS: [(&[&str], &[&str]); 30] = [
+    (&["start", "up", "serve", "daemon"], &["server start", "node start", "session start"]),
+    (&["status", "state"], &["ls", "server status", "graph status"]),
+    (&["list", "ps", "nodes"], &["ls"]),
+    (&["create", "spawn", "add"], &["new", "session create", "graph create"]),
+    (&["history", "log", "audit"], &["logs", "server logs"]),
+    (&["kill", "rm", "remove", "delete", "close", "end"], &["stop", "session delete", "recording prune"]),
+    (&["down", "shutdown", "halt"], &["server stop", "stop"]),
+    (&["execute", "prompt", "say", "tell", "message", "turn"], &["send"]),
+    (&["run"], &["send", "graph run", "node run"]),
+    (&["read", "output", "screen", "capture", "print", "cat", "tail"], &["node read", "attach"]),
+    (&["type", "keys", "press", "input"], &["node write"]),
+    (&["show", "info", "describe", "get"], &["node info", "graph show", "node show"]),
+    (&["connect", "open", "join", "enter"], &["attach"]),
+    (&["watch", "monitor", "htop", "dashboard"], &["top", "events"]),
+    (&["play"], &["replay"]),
+    (&["rec"], &["record"]),
+    (&["cancel", "abort"], &["node interrupt", "graph cancel"]),
+    (&["approve", "confirm", "reply", "gate"], &["answer", "graph answer"]),
+    (&["await"], &["wait", "result"]),
+    (&["runs"], &["graph list"]),
+    (&["sessions"], &["session list"]),
+    (&["graphs", "dag", "workflow", "pipeline"], &["graph", "graph list"]),
+    (&["servers"], &["server list"]),
+    (&["hosts"], &["host list"]),
+    (&["results"], &["result"]),
+    (&["channel", "channels", "agent", "agents"], &["new", "ls", "node"]),
+    (&["fork"], &["node fork", "branch"]),
+    (&["settings", "configure", "setup"], &["config", "doctor"]),
+    (&["shell", "console", "interactive"], &["repl"]),
+    (&["asciicast", "convert"], &["recording export", "recording import"]),
+];
+
+/// Replaces clap's suggestions in the error about an unknown subcommand. Keeps them if none is better.
+pub(super) fn improve(error: &mut Error, root: &Command, args: &[String]) {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let word = &word.clone();
+    // clap leaves an empty line for an empty list.
+    if matches!(error.get(ContextKind::Suggested), Some(ContextValue::StyledStrs(all)) if all.is_empty()) {
+        error.remove(ContextKind::Suggested);
+    }
+    let (group, path) = group_before(root, args, word);
+    let similar = visible(error.remove(ContextKind::SuggestedSubcommand), group);
+    let commands = suggest(root, &path, word, similar.is_empty());
+    if commands.is_empty() {
+        if !similar.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(similar));
+        }
+        return;
+    }
+    let tips = commands.iter().map(|path| {
+        let about = find(root, path).and_then(Command::get_about).map(ToString::to_string);
+        StyledStr::from(format!("'nerve {path}': {}", about.unwrap_or_default()))
+    });
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips.collect()));
+}
+
+/// Returns the command before an unknown word, and its path.
+fn group_before<'a>(root: &'a Command, args: &[String], word: &str) -> (&'a Command, Vec<&'a str>) {
+    let (mut group, mut path) = (root, Vec::new());
+    for arg in args.iter().skip(1).take_while(|arg| *arg != word) {
+        if let Some(child) = group.find_subcommand(arg) {
+            group = child;
+            path.push(child.get_name());
+        }
+    }
+    (group, path)
+}
+
+/// Returns the commands for a word after the group `path`: those of the group in the table. At the top level, and
+/// `anywhere` if the group has none: all of the table, or else those of this name in any group.
+fn suggest(root: &Command, path: &[&str], word: &str, anywhere: bool) -> Vec<String> {
+    let listed = WORDS.iter().filter(|(words, _)| words.contains(&word)).flat_map(|(_, commands)| *commands);
+    let listed: Vec<String> = listed.map(|command| (*command).to_string()).collect();
+    let prefix = path.join(" ");
+    let in_group = |command: &String| {
+        let full = SHORTCUTS.iter().find(|(short, _)| short == command).map(|(_, full)| full.join(" "));
+        full.as_ref().unwrap_or(command).starts_with(&format!("{prefix} "))
+    };
+    let fitting: Vec<String> = listed.iter().filter(|command| in_group(command)).cloned().collect();
+    if !fitting.is_empty() || !(anywhere || path.is_empty()) {
+        return fitting;
+    }
+    if listed.is_empty() { commands_named(root, word) } else { listed }
+}
+
+/// Returns the visible commands of this name in the visible groups.
+fn commands_named(root: &Command, word: &str) -> Vec<String> {
+    let groups = root.get_subcommands().filter(|group| !group.is_hide_set());
+    let named = groups.filter_map(|group| {
+        let command = group.find_subcommand(word).filter(|command| !command.is_hide_set())?;
+        Some(format!("{} {}", group.get_name(), command.get_name()))
+    });
+    named.filter(|path| path != "help help").collect()
+}
+
+/// Returns the visible ones of clap's similar words, by their present names.
+fn visible(similar: Option<ContextValue>, group: &Command) -> Vec<String> {
+    let similar = match similar {
+        Some(ContextValue::Strings(words)) => words,
+        Some(ContextValue::String(word)) => vec![word],
+        _ => Vec::new(),
+    };
+    let commands = similar.iter().filter_map(|word| group.find_subcommand(word));
+    let mut names: Vec<String> = Vec::new();
+    for name in commands.filter(|command| !command.is_hide_set()).map(Command::get_name) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_string());
+        }
+    }
+    names
+}
+
+fn find<'a>(root: &'a Command, path: &str) -> Option<&'a Command> {
+    path.split(' ').try_fold(root, |command, name| command.find_subcommand(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cli;
+
+    fn message(words: &str) -> String {
+        let args: Vec<String> =
+            std::iter::once("nerve").chain(words.split(' ')).map(str::to_string).collect();
+        let mut root = Cli::build_command();
+        let mut error = root.try_get_matches_from_mut(&args).unwrap_err();
+        improve(&mut error, &root, &args);
+        error.render().to_string()
+    }
+
+    #[test]
+    fn unknown_word_suggests_right_command() {
+        let cases = [
+            ("start", &["'nerve server start'", "'nerve node start'"][..]),
+            ("status", &["'nerve ls'", "'nerve server status'"]),
+            ("history", &["'nerve logs'"]),
+            ("list", &["'nerve ls'"]),
+            ("ps", &["'nerve ls'"]),
+            ("create", &["'nerve new'"]),
+            ("kill", &["'nerve stop'"]),
+            ("rm", &["'nerve stop'"]),
+            ("execute me hello", &["'nerve send'"]),
+            ("run", &["'nerve send'", "'nerve graph run'"]),
+            ("read me", &["'nerve node read'"]),
+            ("graphs", &["'nerve graph'"]),
+            ("dag", &["'nerve graph'"]),
+            ("interrupt me", &["'nerve node interrupt'"]),
+            ("validate x.yaml", &["'nerve graph validate'"]),
+            ("prune", &["'nerve recording prune'"]),
+            ("repair", &["'nerve recording repair'"]),
+            ("rotate", &["'nerve token rotate'"]),
+            ("node kill me", &["'nerve stop'"]),
+            ("node prompt me", &["'nerve send'"]),
+            ("recording play", &["'nerve replay'"]),
+            ("server nodes", &["'nerve ls'"]),
+            ("server interrupt me", &["'nerve node interrupt'"]),
+            ("sever", &["'server'"]),
+            ("recrod", &["'record'"]),
+            ("node exeute me", &["'execute'"]),
+        ];
+        for (words, expected) in cases {
+            let message = message(words);
+            for command in expected {
+                assert!(message.contains(command), "{words}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn hidden_commands_are_not_suggested() {
+        for words in ["parze", "opnapi", "node cloze me", "foo", "recrodings"] {
+            let message = message(words);
+            for hidden in ["'parse'", "'openapi'", "'close'", "'hook'", "'recordings'"] {
+                assert!(!message.contains(hidden), "{words}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn table_names_existing_commands_once() {
+        let root = Cli::build_command();
+        let mut seen = Vec::new();
+        for (words, commands) in WORDS {
+            for path in commands {
+                let command = find(&root, path);
+                assert!(command.is_some_and(|command| !command.is_hide_set()), "{path}");
+            }
+            for word in words {
+                let known = root.find_subcommand(word);
+                assert!(known.is_none_or(clap::Command::is_hide_set), "'{word}' is a command");
+                assert!(!seen.contains(word), "'{word}' is there twice");
+                seen.push(word);
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `nerve top`: the overview of all nodes.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Shows the nodes of all sessions of this user's servers, and changes with them.
+
+KEYS
+  enter     attach to the node; ctrl+] d comes back
+  a         answer the dialog of a blocked node
+  p         send a prompt
+  n         create a node
+  s         stop the node
+  w         explain the state: the evidence and the screen
+  r         open the recording
+  /         filter
+  q         quit
+
+EXAMPLES
+  nerve top               all servers
+  nerve top -s night      one server")]
+pub struct TopArgs {
+    /// Server to show [default: all]
+    #[arg(short, long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// Disable colours, like NO_COLOR
+    #[arg(long, alias = "no-colours")]
+    pub no_colors: bool,
+}
