@@ -8,6 +8,7 @@ pub mod opencode_session;
 pub mod rollout;
 pub mod session_files;
 pub mod transcript;
+pub mod turn_list;
 
 mod claude;
 mod codex;

@@ -7,10 +7,12 @@
 
 mod cut;
 mod kinds;
+mod turn_list;
 
 pub(super) use cut::PathRewriter;
 pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
 pub(crate) use kinds::{is_known_block, is_known_line};
+pub(super) use turn_list::turn_list;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -202,43 +204,52 @@ impl Reader {
     }
 
     fn answer(&mut self, line: Line) {
-        let Some(turn) = &mut self.turn else { return };
-        match (line.kind.as_str(), line.message) {
-            ("system", _) => turn.is_complete |= line.subtype.as_deref() == Some("turn_duration"),
-            ("assistant", Some(message)) => {
-                self.unknown += turn.assistant(message, line.is_api_error_message)
-            }
-            ("user", Some(message)) => {
-                self.unknown += turn.tool_results(&message.content, line.tool_denial_kind.is_some())
-            }
-            _ => {}
+        if let Some(turn) = &mut self.turn {
+            self.unknown += turn.add_line(line);
         }
     }
 
     fn finish(self) -> TranscriptTurn {
-        let Some(turn) = self.turn else {
-            return TranscriptTurn { unknown: self.unknown, ..TranscriptTurn::default() };
-        };
+        match self.turn {
+            Some(turn) => turn.finish(self.unknown),
+            None => TranscriptTurn { unknown: self.unknown, ..TranscriptTurn::default() },
+        }
+    }
+}
+
+impl Turn {
+    fn finish(self, unknown: usize) -> TranscriptTurn {
         let sum =
-            |part: fn(&ResponseUsage) -> u64| turn.usage.values().map(part).fold(0, u64::saturating_add);
-        let tokens = (!turn.usage.is_empty()).then(|| Tokens {
+            |part: fn(&ResponseUsage) -> u64| self.usage.values().map(part).fold(0, u64::saturating_add);
+        let tokens = (!self.usage.is_empty()).then(|| Tokens {
             input: Some(sum(ResponseUsage::whole_input)),
             output: Some(sum(|usage| usage.output)),
             total: None,
         });
         TranscriptTurn {
             is_found: true,
-            sections: turn.sections,
+            sections: self.sections,
             tokens,
-            is_complete: turn.is_complete,
-            said_end: turn.said_end,
-            session_id: turn.session_id,
-            unknown: self.unknown,
+            is_complete: self.is_complete,
+            said_end: self.said_end,
+            session_id: self.session_id,
+            unknown,
         }
     }
-}
 
-impl Turn {
+    /// Adds a line of the answer and returns the number of unknown blocks.
+    fn add_line(&mut self, line: Line) -> usize {
+        match (line.kind.as_str(), line.message) {
+            ("system", _) => {
+                self.is_complete |= line.subtype.as_deref() == Some("turn_duration");
+                0
+            }
+            ("assistant", Some(message)) => self.assistant(message, line.is_api_error_message),
+            ("user", Some(message)) => self.tool_results(&message.content, line.tool_denial_kind.is_some()),
+            _ => 0,
+        }
+    }
+
     /// Adds the blocks of an assistant line and returns the number of unknown ones.
     fn assistant(&mut self, message: Message, is_api_error: bool) -> usize {
         if let Some(usage) = message.usage.and_then(|usage| usage.of_response(message.model.as_deref())) {

@@ -14,6 +14,7 @@ mod screens;
 mod session_turns;
 mod transcript;
 mod transcript_cut;
+mod turn_list;
 
 use nerve_agent::parse::ParserKind;
 

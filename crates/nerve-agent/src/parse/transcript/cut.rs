@@ -210,20 +210,20 @@ fn is_complete_path(before: &str, after: &str) -> bool {
 }
 
 /// A part of the current branch.
-struct Part {
+pub(super) struct Part {
     /// First line of the turn: a prompt, or a compaction boundary.
-    head: usize,
-    is_turn: bool,
+    pub(super) head: usize,
+    pub(super) is_turn: bool,
 }
 
-struct Tree<'a> {
-    lines: Vec<(&'a str, Line)>,
+pub(super) struct Tree<'a> {
+    pub(super) lines: Vec<(&'a str, Line)>,
     /// Lines of the main conversation by id.
     by_id: HashMap<String, usize>,
     /// The first line of the part to which each line belongs, on any branch.
-    heads: Vec<Option<usize>>,
+    pub(super) heads: Vec<Option<usize>>,
     /// The parts of the current branch, in order.
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
 }
 
 impl<'a> Tree<'a> {
@@ -248,7 +248,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn from_lines(lines: Vec<(&'a str, Line)>) -> Tree<'a> {
+    pub(super) fn from_lines(lines: Vec<(&'a str, Line)>) -> Tree<'a> {
         let id = |line: &Line| line.uuid.clone().filter(|_| !line.is_sidechain);
         let by_id: HashMap<String, usize> =
             lines.iter().enumerate().filter_map(|(at, (_, line))| Some((id(line)?, at))).collect();

@@ -1,0 +1,76 @@
+//! All turns of Claude Code's transcript.
+
+use std::collections::HashMap;
+
+use super::super::entry::time;
+use super::super::turn_list::{TurnList, TurnRecord};
+use super::cut::Tree;
+use super::{Line, Turn, is_known_line, json_lines, strip_wrappers, user_text};
+
+/// Returns the turns on the branch of the last line. The answer after a compaction belongs to the turn before it.
+pub(in crate::parse) fn turn_list(text: &str) -> TurnList {
+    let mut list = TurnList::default();
+    let mut lines = Vec::new();
+    for line in json_lines::<Line>(text.lines()) {
+        match line {
+            Some(line) => lines.push(("", line)),
+            None => list.unknown += 1,
+        }
+    }
+    let tree = Tree::from_lines(lines);
+    let mut turns: Vec<OpenTurn> = Vec::new();
+    // Index of the turn to which a part belongs, by the part's first line.
+    let mut turn_of: HashMap<usize, usize> = HashMap::new();
+    for part in &tree.parts {
+        if part.is_turn {
+            let line = &tree.lines[part.head].1;
+            turns.push(OpenTurn::new(line));
+        }
+        let is_command = !part.is_turn && user_text(&tree.lines[part.head].1).is_some();
+        if let Some(last) = turns.len().checked_sub(1).filter(|_| !is_command) {
+            turn_of.insert(part.head, last);
+        }
+    }
+    for (at, (_, line)) in tree.lines.into_iter().enumerate() {
+        list.unknown += usize::from(!is_known_line(&line.kind));
+        if list.session_id.is_none() {
+            list.session_id.clone_from(&line.session_id);
+        }
+        let turn = tree.heads[at].and_then(|head| turn_of.get(&head));
+        let Some(turn) = turn.filter(|_| !line.is_sidechain && user_text(&line).is_none()) else { continue };
+        list.unknown += turns[*turn].add(line);
+    }
+    let last = turns.len();
+    list.turns = turns.into_iter().enumerate().map(|(at, turn)| turn.finish(at + 1 < last)).collect();
+    list
+}
+
+/// A turn that is being collected.
+struct OpenTurn {
+    record: TurnRecord,
+    answer: Turn,
+}
+
+impl OpenTurn {
+    fn new(prompt: &Line) -> OpenTurn {
+        let text = strip_wrappers(&user_text(prompt).unwrap_or_default()).trim().to_string();
+        let started = prompt.timestamp.as_deref().and_then(time);
+        let answer = Turn { session_id: prompt.session_id.clone(), ..Turn::default() };
+        let record = TurnRecord { prompt: text, started, ended: started, ..TurnRecord::default() };
+        OpenTurn { record, answer }
+    }
+
+    /// Adds a line of the answer and returns the number of unknown blocks.
+    fn add(&mut self, line: Line) -> usize {
+        if line.kind == "assistant" || line.kind == "user" {
+            self.record.ended = line.timestamp.as_deref().and_then(time).or(self.record.ended);
+        }
+        self.answer.add_line(line)
+    }
+
+    fn finish(self, is_followed: bool) -> TurnRecord {
+        let mut answer = self.answer.finish(0);
+        answer.is_complete |= is_followed;
+        TurnRecord { answer, ..self.record }
+    }
+}

@@ -1,0 +1,172 @@
+//! All turns of a session file, in order. [`super::transcript`] and its siblings find one turn by its prompt instead.
+
+use nerve_types::activity::TsMs;
+use serde_json::Value;
+
+use super::entry::{Entry, Item, TurnFold};
+use super::opencode_session::{self, StoredMessage};
+use super::transcript::{self, TranscriptTurn, json_lines};
+use super::{gemini_chat, rollout};
+use crate::profile::TranscriptKind;
+
+/// A prompt in a session file, and the answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TurnRecord {
+    /// The prompt; empty if the answer precedes the first prompt.
+    pub prompt: String,
+    /// Time of the prompt, if the file says so.
+    pub started: Option<TsMs>,
+    /// Time of the last entry of the answer.
+    pub ended: Option<TsMs>,
+    /// The answer.
+    pub answer: TranscriptTurn,
+}
+
+/// The turns of a session file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TurnList {
+    /// The turns of the current branch, oldest first. Turns that were rewound are left out.
+    pub turns: Vec<TurnRecord>,
+    /// Id of the conversation.
+    pub session_id: Option<String>,
+    /// Number of unknown entries and of malformed lines.
+    pub unknown: usize,
+}
+
+impl TurnList {
+    /// Reads the text of a session file. An incomplete last line is still being written and is ignored.
+    /// opencode has no such file: see [`TurnList::of_messages`].
+    pub fn read(kind: TranscriptKind, text: &str) -> TurnList {
+        match kind {
+            TranscriptKind::Claude => transcript::turn_list(text),
+            TranscriptKind::Codex => read_rollout(text),
+            TranscriptKind::Gemini => read_chat(text),
+            TranscriptKind::Opencode => TurnList::default(),
+        }
+    }
+
+    /// Reads the messages of a session of opencode, oldest first.
+    pub fn of_messages(messages: &[StoredMessage]) -> TurnList {
+        let mut fold = TurnListFold::default();
+        let mut decoder = opencode_session::SessionDecoder::default();
+        for message in messages {
+            decoder.decode(message, |entry| fold.add(entry));
+        }
+        fold.finish()
+    }
+}
+
+fn read_rollout(text: &str) -> TurnList {
+    let (mut fold, mut decoder) = (TurnListFold::default(), rollout::RolloutDecoder::default());
+    for line in json_lines::<rollout::Line>(text.lines()) {
+        match line {
+            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
+            None => fold.list.unknown += 1,
+        }
+    }
+    fold.finish()
+}
+
+fn read_chat(text: &str) -> TurnList {
+    let (mut fold, mut decoder) = (TurnListFold::default(), gemini_chat::ChatDecoder::default());
+    // The ids of the prompts, as rewinds name them.
+    let mut prompts: Vec<String> = Vec::new();
+    for line in json_lines::<Value>(text.lines()) {
+        let Some(line) = line else {
+            fold.list.unknown += 1;
+            continue;
+        };
+        if let Some(target) = line["$rewindTo"].as_str() {
+            match prompts.iter().position(|id| id == target) {
+                Some(turn) => {
+                    prompts.truncate(turn);
+                    fold.truncate(turn);
+                }
+                None => fold.list.unknown += 1,
+            }
+            continue;
+        }
+        let turns = fold.count();
+        decoder.decode(&line, |entry| fold.add(entry));
+        if fold.count() > turns {
+            prompts.push(line["id"].as_str().unwrap_or_default().to_string());
+        }
+    }
+    fold.finish()
+}
+
+/// Collects turns from entries.
+#[derive(Debug, Default)]
+struct TurnListFold {
+    list: TurnList,
+    /// The turn to which entries belong.
+    current: Option<CurrentTurn>,
+}
+
+#[derive(Debug)]
+struct CurrentTurn {
+    prompt: String,
+    started: Option<TsMs>,
+    ended: Option<TsMs>,
+    answer: TurnFold,
+}
+
+impl CurrentTurn {
+    fn new(prompt: String, started: Option<TsMs>) -> CurrentTurn {
+        let mut answer = TurnFold::default();
+        answer.begin();
+        CurrentTurn { prompt, started, ended: started, answer }
+    }
+
+    fn finish(self) -> TurnRecord {
+        let CurrentTurn { prompt, started, ended, answer } = self;
+        TurnRecord { prompt, started, ended, answer: answer.finish() }
+    }
+}
+
+impl TurnListFold {
+    fn add(&mut self, entry: Entry) {
+        match entry.item {
+            Item::Session(id) => {
+                self.list.session_id.get_or_insert(id);
+            }
+            Item::Prompt(text) => {
+                self.end_turn(true);
+                self.current = Some(CurrentTurn::new(text, entry.at));
+            }
+            // Texts that the agent adds in the user's name.
+            Item::Context(_) | Item::Rewind => {}
+            Item::Unknown => self.list.unknown += 1,
+            _ => {
+                let current = self.current.get_or_insert_with(|| CurrentTurn::new(String::new(), entry.at));
+                current.ended = entry.at.or(current.ended);
+                // Another answer may follow an error.
+                current.answer.reopen();
+                current.answer.add(entry);
+            }
+        }
+    }
+
+    /// Returns the number of turns so far.
+    fn count(&self) -> usize {
+        self.list.turns.len() + usize::from(self.current.is_some())
+    }
+
+    /// Keeps the first turns.
+    fn truncate(&mut self, turns: usize) {
+        self.end_turn(false);
+        self.list.turns.truncate(turns);
+    }
+
+    fn end_turn(&mut self, is_followed: bool) {
+        let Some(current) = self.current.take() else { return };
+        let mut turn = current.finish();
+        turn.answer.is_complete |= is_followed;
+        self.list.turns.push(turn);
+    }
+
+    fn finish(mut self) -> TurnList {
+        self.end_turn(false);
+        self.list
+    }
+}
