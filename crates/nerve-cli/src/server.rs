@@ -98,7 +98,7 @@ pub fn or_default_name(given: Option<&str>) -> String {
 The server listens on a Unix socket that only you can use. Succeeds without effect if the server already runs and listens on the addresses that are given. 'nerve server logs' prints its log.
 With --tcp and --http it also listens on the network, for clients with the access token ('nerve token show'). Addresses other than
 loopback need TLS. 'nerve server status' lists the addresses.
-Histories go to .nerve/history under the server's start directory, or under NERVE_HOME.
+Histories go to 'history' in the state directory, or under NERVE_HOME.
 
 EXAMPLES
   nerve server start

@@ -28,9 +28,11 @@ pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
 /// | runtime | `$NERVE_HOME/run` | `$XDG_RUNTIME_DIR/nerve`, or `<tmp>/nerve-<uid>` |
 /// | state | `$NERVE_HOME` | `$XDG_STATE_HOME/nerve`, or `~/.local/state/nerve` |
 /// | config | `$NERVE_HOME` | `$XDG_CONFIG_HOME/nerve`, or `~/.config/nerve` |
-/// | sessions | `$NERVE_HOME/sessions.json` | `~/.nerve/sessions.json` |
+/// | sessions | `$NERVE_HOME/sessions.json` | `sessions.json` in the state directory; `~/.nerve/sessions.json` if only that exists |
 /// | recordings | `$NERVE_HOME/recordings` | `$AH_HOME/recordings`, or `recordings` in the state directory |
-/// | history | `$NERVE_HOME/history` | `.nerve/history` under the current directory |
+/// | history | `$NERVE_HOME/history` | `history` in the state directory |
+///
+/// Older versions wrote histories to `.nerve/history` under the current directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerPaths {
     /// Sockets and locks.
@@ -41,6 +43,8 @@ pub struct ServerPaths {
     pub config: PathBuf,
     /// Base directory of the audit logs: `<history>/<server>/<node>.jsonl`.
     pub history: PathBuf,
+    /// Where older versions wrote the audit logs of servers started in this directory.
+    pub old_history: PathBuf,
     /// Definitions of the user's sessions.
     sessions: PathBuf,
     recordings: PathBuf,
@@ -59,6 +63,7 @@ impl ServerPaths {
         ServerPaths {
             runtime: home.join("run"),
             history: home.join("history"),
+            old_history: PathBuf::from(".nerve/history"),
             sessions: home.join("sessions.json"),
             recordings: home.join("recordings"),
             config: home.to_path_buf(),
@@ -81,13 +86,17 @@ impl ServerPaths {
         let under =
             |name: &str, fallback: &str| absolute(name).unwrap_or_else(|| home.join(fallback)).join("nerve");
         let state = under("XDG_STATE_HOME", ".local/state");
+        let old_sessions = home.join(".nerve/sessions.json");
+        let sessions =
+            Some(state.join("sessions.json")).filter(|path| path.exists() || !old_sessions.exists());
         ServerPaths {
             runtime: absolute("XDG_RUNTIME_DIR").filter(owned).map_or(private, |dir| dir.join("nerve")),
             recordings: absolute("AH_HOME").as_ref().unwrap_or(&state).join("recordings"),
+            history: state.join("history"),
+            old_history: cwd.join(".nerve/history"),
+            sessions: sessions.unwrap_or(old_sessions),
             state,
             config: under("XDG_CONFIG_HOME", ".config"),
-            history: cwd.join(".nerve/history"),
-            sessions: home.join(".nerve/sessions.json"),
         }
     }
 
@@ -385,9 +394,24 @@ mod tests {
         assert_eq!(paths.runtime, Path::new("/tmp/nerve-1234"));
         assert_eq!(paths.state, Path::new("/s/nerve"));
         assert_eq!(paths.config, Path::new("/home/u/.config/nerve"));
-        assert_eq!(paths.history, Path::new("/here/.nerve/history"));
+        assert_eq!(paths.history, Path::new("/s/nerve/history"));
+        assert_eq!(paths.old_history, Path::new("/here/.nerve/history"));
         assert_eq!(paths.runs(), Path::new("/s/nerve/runs"));
-        assert_eq!(paths.sessions_file(), Path::new("/home/u/.nerve/sessions.json"));
+        assert_eq!(paths.sessions_file(), Path::new("/s/nerve/sessions.json"));
+    }
+
+    #[test]
+    fn sessions_of_older_versions_stay_where_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        let sessions = || paths(&[("HOME", home.path().to_str().unwrap())]).sessions_file();
+        let (old, new) =
+            (home.path().join(".nerve/sessions.json"), home.path().join(".local/state/nerve/sessions.json"));
+        assert_eq!(sessions(), new);
+        for (file, expected) in [(&old, &old), (&new, &new)] {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+            assert_eq!(sessions(), *expected);
+        }
     }
 
     #[test]

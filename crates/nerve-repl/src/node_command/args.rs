@@ -392,7 +392,7 @@ pub struct AnswerArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The log has what was typed into the node, and its answers. 'nerve node read NODE' prints the text of its terminal.
-Also works without a running server: the log is then read from .nerve/history under the current directory, or under NERVE_HOME.
+Also works without a running server: the log is then read from its file.
 
 EXAMPLES
   nerve logs me

@@ -31,10 +31,21 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
 async fn history_of(server: &str, session: Option<&str>, args: &HistoryArgs) -> Result<NodeHistory> {
     let paths = ServerPaths::from_env();
     match NerveClient::connect(&paths.socket(server)?).await {
-        Ok(client) => history::request(&client, session, args).await,
+        Ok(client) => match history::request(&client, session, args).await {
+            Err(error) if is_in_old_place(&paths, server, session, args) => {
+                from_file(&paths, server, session, args).map_err(|_| error)
+            }
+            reply => reply,
+        },
         Err(ClientError::NotRunning { .. }) => from_file(&paths, server, session, args),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns true if only an older version's log of the node exists, in the current directory.
+fn is_in_old_place(paths: &ServerPaths, server: &str, session: Option<&str>, args: &HistoryArgs) -> bool {
+    let open = |base| HistoryReader::open_in_session(base, server, session, &args.node);
+    open(&paths.history).is_err() && open(&paths.old_history).is_ok()
 }
 
 fn from_file(
@@ -43,7 +54,8 @@ fn from_file(
     session: Option<&str>,
     args: &HistoryArgs,
 ) -> Result<NodeHistory> {
-    let base = &paths.history;
+    let is_old = is_in_old_place(paths, server, session, args);
+    let base = if is_old { &paths.old_history } else { &paths.history };
     let filter = Filter {
         last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
         op: args.op,
@@ -55,7 +67,8 @@ fn from_file(
     let (path, page) = reader
         .and_then(|reader| Ok((reader.path().to_path_buf(), reader.query(&filter)?)))
         .map_err(|error| failure(&error, server))?;
-    out::note(format_args!("server '{server}' is not running; read from {}", path.display()));
+    let reason = if is_old { "an older version's log" } else { "server not running" };
+    out::note(format_args!("{reason}: read from {}", path.display()));
     if page.malformed > 0 {
         out::warning(format_args!("skipped {} malformed lines", page.malformed));
     }
@@ -77,8 +90,9 @@ fn failure(error: &HistoryError, server: &str) -> Failure {
     };
     let failure = Failure::new(code, error.to_string());
     match error {
-        HistoryError::NotFound { .. } => failure
-            .hint(format!("server '{server}' is not running, so only files in this directory are searched")),
+        HistoryError::NotFound { .. } => {
+            failure.hint(format!("server '{server}' is not running, so only log files are searched"))
+        }
         HistoryError::Ambiguous { .. } => failure.hint("select one with --session"),
         _ => failure,
     }

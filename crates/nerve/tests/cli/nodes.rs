@@ -210,12 +210,29 @@ fn history_is_read_with_and_without_server() {
     assert_eq!(ops, ["send", "run"]);
     home.ok(&["server", "stop"]);
     let done = home.nerve(&["server", "node", "history", "sh", "--op", "send", "--json"]);
-    assert!(done.stderr.contains("is not running; read from"), "{done:?}");
+    assert!(done.stderr.contains("server not running: read from"), "{done:?}");
     assert_eq!(done.json().as_array().unwrap().len(), 1);
     let last = home.ok(&["server", "node", "history", "sh", "--last", "1"]);
     assert!(last.contains("CLOSE @ "), "{last}");
     let summary = home.ok(&["server", "node", "history", "sh", "--summary"]);
     assert!(summary.contains("Operations:") && summary.contains("  send: 1"), "{summary}");
+}
+
+#[test]
+fn history_of_older_version_is_read() {
+    let home = Home::with_shell();
+    let folder = home.hermetic.work().join(".nerve/history/default");
+    std::fs::create_dir_all(&folder).unwrap();
+    let line = r#"{"seq": 1, "op": "run", "ts": "2026-01-31T10:30:00.000Z", "input": "make"}"#;
+    std::fs::write(folder.join("old.jsonl"), line).unwrap();
+    for is_running in [true, false] {
+        let done = home.nerve(&["logs", "old", "--json"]);
+        assert_eq!(done.json()[0]["input"], "make", "{done:?}");
+        done.assert_stderr(0, &["an older version's log: read from"]);
+        if is_running {
+            home.ok(&["server", "stop"]);
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The sessions that survive their server: names and definitions of nodes. All servers of a user share one JSON file,
-//! `~/.nerve/sessions.json`.
+//! `sessions.json` in the state directory.
 
 mod document;
 mod file;
