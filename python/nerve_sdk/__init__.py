@@ -77,6 +77,9 @@ from .types import (
     SnapshotRestored,
     SnapshotTaken,
     Tokens,
+    Transcript,
+    TranscriptDialog,
+    TranscriptTurn,
 )
 
 __version__ = "0.1.0"
@@ -144,6 +147,9 @@ __all__ = [
     "SnapshotRestored",
     "SnapshotTaken",
     "Tokens",
+    "Transcript",
+    "TranscriptDialog",
+    "TranscriptTurn",
     "TooLargeError",
     "TurnInterruptedError",
     "socket_path",

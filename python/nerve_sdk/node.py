@@ -9,7 +9,7 @@ from typing import Any, Awaitable, Dict, Iterable, Mapping, Optional, Union
 from .connection import Connection
 from .stream import ExecuteStream
 from .reply import field_of, from_wire, response_of
-from .types import Explanation, History, NodeInfo, Response
+from .types import Explanation, History, NodeInfo, Response, Transcript
 
 #: `claude`, `codex`, `gemini`, `none`, or an enum with these values.
 Parser = Union[str, enum.Enum]
@@ -173,6 +173,10 @@ class RemoteNode:
         """Returns the `last` entries of the audit log, filtered by operation, number or inputs."""
         options: Dict[str, Any] = {"last": last, "op": op, "seq": seq, "server_name": server_name}
         return from_wire(History, await self._request("GET_HISTORY", **options, inputs_only=inputs_only))
+
+    async def transcript(self, turn: Optional[int] = None) -> Transcript:
+        """Returns the node's prompts and answers: all, or one turn, from 1."""
+        return from_wire(Transcript, await self._request("GET_TRANSCRIPT", turn=turn))
 
     async def why(self) -> Explanation:
         """Explains the node's state and returns its screen."""

@@ -227,6 +227,10 @@ class RemoteNode:
             server_name=server_name,
         ))
 
+    def transcript(self, turn: Optional[int] = None) -> Transcript:
+        """Returns the node's prompts and answers: all, or one turn, from 1."""
+        return self._portal.run(lambda: self._inner.transcript(turn))
+
     def why(self) -> Explanation:
         """Explains the node's state and returns its screen."""
         return self._portal.run(lambda: self._inner.why())

@@ -155,6 +155,72 @@ class History:
 
 
 @dataclass(frozen=True)
+class TranscriptDialog:
+    """A dialog of the agent, and who answered it through nerve."""
+
+    #: Time of the answer (RFC 3339, UTC).
+    at: Optional[str] = None
+    #: Kind of the dialog.
+    dialog: str = ""
+    #: The choice; null if the dialog was closed without one.
+    choice: Optional[str] = None
+    #: The client: its user and process, or its address.
+    client: str = ""
+    #: The transport of the client.
+    transport: str = ""
+
+
+@dataclass(frozen=True)
+class TranscriptTurn:
+    """One turn of a `Transcript`."""
+
+    #: Number of the turn, from 1.
+    turn: int = 0
+    #: The prompt; empty if it is not known.
+    prompt: str = ""
+    #: Time of the prompt (RFC 3339, UTC).
+    started_at: Optional[str] = None
+    #: Time of the end of the answer.
+    ended_at: Optional[str] = None
+    #: The answer: text, thoughts, tool calls with their results, errors.
+    sections: List[Section] = field(default_factory=list)
+    #: Tokens of the turn.
+    tokens: Optional[Tokens] = None
+    #: True if the end of the answer is known.
+    is_complete: bool = False
+    #: Where the turn was read.
+    source: Any = "history"
+    #: The dialogs of the turn and their answers.
+    dialogs: List[TranscriptDialog] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The conversation of a node or a recording. Null stands for what is not known."""
+
+    #: Id of the node.
+    node_id: Optional[str] = None
+    #: Session of the node.
+    session_id: Optional[str] = None
+    #: Server of the node.
+    server_name: Optional[str] = None
+    #: Id of the node's newest recording, or of the selected one.
+    recording_id: Optional[str] = None
+    #: Profile of the agent.
+    profile: Optional[str] = None
+    #: Id of the agent's conversation.
+    conversation_id: Optional[str] = None
+    #: Working directory of the program.
+    cwd: Optional[str] = None
+    #: The agent's own session file, if the turns were read from it.
+    session_file: Optional[str] = None
+    #: The turns, oldest first.
+    turns: List[TranscriptTurn] = field(default_factory=list)
+    #: Reasons why something may be missing.
+    notes: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Result:
     """Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT. Times are in seconds since the Unix epoch."""
 

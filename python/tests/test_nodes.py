@@ -194,6 +194,9 @@ async def test_info_why_resize_and_history(server: Server, transport: str, name:
         assert why.node_id == name and why.state == "ready" and why.evidence and "blue /tmp" in why.screen
         history = await node.history()
         assert history.total == len(history.entries) and history.node_id == name
+        transcript = await node.transcript()
+        assert transcript.turns[-1].turn == len(transcript.turns) and transcript.turns[-1].source == "history"
+        assert (await node.transcript(turn=1)).turns == transcript.turns[:1]
         sent = await node.history(last=1, op="send")
         assert [entry["input"] for entry in sent.entries] == ["echo $COLOUR $PWD $COLUMNS"]
         assert len((await node.history(inputs_only=True)).entries) == 1

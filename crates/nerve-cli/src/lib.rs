@@ -31,6 +31,7 @@ pub mod snapshot;
 mod suggestions;
 pub mod token;
 pub mod top;
+pub mod transcript;
 
 use clap::{Parser, Subcommand};
 use nerve_repl::node_command::{self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, StopArgs, WaitArgs};
@@ -102,6 +103,8 @@ pub enum Command {
     Stop(NodeShortcut<StopArgs>),
     /// Show the audit log of a node: prompts, answers, dialogs
     Logs(NodeShortcut<HistoryArgs>),
+    /// Print the prompts and answers of a node or a recording
+    Transcript(transcript::TranscriptArgs),
     /// Notify when a node needs an answer, is done, or has failed
     Notify(notify::NotifyArgs),
     /// Print events as they happen, or run a command for each

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Turn, TurnAccepted};
+use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Transcript, Turn, TurnAccepted};
 use nerve_api::request::{
     AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode,
-    ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, ShowNode, StartNode, States,
-    StopNode, WaitNode, WriteData,
+    GetTranscript, ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, ShowNode,
+    StartNode, States, StopNode, WaitNode, WriteData,
 };
 use nerve_api::value::NodeState;
 
@@ -169,6 +169,13 @@ impl RemoteNode {
     pub async fn history(&self, filter: &GetHistory) -> Result<NodeHistory, ClientError> {
         let (node_id, session_id) = self.ids();
         let params = GetHistory { node_id, session_id, ..filter.clone() };
+        self.client.request(&params).await
+    }
+
+    /// Returns the node's prompts and answers: all, or one turn, from 1.
+    pub async fn transcript(&self, turn: Option<u64>) -> Result<Transcript, ClientError> {
+        let (node_id, session_id) = self.ids();
+        let params = GetTranscript { node_id: Some(node_id), session_id, turn, ..GetTranscript::default() };
         self.client.request(&params).await
     }
 

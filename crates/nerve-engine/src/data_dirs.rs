@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub struct DataDirs {
     /// Recordings.
     pub recordings: PathBuf,
+    /// Histories of nodes.
+    pub history: PathBuf,
     /// Files of snapshots.
     pub snapshots: PathBuf,
     /// Folders of branches.

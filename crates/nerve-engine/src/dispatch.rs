@@ -13,10 +13,10 @@ use nerve_api::AnyReply;
 use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
-    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
-    ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots, Ping,
-    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, ShowNode,
-    StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
+    ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
+    Ping, PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt,
+    ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
@@ -53,6 +53,7 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on_with::<GetBuffer>(Traits::large(), Engine::get_buffer)
         .on::<ClearBuffer>(Engine::clear_buffer)
         .on_with::<GetHistory>(Traits::large(), Engine::get_history)
+        .on_with::<GetTranscript>(Traits::large(), Engine::get_transcript)
         .on_with::<WaitNode>(Traits::brief(), Engine::wait_node)
         .on_with::<ExplainNode>(Traits::brief(), Engine::explain_node)
         .on::<AnswerNode>(Engine::answer_node)

@@ -12,6 +12,7 @@ mod page;
 pub mod recordings;
 mod results;
 pub mod snapshots;
+pub mod transcripts;
 mod webhook;
 
 mod engine;

@@ -179,6 +179,7 @@ impl ServerPaths {
     pub fn data_dirs(&self) -> DataDirs {
         DataDirs {
             recordings: self.recordings(),
+            history: self.history.clone(),
             snapshots: self.snapshots(),
             branches: self.branches(),
             hosts: self.hosts(),

@@ -11,6 +11,7 @@ mod result;
 mod run;
 mod server;
 mod snapshot;
+mod transcript;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,6 +40,7 @@ pub use server::{
     Subscribed,
 };
 pub use snapshot::{SnapshotFiles, SnapshotInfo, SnapshotList, SnapshotRestored, SnapshotTaken};
+pub use transcript::{Transcript, TranscriptDialog, TranscriptSource, TranscriptTurn};
 
 /// Reply to a request that succeeded.
 pub trait Reply: Serialize + DeserializeOwned + Schema + Send + Sync + 'static {
@@ -70,7 +72,7 @@ macro_rules! replies_with_id {
 plain_replies! {
     Authenticated BranchCreated BranchDeleted BranchList CommandTyped GraphList Interrupted NodeDetails NodeExplanation
     NodeHistory NodeList NodeShown NodeText NodesChanged Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
-    SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Written
+    SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }
 
 replies_with_id! { GraphInfo.graph_id NodeCreated.node_id NodeForked.node_id SessionInfo.name }

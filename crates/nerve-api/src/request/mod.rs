@@ -20,6 +20,7 @@ mod run;
 mod server;
 mod session;
 mod snapshot;
+mod transcript;
 mod value;
 
 use serde::Serialize;
@@ -31,7 +32,7 @@ use crate::reply::{
     GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory,
     NodeList, NodeShown, NodeText, NodesChanged, Pong, ReachedState, RecordingList, RecordingsPruned, Reply,
     ResultInfo, ResultList, RunInfo, RunList, RunReply, RunsCancelled, SessionInfo, SessionList,
-    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Written,
+    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -54,6 +55,7 @@ pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
 pub use server::{Authenticate, Ping, Shutdown, Subscribe};
 pub use session::{CreateSession, DeleteSession, GetSession, ListSessions, StartSession, StopSession};
 pub use snapshot::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
+pub use transcript::GetTranscript;
 pub use value::{CommandLine, NodeChoice, Seconds, States};
 
 /// A request that a client sends to a server.
@@ -186,6 +188,8 @@ requests! {
     ClearBuffer = "CLEAR_BUFFER" -> Done, Changes;
     /// Returns the audit log of a node.
     GetHistory = "GET_HISTORY" -> NodeHistory, Reads;
+    /// Returns the prompts and answers of a node or a recording.
+    GetTranscript = "GET_TRANSCRIPT" -> Transcript, Reads;
     /// Waits until a node reaches a state.
     WaitNode = "WAIT_NODE" -> ReachedState, Waits;
     /// Explains the state of a node.

@@ -20,6 +20,7 @@ mod snapshots;
 mod specs;
 mod subgraphs;
 mod terminals;
+mod transcripts;
 mod turns;
 
 use std::path::PathBuf;

@@ -350,7 +350,7 @@ fn plan_import(
 }
 
 /// Returns the id of the conversation, as reported by the agent or named by its command.
-fn conversation_id(recorded: &RecordedSession<'_>, forms: &SessionArgs) -> Option<String> {
+pub(super) fn conversation_id(recorded: &RecordedSession<'_>, forms: &SessionArgs) -> Option<String> {
     let in_command = || match forms.conversation(recorded.command) {
         ConversationRef::Id(id) => Some(id),
         _ => None,
@@ -380,7 +380,7 @@ fn parent_folder(file: &Path) -> &Path {
 }
 
 /// Returns the transcript of the program's last conversation.
-fn transcript(
+pub(super) fn transcript(
     recorded: &RecordedSession<'_>,
     forms: &SessionArgs,
     session_files: &SessionFiles,
@@ -400,7 +400,7 @@ fn transcript(
 }
 
 /// Returns the only conversation in the same folder that began while the program ran, before the moment.
-fn single_transcript(
+pub(super) fn single_transcript(
     recorded: &RecordedSession<'_>,
     session_files: &SessionFiles,
     at: Option<TsNs>,

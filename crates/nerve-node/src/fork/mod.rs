@@ -7,6 +7,7 @@
 
 pub mod branch;
 pub(crate) mod opencode;
+pub mod recorded_turns;
 pub mod session_files;
 
 use nerve_agent::profile::Profile;

@@ -31,6 +31,8 @@ pub struct SessionFiles {
     home: PathBuf,
     /// Claude Code's settings folder.
     claude: PathBuf,
+    /// Folder of programs' data (XDG Base Directory Specification).
+    data: PathBuf,
 }
 
 impl SessionFiles {
@@ -41,12 +43,14 @@ impl SessionFiles {
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
         let claude = var("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
-        Some(SessionFiles { home, claude })
+        let data = var("XDG_DATA_HOME").filter(|path| path.is_absolute());
+        let data = data.unwrap_or_else(|| home.join(".local/share"));
+        Some(SessionFiles { home, claude, data })
     }
 
     /// Locates the files below a home folder.
     pub(crate) fn in_home(home: PathBuf) -> SessionFiles {
-        SessionFiles { claude: home.join(".claude"), home }
+        SessionFiles { claude: home.join(".claude"), data: home.join(".local/share"), home }
     }
 
     /// Returns the id of a running process's current conversation, if it can be determined. Blocks for at most half a second per
@@ -106,6 +110,20 @@ impl SessionFiles {
                 && first_time(path).is_some_and(|at| (from..=to).contains(&at))
         };
         files.map(|file| file.path()).filter(is_in_range).collect()
+    }
+
+    /// Returns Codex's file of a conversation, in a folder for the day on which it began.
+    pub fn rollout(&self, id: &str) -> Option<PathBuf> {
+        let entries =
+            |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let years = entries(self.home.join(".codex/sessions"));
+        let files = years.flat_map(entries).flat_map(entries).flat_map(entries);
+        files.filter(|file| rollout_id(file).as_deref() == Some(id)).max()
+    }
+
+    /// Returns the path of opencode's database.
+    pub(crate) fn opencode_database(&self) -> PathBuf {
+        self.data.join("opencode/opencode.db")
     }
 
     /// Returns Gemini CLI's file of a conversation. Its name contains the beginning of the id, its first line the whole id. A

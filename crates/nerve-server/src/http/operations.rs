@@ -4,8 +4,8 @@ use nerve_api::Request;
 use nerve_api::request::{
     AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateBranch, CreateGraph, CreateNode,
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
-    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, ListBranches,
-    ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
+    ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
+    ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
     PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, ShowNode,
     StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
 };
@@ -128,6 +128,12 @@ const HISTORY: &[Query] = &[
     Query::same("inputs_only", Kind::Bool, "Returns only send, send_stream, write and run."),
 ];
 
+const TURN: Query = Query::same("turn", Kind::Number, "Returns only this turn, from 1.");
+const TRANSCRIPT: &[Query] = &[SESSION, TURN];
+const RECORDING_TRANSCRIPT: &[Query] = &[
+    Query::same("recording", Kind::Text, "Recording: an id, a unique prefix of one, or an absolute path."),
+    TURN,
+];
 const SNAPSHOTS: &[Query] = &[
     SESSION,
     Query::of("node", "node_id", Kind::Text, "Returns only snapshots of this node's recording."),
@@ -226,6 +232,13 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     .with_query(HISTORY),
     get::<GetHistory>(legacy_names::HISTORY_PATH, "Returns the audit log of a node (older path)")
         .with_query(HISTORY),
+    get::<GetTranscript>(
+        "/nodes/{node_id}/transcript",
+        "Returns the prompts and answers of a node, even if the node was deleted",
+    )
+    .with_query(TRANSCRIPT),
+    get::<GetTranscript>("/transcript", "Returns the prompts and answers of a recording")
+        .with_query(RECORDING_TRANSCRIPT),
     list::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED),
     post::<CreateSession>("/sessions", "Creates a session").body().creates(),
     get::<GetSession>("/sessions/{name}", "Returns a session"),

@@ -36,6 +36,7 @@ mod snapshot;
 mod spawn_failure;
 mod token;
 mod top;
+mod transcript;
 mod viewer;
 
 use std::future::Future;
@@ -96,6 +97,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Record(args) => return run_multi_threaded(record::record(*args)),
         Command::Events(args) => run_single_threaded(interruptible(events::run(args)))?,
         Command::Notify(args) => run_single_threaded(interruptible(notify::run(args)))?,
+        Command::Transcript(args) => run_single_threaded(interruptible(transcript::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::RecordingFile(command) => return recording::run_on_file(&command),
         Command::Parse(args) => {
@@ -162,6 +164,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Mcp(args) => args.listen.json,
         Command::Proxy(args) => args.prints_json(),
         Command::Events(args) => args.server.json,
+        Command::Transcript(args) => args.prints_json(),
         Command::Tmux(args) | Command::Wezterm(args) => args.json,
         Command::Demo(args) => args.json,
         Command::Doctor(args) => args.json,

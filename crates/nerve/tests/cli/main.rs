@@ -3,6 +3,7 @@
 
 mod harness;
 mod recording;
+mod transcripts;
 mod tty;
 
 mod agents;

@@ -51,6 +51,32 @@ pub(crate) fn changed_since(
     read_sessions(database, condition, params![ms, session])
 }
 
+/// Returns a conversation with all its messages; an empty list if there is none.
+///
+/// # Errors
+/// The database cannot be read, or has another schema.
+pub(crate) fn session(database: &Path, session: &str) -> rusqlite::Result<Vec<StoredSession>> {
+    read_sessions(database, "session.id = ?1", params![session])
+}
+
+/// Returns the conversations whose first message in this folder was written between two times. The conversations of
+/// subagents are left out.
+///
+/// # Errors
+/// The database cannot be read, or has another schema.
+pub(crate) fn started_in(
+    database: &Path,
+    cwd: &Path,
+    from: TsNs,
+    to: TsNs,
+) -> rusqlite::Result<Vec<StoredSession>> {
+    let condition = "session.parent_id IS NULL AND session.directory = ?1
+         AND (SELECT min(first.time_created) FROM message first WHERE first.session_id = session.id)
+             BETWEEN ?2 AND ?3";
+    let ms = |at: TsNs| i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX);
+    read_sessions(database, condition, params![cwd.to_string_lossy(), ms(from), ms(to)])
+}
+
 /// Reads the messages for which an SQL condition holds.
 fn read_sessions(
     database: &Path,
@@ -133,6 +159,20 @@ pub(crate) mod tests {
         assert_eq!(ids(&late), [vec!["m1"]]);
         assert_eq!(late[0].messages[0].parts, ["one", "two"], "a part was changed");
         assert!(changed(1501).is_empty());
+    }
+
+    #[test]
+    fn conversation_is_found_by_id_or_by_the_time_of_its_first_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _writer) = example(folder.path());
+        assert_eq!(ids(&session(&path, "b").unwrap()), [vec!["m3"]]);
+        assert!(session(&path, "missing").unwrap().is_empty());
+        let between = |from: u64, to: u64| {
+            let sessions = started_in(&path, Path::new("/x"), TsNs(from * 1_000_000), TsNs(to * 1_000_000));
+            sessions.unwrap().into_iter().map(|one| one.id).collect::<Vec<_>>()
+        };
+        assert_eq!(between(1000, 1001), ["b", "old"], "the first message of a is older");
+        assert_eq!(between(999, 1000), ["a", "b", "old"]);
     }
 
     #[test]

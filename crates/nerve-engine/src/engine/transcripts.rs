@@ -1,0 +1,45 @@
+//! GET_TRANSCRIPT: the prompts and answers of a node or a recording.
+
+use nerve_api::reply::Transcript;
+use nerve_api::request::GetTranscript;
+use nerve_node::error::EngineError;
+use nerve_node::names::check_name;
+
+use super::Engine;
+use super::context::RequestContext;
+use crate::recordings;
+use crate::transcripts::{self, NodeName};
+
+impl Engine {
+    /// Returns the transcript of a node or a recording. The node need not exist any more.
+    ///
+    /// # Errors
+    /// NotFound (no recording and no history, no such recording, no such turn), InvalidRequest, Process (unreadable files).
+    pub async fn get_transcript(
+        &self,
+        request: GetTranscript,
+        _: RequestContext,
+    ) -> Result<Transcript, EngineError> {
+        let GetTranscript { node_id, session_id, recording, turn } = request;
+        let server = self.inner.factory.server_name().to_string();
+        let history = self.inner.factory.history_base_dir().to_path_buf();
+        node_id.iter().try_for_each(|node| check_name(node, "node"))?;
+        session_id.iter().try_for_each(|session| check_name(session, "session"))?;
+        let transcript = self
+            .file_job(move |dirs| {
+                let dirs = crate::data_dirs::DataDirs { history, ..dirs.clone() };
+                match (&node_id, &recording) {
+                    (Some(node), None) => {
+                        let session = session_id.as_deref();
+                        transcripts::of_node(NodeName { node, session, server: &server }, &dirs)
+                    }
+                    (None, Some(recording)) => {
+                        transcripts::of_recording(&recordings::find(&dirs.recordings, recording)?, &dirs)
+                    }
+                    _ => Err(EngineError::invalid_request("node_id or recording is required")),
+                }
+            })
+            .await?;
+        transcripts::select_turn(transcript, turn)
+    }
+}

@@ -1,0 +1,131 @@
+//! The entries of a node's history that belong in a transcript.
+
+use std::path::Path;
+
+use nerve_api::reply::TranscriptDialog;
+use nerve_node::error::EngineError;
+use nerve_record::history::{HistoryError, HistoryReader};
+use nerve_types::activity::TsMs;
+use nerve_types::{Section, SectionKind, Tokens, TsNs};
+use serde::Deserialize;
+
+/// A prompt in a history, with its answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct LoggedTurn {
+    pub(super) prompt: String,
+    pub(super) started: TsMs,
+    pub(super) ended: TsMs,
+    pub(super) sections: Vec<Section>,
+    pub(super) tokens: Option<Tokens>,
+    pub(super) is_complete: bool,
+}
+
+/// The turns and the answered dialogs of a node, oldest first.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct HistoryLog {
+    pub(super) turns: Vec<LoggedTurn>,
+    pub(super) dialogs: Vec<(TsMs, TranscriptDialog)>,
+}
+
+/// The fields of an entry. Others are ignored.
+#[derive(Deserialize)]
+struct Entry {
+    op: String,
+    #[serde(alias = "ts_start")]
+    ts: Option<TsMs>,
+    ts_end: Option<TsMs>,
+    input: Option<String>,
+    #[serde(default)]
+    response: LoggedResponse,
+    final_buffer: Option<String>,
+    dialog: Option<String>,
+    choice: Option<String>,
+    #[serde(default)]
+    client: String,
+    #[serde(default)]
+    transport: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct LoggedResponse {
+    sections: Vec<Section>,
+    tokens: Option<Tokens>,
+    is_complete: bool,
+}
+
+impl HistoryLog {
+    /// Reads the history of a node; `None` if there is none.
+    ///
+    /// # Errors
+    /// InvalidRequest: invalid names, or several sessions have such a node. Process: the file cannot be read.
+    pub(super) fn read(
+        base: &Path,
+        server: &str,
+        session: Option<&str>,
+        node: &str,
+    ) -> Result<Option<HistoryLog>, EngineError> {
+        let session = session.filter(|session| *session != nerve_graph::session::DEFAULT);
+        let reader = match HistoryReader::open_in_session(base, server, session, node) {
+            Ok(reader) => reader,
+            Err(HistoryError::NotFound { .. }) => return Ok(None),
+            Err(error @ HistoryError::Io { .. }) => return Err(EngineError::process(error.to_string())),
+            Err(error) => return Err(EngineError::invalid_request(error.to_string())),
+        };
+        let mut log = HistoryLog::default();
+        for entry in reader.entries() {
+            let entry = entry.map_err(|error| EngineError::process(error.to_string()))?;
+            // Entries of other versions may lack a field.
+            if let Ok(entry) = Entry::deserialize(entry.value) {
+                log.add(entry);
+            }
+        }
+        Ok(Some(log))
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let Some(at) = entry.ts else { return };
+        match (entry.op.as_str(), entry.input, entry.dialog) {
+            ("send" | "send_stream" | "run", Some(prompt), _) => {
+                let buffer = entry.final_buffer.filter(|text| !text.trim().is_empty());
+                let sections = buffer.map(|text| vec![Section::new(SectionKind::Text, text)]);
+                self.turns.push(LoggedTurn {
+                    prompt,
+                    started: at,
+                    ended: entry.ts_end.unwrap_or(at),
+                    sections: sections.unwrap_or(entry.response.sections),
+                    tokens: entry.response.tokens,
+                    is_complete: entry.response.is_complete,
+                });
+            }
+            ("answer" | "cancel", _, Some(dialog)) => self.dialogs.push((
+                at,
+                TranscriptDialog {
+                    at: Some(at.iso()),
+                    dialog,
+                    choice: entry.choice,
+                    client: entry.client,
+                    transport: entry.transport,
+                },
+            )),
+            _ => {}
+        }
+    }
+
+    /// Leaves out what began before a time.
+    pub(super) fn since(mut self, from: TsNs) -> HistoryLog {
+        let from = TsMs::from(from);
+        self.turns.retain(|turn| turn.started >= from);
+        self.dialogs.retain(|(at, _)| *at >= from);
+        self
+    }
+
+    /// Leaves out what began after a time, if one is given.
+    pub(super) fn until(mut self, to: Option<TsNs>) -> HistoryLog {
+        if let Some(to) = to.map(TsMs::from) {
+            self.turns.retain(|turn| turn.started <= to);
+            self.dialogs.retain(|(at, _)| *at <= to);
+        }
+        self
+    }
+}
