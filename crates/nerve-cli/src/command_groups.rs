@@ -23,6 +23,7 @@ pub const GROUPS: [Group; 5] = [
             "stop",
             "logs",
             "transcript",
+            "search",
             "notify",
             "ask",
         ],

@@ -25,6 +25,7 @@ pub mod record;
 pub mod recording;
 pub mod repl;
 pub mod result;
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod snapshot;
@@ -103,6 +104,8 @@ pub enum Command {
     Stop(NodeShortcut<StopArgs>),
     /// Show the audit log of a node: prompts, answers, dialogs
     Logs(NodeShortcut<HistoryArgs>),
+    /// Search prompts, answers, tools and screens of all nodes
+    Search(search::SearchArgs),
     /// Print the prompts and answers of a node or a recording
     Transcript(transcript::TranscriptArgs),
     /// Notify when a node needs an answer, is done, or has failed

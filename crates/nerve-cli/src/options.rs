@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 39] = [
+const MEANINGS: [(&str, &str); 40] = [
     ("all", "Everything of this user: servers, hosts"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Point to continue from: a turn of a node, a snapshot of a recording"),
@@ -24,6 +24,7 @@ const MEANINGS: [(&str, &str); 39] = [
     ("http", "Listen for HTTP: PORT or IP:PORT; port 0 picks a free one"),
     ("http-name", "Host name accepted over HTTP; repeatable"),
     ("id", "Number or id of the new or the selected item: a snapshot, an execution"),
+    ("in", "Where to search or to show: parts of the search, a multiplexer"),
     ("json", "Print as JSON"),
     ("keep-nodes", "Keep nodes running after the end of their server or run"),
     ("key", "Key to press after the text; repeatable"),

@@ -11,6 +11,7 @@ pub mod library;
 mod page;
 pub mod recordings;
 mod results;
+pub mod search;
 pub mod snapshots;
 pub mod transcripts;
 mod webhook;

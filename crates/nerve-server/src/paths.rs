@@ -144,6 +144,11 @@ impl ServerPaths {
         self.recordings.clone()
     }
 
+    /// Returns the directory of the search index.
+    pub fn search(&self) -> PathBuf {
+        self.state.join("search")
+    }
+
     /// Returns the directory of the files that snapshots keep.
     pub fn snapshots(&self) -> PathBuf {
         self.state.join("snapshots")

@@ -15,6 +15,7 @@ use nerve_agent::parse::{ParserKind, conversation};
 use nerve_agent::profile::Profile;
 use nerve_agent::terminal_text::{save_alt_screen, split_at_ends, visible_rows};
 use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
+use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
 use nerve_node::fork::branch::RecordedSession;
 use nerve_node::fork::recorded_turns::RecordedTurns;
@@ -48,7 +49,7 @@ pub struct NodeName<'a> {
 /// NotFound: the node has neither a recording nor a history. InvalidRequest: several sessions have such a node.
 pub fn of_node(name: NodeName<'_>, dirs: &DataDirs) -> Result<Transcript, EngineError> {
     let recording = newest_recording(name, &dirs.recordings);
-    let session = recording.as_ref().and_then(|(_, meta)| meta.session.clone());
+    let session = recording.as_ref().and_then(|(_, meta)| session_of(meta));
     let session = name.session.map(str::to_string).or(session);
     let log = HistoryLog::read(&dirs.history, name.server, session.as_deref(), name.node)?;
     let Some((path, meta)) = recording else {
@@ -106,7 +107,7 @@ fn newest_recording(name: NodeName<'_>, recordings: &Path) -> Option<(PathBuf, M
         let meta = Meta::load(&path).ok().flatten()?;
         let is_it = meta.node.as_deref() == Some(name.node)
             && meta.server.as_deref() == Some(name.server)
-            && name.session.is_none_or(|session| meta.session.as_deref() == Some(session));
+            && name.session.is_none_or(|session| session_of(&meta).as_deref() == Some(session));
         is_it.then_some((path, meta))
     })
 }
@@ -116,11 +117,17 @@ fn no_transcript(name: NodeName<'_>) -> EngineError {
         .hint("list the recordings: nerve recording list")
 }
 
+/// Returns the session of a recorded node. Recordings do not name the default one.
+pub(crate) fn session_of(meta: &Meta) -> Option<String> {
+    let default = || meta.node.as_ref().map(|_| DEFAULT.to_string());
+    meta.session.clone().or_else(default)
+}
+
 /// Returns a transcript without turns.
 fn about(path: &Path, meta: &Meta) -> Transcript {
     Transcript {
         node_id: meta.node.clone(),
-        session_id: meta.session.clone(),
+        session_id: session_of(meta),
         server_name: meta.server.clone(),
         recording_id: id_of(path).map(str::to_string),
         profile: meta.profile.clone(),

@@ -29,6 +29,7 @@ pub(crate) mod recording;
 mod repl;
 mod result;
 mod screen_support;
+mod search;
 pub(crate) mod server;
 mod session;
 pub(crate) mod show;
@@ -97,6 +98,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Record(args) => return run_multi_threaded(record::record(*args)),
         Command::Events(args) => run_single_threaded(interruptible(events::run(args)))?,
         Command::Notify(args) => run_single_threaded(interruptible(notify::run(args)))?,
+        Command::Search(args) => return search::run(&args),
         Command::Transcript(args) => run_single_threaded(interruptible(transcript::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::RecordingFile(command) => return recording::run_on_file(&command),
@@ -164,6 +166,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Mcp(args) => args.listen.json,
         Command::Proxy(args) => args.prints_json(),
         Command::Events(args) => args.server.json,
+        Command::Search(args) => args.json,
         Command::Transcript(args) => args.prints_json(),
         Command::Tmux(args) | Command::Wezterm(args) => args.json,
         Command::Demo(args) => args.json,

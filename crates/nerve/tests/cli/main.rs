@@ -37,6 +37,7 @@ mod repl;
 mod replay;
 mod results;
 mod sdk;
+mod search;
 mod servers;
 mod settings;
 mod short_commands;

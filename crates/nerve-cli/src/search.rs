@@ -1,0 +1,57 @@
+//! `nerve search`.
+
+use clap::Args;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  nerve search 'rate limit'
+  nerve search --since yesterday --in prompts 'fix the'
+  nerve search --node me '/E0[0-9]{3}/'";
+
+/// Arguments of `nerve search`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "\
+Searches prompts, answers, tools and screens of all nodes and recordings on this machine, newest first.
+
+TEXT matches words in this order, and the last one may continue; case, accents and punctuation do not matter. /REGEX/ is a regular expression.
+
+The index is built at the first search, and updated at each. It is in 'search' in the state directory and can be deleted at any time.",
+    after_long_help = EXAMPLES
+)]
+pub struct SearchArgs {
+    /// Text, or regular expression between slashes
+    #[arg(value_name = "TEXT|/REGEX/")]
+    pub pattern: String,
+    /// Search only this node
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// Search only the nodes of this session
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Search only what is newer: today, yesterday, 12h, 30d, 2026-01-31 or a time (RFC 3339)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Search only these, separated by commas [default: all]
+    #[arg(long = "in", value_name = "PARTS", value_delimiter = ',')]
+    pub parts: Vec<SearchPart>,
+    /// Maximum number of hits
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub lines: usize,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// What to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SearchPart {
+    /// Prompts
+    Prompts,
+    /// Texts of answers
+    Answers,
+    /// Tools with their arguments and results
+    Tools,
+    /// Everything shown on the screen
+    Screen,
+}

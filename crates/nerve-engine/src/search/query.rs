@@ -1,0 +1,268 @@
+//! Finds documents.
+
+use nerve_node::error::EngineError;
+use regex::Regex;
+use rusqlite::types::Value;
+use rusqlite::{Row, params_from_iter};
+use serde::Serialize;
+use strum::VariantArray;
+
+use super::DocumentKind;
+use super::index::{SearchIndex, failure};
+
+/// Marks around the matched words in a hit's text, and where text was left out.
+const MARKS: [&str; 3] = ["\u{e000}", "\u{e001}", "…"];
+/// Words of text around a match.
+const WORDS: u32 = 24;
+/// Characters of text on each side of a match of a regular expression.
+const CONTEXT: usize = 80;
+
+/// A text to search for.
+#[derive(Debug, Clone)]
+pub enum Pattern {
+    /// Words in this order; the last one may continue. Ignores case, accents and punctuation.
+    Text(String),
+    /// A regular expression; every document is read.
+    Regex(Regex),
+}
+
+impl Pattern {
+    /// Parses `/REGEX/` or a text. A text without letters and digits is searched for literally.
+    ///
+    /// # Errors
+    /// InvalidRequest: empty, or an invalid regular expression.
+    pub fn parse(text: &str) -> Result<Pattern, EngineError> {
+        if text.trim().is_empty() {
+            return Err(EngineError::invalid_request("the text to search for is empty"));
+        }
+        let inner =
+            text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|text| !text.is_empty());
+        let expression = match inner {
+            Some(inner) => inner.to_string(),
+            None if !text.chars().any(char::is_alphanumeric) => regex::escape(text),
+            None => return Ok(Pattern::Text(text.to_string())),
+        };
+        let regex =
+            Regex::new(&expression).map_err(|error| EngineError::invalid_request(error.to_string()))?;
+        Ok(Pattern::Regex(regex))
+    }
+}
+
+/// What to find.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The text.
+    pub pattern: Pattern,
+    /// Node.
+    pub node: Option<String>,
+    /// Session.
+    pub session: Option<String>,
+    /// Earliest time, in milliseconds since the Unix epoch.
+    pub since_ms: Option<u64>,
+    /// Kinds of documents; all if empty.
+    pub kinds: Vec<DocumentKind>,
+    /// Maximum number of hits.
+    pub limit: usize,
+}
+
+/// A document that matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hit {
+    /// What the text is.
+    pub kind: DocumentKind,
+    /// Node.
+    pub node_id: Option<String>,
+    /// Session of the node.
+    pub session_id: Option<String>,
+    /// Server of the node.
+    pub server_name: Option<String>,
+    /// Recording; null for a node without one.
+    pub recording_id: Option<String>,
+    /// Number of the turn in the transcript of the recording, from 1; null for text of the screen.
+    pub turn: Option<u64>,
+    /// Time: of the prompt, of the end of the answer, or of the moment on the screen; milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Time since the start of the recording, in milliseconds.
+    pub offset_ms: u64,
+    /// The text around the match.
+    pub text: String,
+    /// The matched parts of `text`, as ranges of bytes.
+    pub matches: Vec<(usize, usize)>,
+}
+
+impl SearchIndex {
+    /// Returns the hits, newest first.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub fn search(&self, query: &Query) -> Result<Vec<Hit>, EngineError> {
+        match &query.pattern {
+            Pattern::Text(text) => self.search_words(query, &match_expression(text)),
+            Pattern::Regex(regex) => self.search_regex(query, regex),
+        }
+        .map_err(failure)
+    }
+
+    fn search_words(&self, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {
+        let (condition, mut values) = conditions(query);
+        values.insert(0, Value::from(expression.to_string()));
+        let sql = format!(
+            "SELECT {COLUMNS} FROM words JOIN document ON document.id = words.rowid
+             JOIN source ON source.id = document.source
+             WHERE words MATCH ? {condition} ORDER BY document.at_ms DESC, document.id DESC LIMIT {}",
+            query.limit
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let hits = statement.query_map(params_from_iter(values), hit_of)?.collect::<Result<Vec<_>, _>>()?;
+        // Only for the hits that are returned: it reads the whole text.
+        let mut snippet = self.connection.prepare(
+            "SELECT snippet(words, 0, ?3, ?4, ?5, ?6) FROM words WHERE words MATCH ?1 AND rowid = ?2",
+        )?;
+        hits.into_iter()
+            .map(|(id, mut hit)| {
+                let values = rusqlite::params![expression, id, MARKS[0], MARKS[1], MARKS[2], WORDS];
+                let marked: String = snippet.query_row(values, |row| row.get(0))?;
+                (hit.text, hit.matches) = split_marks(&marked);
+                Ok(hit)
+            })
+            .collect()
+    }
+
+    fn search_regex(&self, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<Hit>> {
+        let (condition, values) = conditions(query);
+        let sql = format!(
+            "SELECT {COLUMNS}, document.text FROM document JOIN source ON source.id = document.source
+             WHERE 1 {condition} ORDER BY document.at_ms DESC, document.id DESC"
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
+        let mut hits = Vec::new();
+        while let Some(row) = rows.next()? {
+            let text = row.get_ref(10)?.as_str()?;
+            let Some(found) = regex.find(text) else { continue };
+            let (_, mut hit) = hit_of(row)?;
+            (hit.text, hit.matches) = excerpt(text, found.range());
+            hits.push(hit);
+            if hits.len() >= query.limit {
+                break;
+            }
+        }
+        Ok(hits)
+    }
+}
+
+const COLUMNS: &str =
+    "document.id, document.kind, document.turn, document.at_ms, source.node, source.session,
+    source.server, source.recording, source.started_ms, source.path";
+
+fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {
+    let number = |column| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0));
+    let kind = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
+    let (at_ms, started) = (number(3)?, number(8)?);
+    let turn: Option<i64> = row.get(2)?;
+    let hit = Hit {
+        kind: DocumentKind::VARIANTS.get(kind).copied().unwrap_or(DocumentKind::Screen),
+        node_id: row.get(4)?,
+        session_id: row.get(5)?,
+        server_name: row.get(6)?,
+        recording_id: row.get(7)?,
+        turn: turn.and_then(|turn| u64::try_from(turn).ok()),
+        at_ms,
+        offset_ms: at_ms.saturating_sub(started),
+        text: String::new(),
+        matches: Vec::new(),
+    };
+    Ok((row.get(0)?, hit))
+}
+
+/// Returns the further conditions of a query, and their values.
+fn conditions(query: &Query) -> (String, Vec<Value>) {
+    let mut sql = String::new();
+    let mut values = Vec::new();
+    for (column, value) in [("source.node", &query.node), ("source.session", &query.session)] {
+        if let Some(value) = value {
+            sql.push_str(&format!(" AND {column} = ?"));
+            values.push(Value::from(value.clone()));
+        }
+    }
+    if let Some(since) = query.since_ms {
+        sql.push_str(" AND document.at_ms >= ?");
+        values.push(Value::from(i64::try_from(since).unwrap_or(i64::MAX)));
+    }
+    if !query.kinds.is_empty() {
+        let kinds: Vec<String> = query.kinds.iter().map(|kind| (*kind as i64).to_string()).collect();
+        sql.push_str(&format!(" AND document.kind IN ({})", kinds.join(", ")));
+    }
+    (sql, values)
+}
+
+/// Returns a text as a phrase of FTS5 whose last word may continue.
+fn match_expression(text: &str) -> String {
+    let ends_in_word = text.ends_with(char::is_alphanumeric);
+    format!("\"{}\"{}", text.replace('"', "\"\""), if ends_in_word { " *" } else { "" })
+}
+
+/// Removes the marks from a text and returns the ranges between them.
+fn split_marks(marked: &str) -> (String, Vec<(usize, usize)>) {
+    let (mut text, mut matches) = (String::with_capacity(marked.len()), Vec::new());
+    for part in
+        marked.split_inclusive([MARKS[0], MARKS[1]].map(|mark| mark.chars().next().unwrap_or_default()))
+    {
+        let plain = part.trim_end_matches(|c| MARKS[..2].iter().any(|mark| mark.starts_with(c)));
+        text.push_str(plain);
+        if part.ends_with(MARKS[0]) {
+            matches.push((text.len(), text.len()));
+        } else if part.ends_with(MARKS[1])
+            && let Some(last) = matches.last_mut()
+        {
+            last.1 = text.len();
+        }
+    }
+    (text, matches)
+}
+
+/// Returns the text around a match.
+fn excerpt(text: &str, found: std::ops::Range<usize>) -> (String, Vec<(usize, usize)>) {
+    let start = text[..found.start].char_indices().rev().nth(CONTEXT - 1).map_or(0, |(at, _)| at);
+    let end = text[found.end..].char_indices().nth(CONTEXT).map_or(text.len(), |(at, _)| found.end + at);
+    let cut = |is_cut: bool| if is_cut { MARKS[2] } else { "" };
+    let before = cut(start > 0);
+    let shown = format!("{before}{}{}", &text[start..end], cut(end < text.len()));
+    let shift = |at: usize| at - start + before.len();
+    (shown, vec![(shift(found.start), shift(found.end))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_a_phrase_with_open_end() {
+        assert_eq!(match_expression("yesterday's sente"), "\"yesterday's sente\" *");
+        assert_eq!(match_expression("say \"hi\""), "\"say \"\"hi\"\"\"");
+    }
+
+    #[test]
+    fn marks_become_ranges() {
+        let (text, matches) = split_marks("a \u{e000}match\u{e001} and \u{e000}more\u{e001}…");
+        assert_eq!(text, "a match and more…");
+        assert_eq!(matches, [(2, 7), (12, 16)]);
+    }
+
+    #[test]
+    fn excerpt_is_cut_at_characters() {
+        let text = format!("{}match{}", "é".repeat(200), "ü".repeat(200));
+        let at = text.find("match").unwrap();
+        let (shown, matches) = excerpt(&text, at..at + 5);
+        assert_eq!(&shown[matches[0].0..matches[0].1], "match");
+        assert_eq!(shown.chars().count(), 1 + CONTEXT + 5 + CONTEXT + 1);
+    }
+
+    #[test]
+    fn patterns_are_text_or_expressions() {
+        assert!(matches!(Pattern::parse("a/b").unwrap(), Pattern::Text(_)));
+        assert!(matches!(Pattern::parse("/a.b/").unwrap(), Pattern::Regex(_)));
+        assert!(matches!(Pattern::parse("=> ").unwrap(), Pattern::Regex(_)), "no word to look up");
+        assert!(Pattern::parse("  ").is_err() && Pattern::parse("/(/").is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! The text that a recording showed, in documents with their times.
+//!
+//! Rows of the normal screen are taken when they scroll off. Programs on the alternate screen draw the same rows again and
+//! again, so a row is taken once.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+
+use nerve_agent::terminal_text::split_at_ends;
+use nerve_node::error::EngineError;
+use nerve_record::ahr::{Body, Part, Reader, Record};
+use nerve_record::meta::Meta;
+use nerve_record::replay::TerminalReplay;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::LineIndex;
+
+use super::DocumentKind;
+use super::index::Document;
+use crate::recordings::unreadable;
+
+/// Output between two looks at the screen, in bytes.
+const LOOK_INTERVAL: usize = 32 << 10;
+/// Size of a document at which the next one begins, in bytes.
+const DOCUMENT_LEN: usize = 2 << 10;
+/// Maximum number of different rows of the alternate screen that are remembered.
+const MAX_SEEN: usize = 200_000;
+
+/// Reads the text of a recording. Damaged parts are skipped.
+///
+/// # Errors
+/// The recording cannot be read.
+pub(super) fn read(path: &Path, meta: &Meta) -> Result<Vec<Document>, EngineError> {
+    let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
+    let mut reader = Reader::open(path).map_err(unreadable)?;
+    let mut replay = TerminalReplay::new(size);
+    let mut collector = Collector::default();
+    while let Some(part) = reader.next().map_err(unreadable)? {
+        let Part::Block(block) = part else { continue };
+        replay.begin_block(&block);
+        for record in block.records() {
+            let Body::Data { mut off, bytes } = record.body else {
+                replay.apply(&record);
+                continue;
+            };
+            for part in split_at_ends(bytes) {
+                // The part may begin with the sequence that leaves or clears the alternate screen.
+                if replay.terminal.modes().alternate {
+                    collector.look(&replay);
+                }
+                for piece in part.chunks(LOOK_INTERVAL) {
+                    replay.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
+                    off += piece.len() as u64;
+                    collector.add_output(&replay, piece.len());
+                }
+            }
+            replay.check_work().map_err(unreadable)?;
+        }
+    }
+    Ok(collector.finish(&replay))
+}
+
+#[derive(Default)]
+struct Collector {
+    documents: Vec<Document>,
+    /// The document that is being filled, and the time of its first row.
+    text: String,
+    began: TsNs,
+    /// First line of the normal screen that is not taken yet.
+    next: LineIndex,
+    /// Hashes of rows of the alternate screen.
+    seen: HashSet<u64>,
+    hasher: RandomState,
+    /// Bytes of output since the last look.
+    waiting: usize,
+}
+
+impl Collector {
+    fn add_output(&mut self, replay: &TerminalReplay, bytes: usize) {
+        self.waiting += bytes;
+        if self.waiting >= LOOK_INTERVAL {
+            self.look(replay);
+        }
+    }
+
+    /// Takes the new rows.
+    fn look(&mut self, replay: &TerminalReplay) {
+        self.waiting = 0;
+        let terminal = &replay.terminal;
+        if terminal.modes().alternate {
+            for row in terminal.screen().rows {
+                let hash = self.hasher.hash_one(row.text.trim());
+                if self.seen.len() < MAX_SEEN && self.seen.insert(hash) {
+                    self.add(replay.clock(), row.text.trim());
+                }
+            }
+            return;
+        }
+        self.take_lines(replay, terminal.screen_start());
+    }
+
+    /// Takes the lines of the normal screen up to `end`.
+    fn take_lines(&mut self, replay: &TerminalReplay, end: LineIndex) {
+        let terminal = &replay.terminal;
+        let start = self.next.max(terminal.first_kept_line());
+        if start < end {
+            for line in terminal.text(start..end) {
+                self.add(replay.clock(), line.trim_end());
+            }
+            self.next = end;
+        }
+    }
+
+    fn add(&mut self, at: TsNs, row: &str) {
+        if row.is_empty() {
+            return;
+        }
+        if self.text.is_empty() {
+            self.began = at;
+        }
+        self.text.push_str(row);
+        self.text.push('\n');
+        if self.text.len() >= DOCUMENT_LEN {
+            self.end_document();
+        }
+    }
+
+    fn end_document(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            let at_ms = self.began.0 / 1_000_000;
+            self.documents.push(Document { kind: DocumentKind::Screen, turn: None, at_ms, text });
+        }
+    }
+
+    /// Takes what is still on the screen.
+    fn finish(mut self, replay: &TerminalReplay) -> Vec<Document> {
+        self.look(replay);
+        if !replay.terminal.modes().alternate {
+            self.take_lines(replay, LineIndex(replay.terminal.line_count()));
+        }
+        self.end_document();
+        self.documents
+    }
+}

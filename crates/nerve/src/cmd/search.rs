@@ -1,0 +1,168 @@
+//! `nerve search`: full-text search over everything that nerve keeps.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use jiff::civil::Date;
+use jiff::{Timestamp, Zoned};
+use nerve_cli::recording::Age;
+use nerve_cli::search::{SearchArgs, SearchPart};
+use nerve_engine::search::{DocumentKind, Hit, Pattern, Query, SearchIndex};
+use nerve_server::paths::ServerPaths;
+use serde_json::json;
+
+use super::local_time::local_time;
+use crate::exit::{DONE, FAILED, Failure, USAGE};
+use crate::out;
+
+/// Time after which a running update shows its progress.
+const PROGRESS_DELAY: Duration = Duration::from_millis(500);
+/// Maximum number of unreadable files that are named.
+const MAX_NAMED: usize = 3;
+
+/// Runs the command. Returns 1 if nothing was found, as grep does.
+pub(super) fn run(args: &SearchArgs) -> Result<u8> {
+    let query = Query {
+        pattern: Pattern::parse(&args.pattern)?,
+        node: args.node.clone(),
+        session: args.session.clone(),
+        since_ms: args.since.as_deref().map(|text| since(text, &Zoned::now())).transpose()?,
+        kinds: args.parts.iter().map(|part| kind_of(*part)).collect(),
+        limit: args.lines,
+    };
+    let paths = ServerPaths::from_env();
+    let mut index = SearchIndex::open(&paths.search())?;
+    if index.was_damaged {
+        out::note("the search index was damaged or old and is built again");
+    }
+    update(&mut index, &paths)?;
+    let hits = index.search(&query)?;
+    if args.json {
+        let hits: Vec<_> = hits.iter().map(as_json).collect::<Result<_>>()?;
+        out::json(&json!({ "hits": hits }))?;
+    } else {
+        hits.iter().try_for_each(print)?;
+    }
+    Ok(if hits.is_empty() { FAILED } else { DONE })
+}
+
+/// Brings the index up to date. Shows the progress on a terminal if it takes long.
+fn update(index: &mut SearchIndex, paths: &ServerPaths) -> Result<()> {
+    let begun = Instant::now();
+    let mut stderr = std::io::stderr();
+    let is_shown = stderr.is_terminal();
+    let mut was_shown = false;
+    let updated = index.update(&paths.data_dirs(), &mut |done, count| {
+        if is_shown && (was_shown || begun.elapsed() >= PROGRESS_DELAY) {
+            was_shown = true;
+            let percent = (done * 100).checked_div(count).unwrap_or(100);
+            let _ = write!(stderr, "\rindexing: {done} of {count} recordings ({percent} %)");
+        }
+    });
+    if was_shown {
+        let _ = write!(stderr, "\r\x1b[K");
+    }
+    let updated = updated?;
+    for (path, reason) in updated.failed.iter().take(MAX_NAMED) {
+        out::warning(format_args!("{} is not searched: {reason}", path.display()));
+    }
+    let more = updated.failed.len().saturating_sub(MAX_NAMED);
+    if more > 0 {
+        out::warning(format_args!("{more} more recordings are not searched"));
+    }
+    Ok(())
+}
+
+fn kind_of(part: SearchPart) -> DocumentKind {
+    match part {
+        SearchPart::Prompts => DocumentKind::Prompt,
+        SearchPart::Answers => DocumentKind::Answer,
+        SearchPart::Tools => DocumentKind::Tool,
+        SearchPart::Screen => DocumentKind::Screen,
+    }
+}
+
+/// Parses a time, in milliseconds since the Unix epoch. Days begin at midnight in the time zone of `now`.
+fn since(text: &str, now: &Zoned) -> Result<u64> {
+    let midnight = |date: Date| date.to_zoned(now.time_zone().clone()).map(|day| day.timestamp());
+    let time = match text {
+        "today" => midnight(now.date()),
+        "yesterday" => now.date().yesterday().and_then(midnight),
+        _ => match (text.parse::<Date>(), text.parse::<Timestamp>(), text.parse::<Age>()) {
+            // A time begins with a date too.
+            (_, Ok(time), _) => Ok(time),
+            (Ok(date), ..) => midnight(date),
+            (_, _, Ok(Age(age))) => now.timestamp().checked_sub(age),
+            _ => {
+                let message = format!("--since '{text}' is not a time");
+                let hint = "give today, yesterday, 12h, 30d, 2026-01-31 or 2026-01-31T10:30:00Z";
+                return Err(Failure::new(USAGE, message).hint(hint).into());
+            }
+        },
+    };
+    let time = time.with_context(|| format!("--since '{text}' is out of range"))?;
+    Ok(u64::try_from(time.as_millisecond()).unwrap_or(0))
+}
+
+fn as_json(hit: &Hit) -> Result<serde_json::Value> {
+    let mut value = serde_json::to_value(hit)?;
+    value["at"] = nerve_types::activity::TsMs(hit.at_ms).iso().into();
+    value["open"] = open_command(hit).into();
+    Ok(value)
+}
+
+fn print(hit: &Hit) -> Result<()> {
+    let name = hit.node_id.as_ref().or(hit.recording_id.as_ref()).map_or("?", String::as_str);
+    let turn = hit.turn.map(|turn| format!(" · turn {turn}")).unwrap_or_default();
+    let kind: &str = hit.kind.into();
+    let time = local_time(hit.at_ms as f64 / 1e3);
+    out::line(format_args!("{name}{turn} · {time} · {kind}"))?;
+    out::line(format_args!("    {}", highlighted(hit)))?;
+    out::line(format_args!("    {}\n", open_command(hit)))
+}
+
+/// Returns the text of a hit in one line with its matches in bold.
+fn highlighted(hit: &Hit) -> String {
+    let (bold, plain) = (anstyle::Style::new().bold(), anstyle::Reset);
+    let (mut text, mut last) = (String::new(), 0);
+    let one_line = |text: &str| out::sanitize(&text.replace(['\n', '\t'], " "));
+    for &(start, end) in &hit.matches {
+        text.push_str(&one_line(&hit.text[last..start]));
+        text.push_str(&format!("{bold}{}{plain}", one_line(&hit.text[start..end])));
+        last = end;
+    }
+    text.push_str(&one_line(&hit.text[last..]));
+    text.trim().to_string()
+}
+
+/// Returns the command that shows a hit.
+fn open_command(hit: &Hit) -> String {
+    let source = hit.recording_id.as_ref().or(hit.node_id.as_ref()).map_or("", String::as_str);
+    match hit.turn {
+        Some(turn) => format!("nerve transcript {source} --turn {turn}"),
+        None => format!("nerve view {source} --from {:.1}", hit.offset_ms as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_accepts_words_spans_dates_and_times() {
+        let now: Zoned = "2026-03-10T15:00:00+01:00[Europe/Berlin]".parse().unwrap();
+        let at = |text: &str| Timestamp::from_millisecond(i64::try_from(since(text, &now).unwrap()).unwrap());
+        let cases = [
+            ("today", "2026-03-09T23:00:00Z"),
+            ("yesterday", "2026-03-08T23:00:00Z"),
+            ("2026-01-31", "2026-01-30T23:00:00Z"),
+            ("12h", "2026-03-10T02:00:00Z"),
+            ("2026-01-31T10:30:00Z", "2026-01-31T10:30:00Z"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(at(text).unwrap().to_string(), expected, "{text}");
+        }
+        assert!(since("soon", &now).is_err());
+    }
+}

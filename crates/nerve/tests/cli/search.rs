@@ -1,0 +1,128 @@
+//! `nerve search`: prompts, answers, tools and screens, with an index that follows the files.
+
+use serde_json::Value;
+
+use crate::harness::{Home, NERVE};
+
+impl Home {
+    fn hits(&self, args: &[&str]) -> Vec<Value> {
+        let args: Vec<&str> = ["search", "--json"].into_iter().chain(args.iter().copied()).collect();
+        self.nerve(&args).json()["hits"].as_array().unwrap().clone()
+    }
+}
+
+fn with_agent() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["new", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
+    home
+}
+
+#[test]
+fn sentence_is_found_after_everything_ended() {
+    let home = with_agent();
+    home.ok(&["send", "m", "the Übermorgen plan has three steps"]);
+    home.ok(&["stop", "m"]);
+    home.ok(&["server", "stop"]);
+    // Words, without case and accents, the last one not finished.
+    let hits = home.hits(&["ubermorgen PLAN ha", "--in", "prompts"]);
+    assert_eq!(hits.len(), 1, "{hits:?}");
+    let hit = &hits[0];
+    assert_eq!(
+        (&hit["node_id"], &hit["turn"], &hit["kind"]),
+        (&"m".into(), &1.into(), &"prompt".into()),
+        "{hit}"
+    );
+    // The command that a hit names shows it.
+    let open = hit["open"].as_str().unwrap().strip_prefix("nerve ").unwrap();
+    let shown = home.ok(&open.split(' ').collect::<Vec<_>>());
+    assert!(shown.contains("> the Übermorgen plan has three steps"), "{shown}");
+    // The same words are in the answer and on the screen.
+    let kinds: Vec<Value> = home.hits(&["Übermorgen"]).into_iter().map(|hit| hit["kind"].clone()).collect();
+    for kind in ["prompt", "answer", "screen"] {
+        assert!(kinds.contains(&kind.into()), "{kind}: {kinds:?}");
+    }
+    let text = home.ok(&["search", "Übermorgen", "--in", "prompts"]);
+    assert!(text.starts_with("m · turn 1 · ") && text.contains("    the Übermorgen plan"), "{text}");
+}
+
+#[test]
+fn new_turns_are_found_without_duplicates() {
+    let home = with_agent();
+    for turn in 1..=3u64 {
+        home.ok(&["send", "m", &format!("wordalpha number{turn}")]);
+        let hits = home.hits(&["wordalpha", "--in", "prompts"]);
+        let turns: Vec<&Value> = hits.iter().map(|hit| &hit["turn"]).collect();
+        assert_eq!(turns, (1..=turn).rev().collect::<Vec<_>>(), "newest first");
+    }
+    assert_eq!(home.hits(&["wordalpha", "--in", "prompts", "-n", "1"]).len(), 1);
+    assert!(home.hits(&["wordalpha", "--node", "other"]).is_empty());
+    assert_eq!(home.hits(&["wordalpha", "--since", "1h", "--in", "prompts"]).len(), 3);
+    assert!(home.hits(&["wordalpha", "--since", "2100-01-01"]).is_empty());
+    let hits = home.hits(&["/number[23]$/", "--in", "prompts"]);
+    assert_eq!(hits.len(), 2, "{hits:?}");
+    let (start, end) =
+        (hits[0]["matches"][0][0].as_u64().unwrap(), hits[0]["matches"][0][1].as_u64().unwrap());
+    assert_eq!(&hits[0]["text"].as_str().unwrap()[start as usize..end as usize], "number3");
+}
+
+#[test]
+fn node_without_recording_is_found_by_its_history() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["node", "create", "b", "--backend", "bash"]);
+    home.ok(&["send", "b", "echo wordbeta"]);
+    let hits = home.hits(&["wordbeta", "--in", "answers"]);
+    assert_eq!((hits.len(), &hits[0]["recording_id"]), (1, &Value::Null), "{hits:?}");
+    assert_eq!(hits[0]["open"], "nerve transcript b --turn 1");
+}
+
+#[test]
+fn removed_recordings_are_forgotten() {
+    let home = Home::new();
+    home.ok(&["record", "--headless", "--out-file", "--", "printf", "wordgamma"]);
+    let found = home.hits(&["wordgamma"]);
+    assert_eq!((found.len(), &found[0]["kind"]), (1, &"screen".into()), "{found:?}");
+    home.ok(&["recording", "prune", "--max-size", "0"]);
+    assert!(home.hits(&["wordgamma"]).is_empty());
+}
+
+#[test]
+fn text_of_alternate_screen_is_found() {
+    let home = Home::new();
+    let script = "printf '\\033[?1049h\\033[Hworddelta on a full screen'; sleep 0.1; printf '\\033[?1049l'";
+    home.ok(&["record", "--headless", "--out-file", "--", "sh", "-c", script]);
+    assert_eq!(home.hits(&["worddelta on a full", "--in", "screen"]).len(), 1);
+}
+
+#[test]
+fn damaged_and_newer_index() {
+    let home = with_agent();
+    home.ok(&["send", "m", "wordepsilon"]);
+    assert!(!home.hits(&["wordepsilon"]).is_empty());
+    let index = home.hermetic.nerve_home().join("search/index.db");
+    std::fs::remove_file(index.with_extension("db-wal")).ok();
+    std::fs::write(&index, "not a database, but long enough to look like one".repeat(40)).unwrap();
+    let done = home.nerve(&["search", "wordepsilon"]);
+    done.assert_stderr(0, &["damaged", "built again"]);
+    assert!(done.stdout.contains("wordepsilon"), "{done:?}");
+    // The version is at offset 60 of the file, 4 bytes, big-endian (SQLite file format, section 1.3).
+    for suffix in ["db-wal", "db-shm"] {
+        assert!(!index.with_extension(suffix).exists(), "the last process closed the database");
+    }
+    let mut bytes = std::fs::read(&index).unwrap();
+    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
+    std::fs::write(&index, &bytes).unwrap();
+    home.nerve(&["search", "wordepsilon"]).assert_stderr(1, &["newer nerve", "hint:", "index.db"]);
+}
+
+#[test]
+fn bad_input_is_an_error() {
+    let home = Home::new();
+    home.nerve(&["search", ""]).assert_stderr(2, &["empty"]);
+    home.nerve(&["search", "/(/"]).assert_stderr(2, &["regex"]);
+    home.nerve(&["search", "x", "--since", "soon"]).assert_stderr(2, &["--since", "yesterday"]);
+    home.nerve(&["search", "x", "--in", "dreams"]).assert_stderr(2, &["prompts", "screen"]);
+    let none = home.nerve(&["search", "not there"]);
+    assert_eq!((none.code, none.stdout.as_str()), (1, ""), "as grep");
+}
