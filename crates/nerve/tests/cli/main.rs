@@ -9,6 +9,7 @@ mod agents;
 mod attach;
 mod branch;
 mod chat;
+mod completion;
 mod doctor;
 mod events;
 mod executions;
