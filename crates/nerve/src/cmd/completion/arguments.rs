@@ -87,6 +87,9 @@ mod tests {
     use super::*;
     use nerve_cli::Cli;
 
+    /// Command, argument and its kinds.
+    type Case = (&'static [&'static str], &'static str, Option<&'static [NameKind]>);
+
     fn kinds(words: &[&str], id: &str) -> Option<&'static [NameKind]> {
         let root = Cli::build_command();
         let command = words.iter().fold(&root, |command, word| command.find_subcommand(word).unwrap());
@@ -98,7 +101,7 @@ mod tests {
     #[test]
     fn arguments_are_completed_with_their_kind_of_names() {
         use NameKind::{Graphs, Hosts, Nodes, Profiles, Recordings, Runs, Servers, Sessions};
-        let cases: [(&[&str], &str, Option<&[NameKind]>); 20] = [
+        let cases: [Case; 20] = [
             (&["send"], "node", Some(&[Nodes])),
             (&["stop"], "node", Some(&[Nodes])),
             (&["new"], "name", None),
