@@ -43,12 +43,10 @@ pub use message::{
     DecodeError, ErrorMessage, EventMessage, Message, RequestId, RequestLine, ResultLine, ResultMessage,
 };
 pub use nerve_types::ErrorKind;
+pub use nerve_types::name::DEFAULT_SESSION;
 pub use params::{Param, Params};
 pub use reply::Reply;
 pub use request::{Request, RequestName};
-
-/// Name of the session that every server has.
-pub const DEFAULT_SESSION: &str = "default";
 
 /// A type that has a JSON Schema if the feature `schema` is enabled.
 #[cfg(feature = "schema")]

@@ -20,12 +20,12 @@ KEYS
 
 EXAMPLES
   nerve attach me                         a node of the server
-  nerve attach reviewer --session night   a node of another session
+  nerve attach night/reviewer             a node of another session
   nerve attach 0195e3a1-77aa              a 'nerve record' session, by its id
   nerve attach me --read-only --size keep")]
 pub struct AttachArgs {
-    /// Node, or an id prefix of a recorded session or host
-    #[arg(value_name = "NODE|SESSION")]
+    /// Node, SESSION/NODE, or beginning of the id of a session or host
+    #[arg(value_name = "NODE|ID")]
     pub target: String,
     /// Server of the node
     #[arg(short, long, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]

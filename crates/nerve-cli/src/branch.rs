@@ -24,8 +24,8 @@ EXAMPLES
   nerve branch run.ahr --at end --dry-run 'Continue'
   nerve branch run.ahr --env API_TOKEN=\"$API_TOKEN\" 'Continue'")]
 pub struct BranchArgs {
-    /// Recording (file or id prefix) or unrecorded running session (its id or its host's) [default: the newest
-    /// recording], then the instruction; '-' reads it from standard input
+    /// Recording or session (node, id or file; as for 'nerve view') [default: the newest recording], then the
+    /// instruction; '-' reads it from standard input
     #[arg(value_name = "[RECORDING] INSTRUCTION", value_hint = ValueHint::FilePath, required = true)]
     pub words: Vec<String>,
     /// Snapshot number, label, or 'end'

@@ -17,8 +17,8 @@ pub struct ExecArgs {
     /// Execution id: 1-64 of A-Z a-z 0-9 _ -, unused in the session [default: generated]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// Recorded session: id or file [default: the enclosing session]
-    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    /// Session: node, id or file of its recording [default: the enclosing session]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub session: Option<String>,
     /// Shell command line, instead of CMD
     #[arg(short = 'c', long = "command", alias = "shell", value_name = "LINE", conflicts_with = "command")]
@@ -63,8 +63,8 @@ pub struct ShowArgs {
     /// Execution id
     #[arg(long, value_name = "ID")]
     pub id: String,
-    /// Recorded session to search: id or file [default: the enclosing session, otherwise the newest that contains ID]
-    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    /// Session to search: node, id or file of its recording [default: the enclosing session, otherwise the newest that contains ID]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub session: Option<String>,
     /// Stay open after the end; without --recording, also show later runs with this id
     #[arg(short, long)]

@@ -9,7 +9,7 @@ use nerve_repl::node_command::{COLS, ROWS, one_of};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Reads terminal text: a log, a saved screen, a recording (file or id prefix), a tmux or WezTerm pane, or standard input. Escape sequences
+Reads terminal text: a log, a saved screen, a recording (as for 'nerve view'), a tmux or WezTerm pane, or standard input. Escape sequences
 are interpreted. The text is split into turns at the agent's prompts, and each answer into sections. From the recording of a full-screen
 program, only the last screen is available.
 
@@ -23,8 +23,8 @@ EXAMPLES
   nerve recording extract --list-panes
   nerve recording extract screen.txt --parser none --raw")]
 pub struct ExtractArgs {
-    /// Text file, recording or its id; '-' reads standard input [default: -]
-    #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
+    /// Text file or recording; '-' reads standard input [default: -]
+    #[arg(value_name = "FILE|RECORDING", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
     /// Answer parser [default: detected from the text]
     #[arg(short, long, value_parser = one_of::<ParserKind>(ParserKind::names()))]

@@ -35,7 +35,7 @@ const MEANINGS: [(&str, &str); 40] = [
     ("no-wait", "Return at once, and print the name of what continues"),
     ("node", "Node: to select, or to create"),
     ("output", "File to write"),
-    ("recording", "Recorded session: recording file or id; a live one also by node or host id"),
+    ("recording", "Session or its recording: node, id or its beginning, or file"),
     ("rows", "Terminal rows"),
     ("server", "Server: name, tcp://HOST:PORT or tls://HOST:PORT"),
     ("session", "Session of the nodes on their server"),

@@ -14,11 +14,11 @@ use super::snapshot::ByteCount;
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 pub struct RecordingSelector {
-    /// Recording file or id prefix [default: the newest]
-    #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
+    /// Recording: file, NODE, NODE@2 (the second newest), SESSION/NODE, or beginning of an id [default: the newest]
+    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub recording: Option<String>,
     /// Recording, as an option
-    #[arg(long = "recording", alias = "session", value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long = "recording", alias = "session", value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub session: Option<String>,
 }
 
@@ -85,6 +85,8 @@ keys, including those for seeking in time. ▶ marks a snapshot.
 
 EXAMPLES
   nerve view
+  nerve view reviewer
+  nerve view night/reviewer@2
   nerve view 0195e3a1-77aa
   nerve view run.ahr --gutter left")]
 pub struct ViewArgs {

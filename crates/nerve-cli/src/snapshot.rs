@@ -43,12 +43,12 @@ pub struct TakeArgs {
     /// Snapshot number [default: the next free one in the session]
     #[arg(long, value_name = "N")]
     pub id: Option<u64>,
-    /// Node, or id prefix of a recorded session or host ('nerve host list') [default: the enclosing session]
+    /// Running session: node, SESSION/NODE, or beginning of an id ('nerve host list') [default: the enclosing session]
     #[arg(
         long = "recording",
         alias = "session",
         short_alias = 's',
-        value_name = "ID|NODE",
+        value_name = "SESSION",
         conflicts_with = "socket"
     )]
     pub session: Option<String>,
@@ -103,8 +103,8 @@ EXAMPLES
   nerve snapshot list run.ahr --json | jq -r '.[].label'
   nerve snapshot list 0195e3a1-77aa --server tls://build.example.com:7070")]
 pub struct ListArgs {
-    /// Session or its recording [default: the enclosing session]
-    #[arg(value_name = "SESSION|FILE", value_hint = ValueHint::FilePath, conflicts_with = "session")]
+    /// Session: node, id or file of its recording [default: the enclosing session]
+    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath, conflicts_with = "session")]
     pub recording: Option<String>,
     #[command(flatten)]
     pub source: SnapshotSource,
@@ -116,8 +116,8 @@ pub struct ListArgs {
 /// Selects the session of a snapshot.
 #[derive(Debug, Args)]
 pub struct SnapshotSource {
-    /// Recorded session: id or file [default: the enclosing session]
-    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
+    /// Session: node, id or file of its recording [default: the enclosing session]
+    #[arg(long = "recording", alias = "session", short_alias = 's', value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub session: Option<String>,
     /// Git work tree to search [default: where the snapshot was taken]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

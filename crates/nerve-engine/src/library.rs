@@ -18,7 +18,7 @@ use crate::data_dirs::DataDirs;
 /// Returns the recordings that were written last, newest first, at most `last`. Unreadable ones are skipped.
 pub fn list_recordings(last: Option<usize>, dirs: &DataDirs) -> Vec<RecordingInfo> {
     let store = Store::new(&dirs.recordings);
-    library::list_last_written(&store, last.unwrap_or(usize::MAX)).into_iter().map(info).collect()
+    library::list(&store, last.unwrap_or(usize::MAX)).into_iter().map(info).collect()
 }
 
 fn info(recording: library::RecordingInfo) -> RecordingInfo {
@@ -64,7 +64,7 @@ pub fn prune_recordings(
     if older_than.is_none() && max_size.is_none() && !branches {
         return Err(EngineError::invalid_request("older_than, max_size or branches is required"));
     }
-    let all = library::list(&Store::new(&dirs.recordings));
+    let all = library::list(&Store::new(&dirs.recordings), usize::MAX);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let not_before = older_than.map(|age| TsNs::default() + now.saturating_sub(age.duration()));
     let (mut removed, mut paths) = (Vec::new(), BTreeSet::new());

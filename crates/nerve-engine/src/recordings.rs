@@ -1,13 +1,18 @@
 //! Finds recordings, and running sessions without one.
 
+use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use nerve_host::registry::{Entry, entries};
 use nerve_record::ahr::{AhrError, Part, Reader};
 use nerve_record::library::is_live;
-use nerve_record::store::{Store, StoreError, id_of, suggest_ids};
+use nerve_record::lookup::{Candidate, Finder, LookupError, Name, NodePath, is_path, select};
+use nerve_record::store::Store;
+use nerve_types::TsNs;
+use serde_json::Value;
 
+use crate::data_dirs::DataDirs;
 use nerve_node::error::{EngineError, ErrorKind};
 
 /// Hint for an unknown recording.
@@ -24,42 +29,94 @@ pub fn newest(root: &Path) -> Result<PathBuf, EngineError> {
     })
 }
 
-/// Finds a recording by file, id or unique id prefix. `root`: the directory of recordings.
+/// Finds a recording: a file, or by its name, see [`nerve_record::lookup`].
 ///
 /// # Errors
-/// NotFound, InvalidRequest (ambiguous or no id).
-pub fn find(root: &Path, name: &str) -> Result<PathBuf, EngineError> {
-    Store::new(root).find(name).or_else(|error| {
-        // A file with another extension, unless the name is an ambiguous id prefix.
-        let file = PathBuf::from(name);
-        if !matches!(error, StoreError::Ambiguous { .. }) && file.exists() {
-            Ok(file)
-        } else {
-            Err(lookup_error(error))
+/// NotFound, InvalidRequest (ambiguous or invalid name, no recording).
+pub fn find(dirs: &DataDirs, name: &str) -> Result<PathBuf, EngineError> {
+    match find_session(dirs, name)? {
+        Candidate { path: Some(path), is_recorded: true, .. } => Ok(path),
+        Candidate { id, .. } => Err(EngineError::invalid_request(format!("session '{id}' is not recorded"))
+            .hint(format!("show it while it runs: nerve attach {id}"))),
+    }
+}
+
+/// Finds a recording like [`find`], or a session that runs without one.
+///
+/// # Errors
+/// NotFound, InvalidRequest (ambiguous or invalid name).
+pub fn find_session(dirs: &DataDirs, name: &str) -> Result<Candidate, EngineError> {
+    let file = Path::new(name);
+    if is_path(name) || (name.contains('/') && file.is_file()) {
+        return find_file(dirs, file);
+    }
+    match find_named(dirs, name) {
+        // A file with another extension, unless the name is ambiguous.
+        Err(LookupError::NotFound { .. } | LookupError::Invalid { .. }) if file.is_file() => {
+            find_file(dirs, file)
         }
-    })
+        found => found.map_err(lookup_error),
+    }
 }
 
-/// Finds a recording by id or unique id prefix. `root`: the directory of recordings.
+fn find_named(dirs: &DataDirs, name: &str) -> Result<Candidate, LookupError> {
+    let name = Name::parse(name)?;
+    // Nothing is left of a session that was not recorded and has ended.
+    let has_data = |entry: &&Entry| entry.recording.is_some() || entry.is_alive();
+    let sessions = entries(&dirs.hosts).iter().filter(has_data).map(candidate).collect();
+    let store = Store::new(&dirs.recordings);
+    Finder::new(&store, sessions).find(&name)
+}
+
+/// Describes the recording in a file. The session of a running host may have another id than its file.
+fn find_file(dirs: &DataDirs, file: &Path) -> Result<Candidate, EngineError> {
+    if !file.is_file() {
+        return Err(EngineError::not_found(format!("no recording '{}'", file.display())).hint(LIST_HINT));
+    }
+    let hosts = entries(&dirs.hosts);
+    let running = hosts.iter().find(|entry| entry.belongs_to(file) && entry.is_alive());
+    let described = running.map_or_else(|| Candidate::of_file(file), candidate);
+    Ok(Candidate { path: Some(file.to_path_buf()), ..described })
+}
+
+/// Describes the session of a host. A tool has no node.
+pub fn candidate(entry: &Entry) -> Candidate {
+    let label = |key: &str| entry.label.get(key).and_then(Value::as_str);
+    let started = TsNs(entry.started);
+    Candidate {
+        id: entry.session_id.clone(),
+        host: Some(entry.id.clone()),
+        node: label("node").map(|node| NodePath::new(label("session"), node)),
+        written: entry
+            .recording
+            .as_deref()
+            .and_then(|path| Candidate::of_file(path).written)
+            .or(Some(started)),
+        path: entry.session_file().map(Path::to_path_buf),
+        is_recorded: entry.recording.is_some(),
+    }
+}
+
+/// Finds the host that a name means among `hosts`. The hosts of other servers' nodes than `server`'s are found only by id.
 ///
 /// # Errors
-/// See [`find`].
-pub fn find_by_id(root: &Path, id: &str) -> Result<PathBuf, EngineError> {
-    Store::new(root).find(id).map_err(lookup_error)
-}
-
-/// Finds a running session without a recording by its id, its host's, or a unique prefix of its id. Returns the path that
-/// stands for its recording. `hosts`: the directory of their entries.
-pub fn find_unrecorded(hosts: &Path, name: &str) -> Option<PathBuf> {
-    let running = unrecorded(&entries(hosts));
-    let is_it = |entry: &&Entry| entry.session_id == name || entry.id == name;
-    let begins = |entry: &&Entry| !name.is_empty() && entry.session_id.starts_with(name);
-    let exactly = running.iter().find(is_it);
-    let found = exactly.or_else(|| {
-        let mut found = running.iter().filter(begins);
-        found.next().filter(|_| found.next().is_none())
-    });
-    found.and_then(|entry| entry.unrecorded.clone())
+/// None or several match.
+pub fn find_host<'a>(
+    hosts: &[&'a Entry],
+    name: &Name,
+    server: Option<&str>,
+) -> Result<&'a Entry, LookupError> {
+    let describe = |entry: &'a Entry| {
+        let is_other = server.is_some() && entry.label.get("server").and_then(Value::as_str) != server;
+        let described = candidate(entry);
+        (Candidate { node: described.node.filter(|_| !is_other), ..described }, entry)
+    };
+    let mut newest_first: Vec<(Candidate, &Entry)> = hosts.iter().map(|entry| describe(entry)).collect();
+    newest_first.sort_by_key(|(candidate, _)| Reverse(candidate.written));
+    let (candidates, entries): (Vec<Candidate>, Vec<&Entry>) = newest_first.into_iter().unzip();
+    let found = select(name, &candidates)?;
+    let position = candidates.iter().position(|candidate| candidate == found);
+    Ok(entries[position.unwrap_or_default()])
 }
 
 /// Returns the running sessions without a recording, newest first.
@@ -102,20 +159,16 @@ pub fn unreadable(error: AhrError) -> EngineError {
     EngineError::new(kind, error.to_string())
 }
 
-fn lookup_error(error: StoreError) -> EngineError {
-    let hint = match &error {
-        StoreError::Ambiguous { what, paths } => {
-            suggest_ids(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
-        }
-        _ => LIST_HINT.to_string(),
+/// Converts the error of a lookup.
+pub fn lookup_error(error: LookupError) -> EngineError {
+    let kind = match &error {
+        LookupError::NotFound { .. } | LookupError::TooFew { .. } => ErrorKind::NotFound,
+        LookupError::Invalid { .. } | LookupError::Ambiguous { .. } => ErrorKind::InvalidRequest,
     };
-    EngineError::new(store_error_kind(&error), error.to_string()).hint(hint)
-}
-
-pub(crate) fn store_error_kind(error: &StoreError) -> ErrorKind {
-    match error {
-        StoreError::NotFound { .. } => ErrorKind::NotFound,
-        StoreError::Ambiguous { .. } | StoreError::Id { .. } => ErrorKind::InvalidRequest,
-        StoreError::Io { .. } => ErrorKind::Process,
-    }
+    let hint = match (error.suggestion(), kind) {
+        (Some(suggestion), ErrorKind::NotFound) => format!("{suggestion} {LIST_HINT}"),
+        (Some(suggestion), _) => suggestion,
+        (None, _) => LIST_HINT.to_string(),
+    };
+    EngineError::new(kind, error.to_string()).hint(hint)
 }

@@ -15,6 +15,7 @@
 //! | [`index`] | keyframes and block positions of a long recording |
 //! | [`inspect`] | block-by-block inspection of a recording and its damage |
 //! | [`library`] | listing and removing recordings |
+//! | [`lookup`] | finding recordings and sessions by name |
 //! | [`meta`] | `<stem>.meta.json`: metadata of a recorded session |
 //! | [`playback`] | playing and seeking in a recording |
 //! | [`regular_file`] | opening files that must be regular |
@@ -36,6 +37,7 @@ pub mod import;
 pub mod index;
 pub mod inspect;
 pub mod library;
+pub mod lookup;
 pub mod meta;
 pub mod playback;
 pub mod regular_file;

@@ -115,17 +115,8 @@ impl RecordingInfo {
     }
 }
 
-/// Lists all recordings, most recently started first. Unreadable ones are skipped.
-pub fn list(store: &Store) -> Vec<RecordingInfo> {
-    let mut all: Vec<RecordingInfo> =
-        store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).collect();
-    all.sort_by_key(|info| std::cmp::Reverse(info.started));
-    all
-}
-
-/// Lists the recordings, most recently written first, at most `last`. Unreadable ones are skipped, and the others are
-/// not opened.
-pub fn list_last_written(store: &Store, last: usize) -> Vec<RecordingInfo> {
+/// Lists the recordings, last written first, at most `last`. Unreadable ones are skipped, and the others are not opened.
+pub fn list(store: &Store, last: usize) -> Vec<RecordingInfo> {
     store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).take(last).collect()
 }
 
@@ -134,7 +125,7 @@ pub fn list_last_written(store: &Store, last: usize) -> Vec<RecordingInfo> {
 pub struct Retention {
     /// Recordings that ended before this are removed.
     pub not_before: Option<TsNs>,
-    /// Maximum total bytes; the oldest recordings are removed first.
+    /// Maximum total bytes; the recordings that were not written for longest are removed first.
     pub bytes: Option<u64>,
 }
 
@@ -147,7 +138,7 @@ pub enum Reason {
     Bytes,
 }
 
-/// Selects the recordings of `all` (newest first) to remove, with the reason. Live recordings are kept, and so are
+/// Selects the recordings of `all` (last written first) to remove, with the reason. Live recordings are kept, and so are
 /// empty ones, which may have just begun; their bytes count.
 pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&RecordingInfo, Reason)> {
     let mut sum = 0u64;

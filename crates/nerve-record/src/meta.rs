@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use nerve_types::{ExitStatus, Size, TsNs};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::store;
@@ -162,6 +163,11 @@ impl Meta {
     /// # Errors
     /// [`MetaError::Io`] if it cannot be read, [`MetaError::Malformed`] if it is invalid.
     pub fn load(recording: &Path) -> Result<Option<Meta>, MetaError> {
+        Meta::load_as(recording)
+    }
+
+    /// Loads some of the metadata, like [`Meta::load`].
+    pub(crate) fn load_as<T: DeserializeOwned>(recording: &Path) -> Result<Option<T>, MetaError> {
         let path = Meta::sidecar_path(recording);
         let mut bytes = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));

@@ -16,8 +16,6 @@ pub const EXTENSION: &str = "ahr";
 /// Maximum characters of a recording's id.
 pub const MAX_ID_CHARS: usize = 64;
 
-/// Maximum number of candidates listed in an error.
-const MAX_LISTED: usize = 8;
 /// Maximum number of suggested prefixes.
 const MAX_SUGGESTED: usize = 3;
 
@@ -71,48 +69,48 @@ impl Store {
         Ok(path)
     }
 
-    /// Finds a recording by path, id, or unique prefix of an id. A path contains a `/` or ends in `.ahr`.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Ambiguous`] with the candidates, [`StoreError::Id`] for anything else.
-    pub fn find(&self, id_or_path: &str) -> Result<PathBuf, StoreError> {
-        let path = Path::new(id_or_path);
-        if id_or_path.contains('/') || path.extension().is_some_and(|extension| extension == EXTENSION) {
-            return if path.is_file() {
-                Ok(path.into())
-            } else {
-                Err(StoreError::NotFound { what: id_or_path.into(), root: None })
-            };
-        }
-        check_id(id_or_path)?;
-        let all = self.all();
-        let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&PathBuf> {
-            all.iter().filter(|path| id_of(path).is_some_and(wanted)).collect()
-        };
-        let mut found = of(&|id| id == id_or_path);
-        if found.is_empty() {
-            found = of(&|id| id.starts_with(id_or_path));
-        }
-        match found[..] {
-            [] => Err(StoreError::NotFound { what: id_or_path.into(), root: Some(self.root.clone()) }),
-            [path] => Ok(path.clone()),
-            _ => Err(StoreError::Ambiguous {
-                what: id_or_path.into(),
-                paths: found.into_iter().cloned().collect(),
-            }),
-        }
+    /// Lists the paths of all recordings, last written first. Skips unreadable folders.
+    pub fn all(&self) -> Vec<PathBuf> {
+        self.by_last_write().into_iter().map(|recording| recording.path).collect()
     }
 
-    /// Lists all recordings, most recently modified first. Skips unreadable folders.
-    pub fn all(&self) -> Vec<PathBuf> {
-        let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
-        for year in folders(&self.root, 4) {
-            for month in folders(&year, 2) {
-                found.extend(entries(&month).filter_map(|entry| recording(&entry)));
-            }
-        }
+    /// Lists all recordings, last written first. Skips unreadable folders.
+    pub fn by_last_write(&self) -> Vec<StoredRecording> {
+        let mut found: Vec<StoredRecording> = self
+            .months()
+            .flat_map(|month| entries(&month).filter_map(|entry| recording(&entry)).collect::<Vec<_>>())
+            .collect();
         found.sort_by(|one, other| other.cmp(one));
-        found.into_iter().map(|(_, path)| path).collect()
+        found
+    }
+
+    /// Returns the recordings with this id, last written first. Several months can have one.
+    pub fn with_id(&self, id: &str) -> Vec<StoredRecording> {
+        let file = |month: PathBuf| StoredRecording::read(month.join(format!("{id}.{EXTENSION}")));
+        let mut found: Vec<StoredRecording> = self.months().filter_map(file).collect();
+        found.sort_by(|one, other| other.cmp(one));
+        found
+    }
+
+    fn months(&self) -> impl Iterator<Item = PathBuf> {
+        folders(&self.root, 4).flat_map(|year| folders(&year, 2).collect::<Vec<_>>())
+    }
+}
+
+/// A recording's file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoredRecording {
+    /// Time of the last write.
+    pub written: SystemTime,
+    /// Path.
+    pub path: PathBuf,
+}
+
+impl StoredRecording {
+    /// Reads the time of a file; `None` unless it is a regular file.
+    fn read(path: PathBuf) -> Option<StoredRecording> {
+        let metadata = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        Some(StoredRecording { written: metadata.modified().ok()?, path })
     }
 }
 
@@ -164,15 +162,14 @@ fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok)
 }
 
-/// Returns a recording and its modification time; `None` for other files.
-fn recording(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
+/// Returns the recording of a directory entry; `None` for other files.
+fn recording(entry: &DirEntry) -> Option<StoredRecording> {
     let path = entry.path();
     id_of(&path)?;
-    let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-    Some((metadata.modified().ok()?, path))
+    StoredRecording::read(path)
 }
 
-/// An error in finding a recording.
+/// An error in preparing the path of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An invalid id.
@@ -180,22 +177,6 @@ pub enum StoreError {
     Id {
         /// The id, shortened.
         id: String,
-    },
-    /// No recording matches.
-    #[error("no recording {what:?}{}", folder_suffix(.root.as_deref()))]
-    NotFound {
-        /// The id or path.
-        what: String,
-        /// The searched folder, for an id.
-        root: Option<PathBuf>,
-    },
-    /// Several recordings match.
-    #[error("{what:?} matches several recordings: {}", listing(paths))]
-    Ambiguous {
-        /// The id or prefix.
-        what: String,
-        /// The matching recordings, newest first.
-        paths: Vec<PathBuf>,
     },
     /// A folder cannot be created.
     #[error("cannot create the folder {}: {source}", folder.display())]
@@ -223,20 +204,7 @@ pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
     let more = if ids.len() > MAX_SUGGESTED { ", …" } else { "" };
     let how = match ids.iter().all(|id| id.starts_with(wanted)) {
         true => format!("give at least {chars} characters"),
-        false => "use the host id".to_string(),
+        false => "use an id".to_string(),
     };
     format!("{how}: {}{more}", named.join(" or "))
-}
-
-fn folder_suffix(root: Option<&Path>) -> String {
-    root.map(|root| format!(" in {}", root.display())).unwrap_or_default()
-}
-
-fn listing(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths.iter().take(MAX_LISTED).map(|path| path.display().to_string()).collect();
-    let more = match paths.len().saturating_sub(MAX_LISTED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    shown.join(", ") + &more
 }

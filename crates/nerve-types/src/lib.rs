@@ -1,5 +1,5 @@
 //! Values that all crates share: time, sizes, terminal events, activities, answers, signals of agents, kinds of errors, the rule for
-//! names, limits of texts, and the connection limiter.
+//! names, suggestions for misspelled ones, limits of texts, and the connection limiter.
 //!
 //! Nothing here does I/O or reads a clock.
 #![warn(missing_docs)]
@@ -21,6 +21,7 @@ pub mod name;
 mod signal;
 mod signal_name;
 mod size;
+pub mod suggestion;
 pub mod text_limit;
 mod time;
 

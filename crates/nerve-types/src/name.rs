@@ -4,6 +4,9 @@
 /// Maximum characters of a name.
 pub const MAX_NAME_CHARS: usize = 32;
 
+/// Name of the session that every server has.
+pub const DEFAULT_SESSION: &str = "default";
+
 /// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `what` names the thing in the error: `node`,
 /// `session`, `server`.
 ///

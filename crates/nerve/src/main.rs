@@ -15,6 +15,9 @@ use nerve_repl::{out, trace};
 use nerve_tui::stdio_relay::Interrupted;
 
 fn main() -> ExitCode {
+    if cmd::completion::answer_request() {
+        return ExitCode::SUCCESS;
+    }
     let cli = parse_command_line();
     let json = cli.as_ref().is_ok_and(cmd::prints_json);
     let code = match cli.and_then(cmd::run) {

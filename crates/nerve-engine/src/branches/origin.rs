@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use nerve_host::registry::{entry, host_of_unrecorded};
 use nerve_node::error::EngineError;
 use nerve_record::library::is_live;
+use nerve_record::lookup::Candidate;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::SnapshotLine;
 
@@ -35,14 +36,18 @@ impl Origin {
         Ok(Origin { file: file.to_path_buf(), meta, snapshots })
     }
 
-    /// Finds a recording by file, id or id prefix, or an unrecorded running session by its id or its host's, and reads it.
+    /// Finds a recording or a session that runs without one, and reads it.
     ///
     /// # Errors
     /// NotFound, InvalidRequest (ambiguous), Process (no recording, no metadata).
     pub fn find(name: &str, dirs: &DataDirs) -> Result<Origin, EngineError> {
-        match recordings::find(&dirs.recordings, name) {
-            Ok(file) => Origin::from_recording(&file),
-            Err(error) => Origin::read(&recordings::find_unrecorded(&dirs.hosts, name).ok_or(error)?),
+        match recordings::find_session(dirs, name)? {
+            Candidate { path: Some(file), is_recorded: true, .. } => Origin::from_recording(&file),
+            Candidate { path: Some(file), .. } => Origin::read(&file),
+            Candidate { id, .. } => {
+                Err(EngineError::not_found(format!("cannot branch: session '{id}' keeps no data"))
+                    .hint("only sessions recorded by nerve can be branched"))
+            }
         }
     }
 

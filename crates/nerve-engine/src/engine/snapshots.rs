@@ -9,6 +9,7 @@ use nerve_node::command::{EventKind, NodeRef};
 use nerve_node::error::EngineError;
 use nerve_node::names::with_session;
 use nerve_record::files::{DEFAULT_LIMIT, FileStore};
+use nerve_record::lookup::is_path;
 
 use super::Engine;
 use super::context::RequestContext;
@@ -28,7 +29,7 @@ const DEFAULT_LAST: usize = 1000;
 /// Selects a recorded session, by its node or its recording.
 pub(super) enum SessionSelector {
     Node(NodeRef),
-    /// An id, a prefix or a path.
+    /// A name of a recording or session, or an absolute path.
     Named(String),
 }
 
@@ -48,9 +49,7 @@ impl SessionSelector {
             }
             (Some(node), None) => Ok(Some(SessionSelector::Node(node_ref(node, session)))),
             (None, Some(name)) => {
-                let path = Path::new(&name);
-                let is_path = name.contains('/') || path.extension().is_some();
-                if is_path {
+                if is_path(&name) {
                     absolute_path("recording", &name)?;
                 }
                 Ok(Some(SessionSelector::Named(name)))

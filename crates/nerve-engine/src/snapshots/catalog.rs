@@ -4,23 +4,22 @@
 use std::path::{Path, PathBuf};
 
 use nerve_api::reply::{SnapshotInfo, SnapshotRestored};
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{self, FileStore, SnapshotKey};
+use nerve_record::lookup::Candidate;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::FilesRef;
-use nerve_record::store::{self, Store, StoreError};
 
 use super::enclosing_session::EnclosingSession;
-use super::target::SnapshotTarget;
 use super::{files_error, files_reply, read_lines};
 use crate::data_dirs::DataDirs;
-use crate::recordings::store_error_kind;
+use crate::recordings;
 
 /// Selects snapshots.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotQuery {
-    /// Session, its node, its recording (a path, an id or a unique prefix). Default: the enclosing session, else all snapshots
-    /// with files.
+    /// Session: a name or a file, see [`recordings::find_session`]. Default: the enclosing session, else all snapshots with
+    /// files.
     pub session: Option<String>,
     /// Git work tree to search. Default: where the snapshot was taken.
     pub dir: Option<PathBuf>,
@@ -105,16 +104,13 @@ fn load_entries(
     store: &FileStore,
     dirs: &DataDirs,
 ) -> Result<Vec<SnapshotEntry>, EngineError> {
-    let node = find_node(query, dirs)?;
-    let recording = match &node {
-        Some((path, _)) => Some(path.clone()),
-        None => find_recording(query, &dirs.recordings)?,
-    };
     let enclosing = query.enclosing.id();
-    let session = match &recording {
-        Some(_) if node.is_some() => node.map(|(_, session)| session),
-        Some(path) => store::id_of(path).map(str::to_string).or_else(|| enclosing.clone()),
-        None => query.session.clone().or_else(|| enclosing.clone()),
+    let (recording, session, unknown) = match find_session(query, dirs) {
+        Ok(Some(Candidate { id, path, .. })) => (path, Some(id), None),
+        Ok(None) => (None, query.session.clone().or_else(|| enclosing.clone()), None),
+        // The name can be a session of which only the files are left.
+        Err(error) if error.kind == ErrorKind::NotFound => (None, query.session.clone(), Some(error)),
+        Err(error) => return Err(error),
     };
     let recorded_dir = || Meta::load(recording.as_deref()?).ok()??.cwd.filter(|dir| dir.is_dir());
     let dir = query.dir.clone().or_else(|| query.current_dir.clone()).or_else(recorded_dir);
@@ -138,7 +134,7 @@ fn load_entries(
             _ => {}
         }
     }
-    Ok(entries)
+    unknown.filter(|_| entries.is_empty()).map_or(Ok(entries), Err)
 }
 
 fn entry_from_files(key: &SnapshotKey, files: FilesRef) -> SnapshotEntry {
@@ -163,37 +159,14 @@ fn read_entries(
     Ok(entries.collect())
 }
 
-/// Finds the list of a running session and its id by the name that [`SnapshotTarget::find`] takes, or the newest recording
-/// of a node; `None` for other names.
-fn find_node(query: &SnapshotQuery, dirs: &DataDirs) -> Result<Option<(PathBuf, String)>, EngineError> {
-    let Some(name) = query.session.as_deref() else { return Ok(None) };
-    if let Some(target) = SnapshotTarget::find_named(&dirs.hosts, name)? {
-        return Ok(target.file.map(|file| (file, target.session)));
+/// Finds the selected session; `None` if none is selected, or the enclosing one has no list.
+fn find_session(query: &SnapshotQuery, dirs: &DataDirs) -> Result<Option<Candidate>, EngineError> {
+    if let Some(wanted) = &query.session {
+        return recordings::find_session(dirs, wanted).map(Some);
     }
-    let recordings = Store::new(&dirs.recordings);
-    if !matches!(recordings.find(name), Err(StoreError::NotFound { root: Some(_), .. })) {
-        return Ok(None);
-    }
-    let is_of_node = |path: &PathBuf| {
-        Meta::load(path).ok().flatten().is_some_and(|meta| meta.node.as_deref() == Some(name))
-    };
-    let newest = recordings.all().into_iter().find(is_of_node);
-    Ok(newest.and_then(|path| Some((path.clone(), store::id_of(&path)?.to_string()))))
-}
-
-/// Finds the recording of the selected session; `None` without a recording or a session.
-fn find_recording(query: &SnapshotQuery, root: &Path) -> Result<Option<PathBuf>, EngineError> {
-    let enclosing = || query.enclosing.recording().map(str::to_string).or_else(|| query.enclosing.id());
-    let Some(wanted) = query.session.clone().or_else(enclosing) else {
-        return Ok(None);
-    };
-    let is_path = wanted.contains('/') || Path::new(&wanted).extension().is_some();
-    match Store::new(root).find(&wanted) {
-        Ok(path) => Ok(Some(path)),
-        // A session need not have a recording file.
-        Err(StoreError::NotFound { .. } | StoreError::Id { .. }) if !is_path || query.session.is_none() => {
-            Ok(None)
-        }
-        Err(error) => Err(EngineError::new(store_error_kind(&error), error.to_string())),
+    let enclosing = query.enclosing.recording().map(str::to_string).or_else(|| query.enclosing.id());
+    match enclosing.map(|enclosing| recordings::find_session(dirs, &enclosing)) {
+        Some(Err(error)) if error.kind != ErrorKind::NotFound => Err(error),
+        found => Ok(found.and_then(Result::ok)),
     }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use nerve_host::OF;
 use nerve_host::registry::{Entry, entries};
 use nerve_node::error::EngineError;
-use nerve_record::store::suggest_ids;
-use serde_json::Value;
+use nerve_record::lookup::{LookupError, Name};
 
 use super::enclosing_session::EnclosingSession;
 use super::recorder::Recorder;
+use crate::recordings;
 
 /// Session name for a recorder without one.
 const DEFAULT_SESSION: &str = "unnamed";
@@ -27,24 +27,14 @@ pub struct SnapshotTarget {
 }
 
 impl SnapshotTarget {
-    /// Finds a running session by its id, its host's, its node, its recording, or a unique prefix of an id. `hosts`: the
-    /// directory of hosts' entries.
+    /// Finds a running session by its recording or by name, see [`nerve_record::lookup`]. `hosts`: the directory of hosts'
+    /// entries.
     ///
     /// # Errors
     /// NotFound, InvalidRequest: no session or more than one has that name.
     pub fn find(hosts: &Path, wanted: &str) -> Result<SnapshotTarget, EngineError> {
         let hosts = entries(hosts);
         find_host(&hosts, wanted).map(SnapshotTarget::from_host)
-    }
-
-    /// Finds a running session by its id, its host's, its node or its recording; `None` if there is none.
-    ///
-    /// # Errors
-    /// InvalidRequest: more than one has that name.
-    pub(super) fn find_named(hosts: &Path, wanted: &str) -> Result<Option<SnapshotTarget>, EngineError> {
-        let hosts = entries(hosts);
-        let is_named = hosts.iter().any(|entry| is_eligible(entry) && has_name(entry, wanted));
-        is_named.then(|| find_host(&hosts, wanted).map(SnapshotTarget::from_host)).transpose()
     }
 
     /// Finds the session whose recorder listens on `socket`: a path, or `tcp:HOST:PORT`.
@@ -102,29 +92,25 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// Finds a host by its id, node, session or recording, otherwise by a unique prefix of its id or session.
+/// Finds the host of a running session by its recording or by name.
 fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, EngineError> {
-    let hosts = || hosts.iter().filter(|entry| is_eligible(entry));
-    let exactly: Vec<&Entry> = hosts().filter(|entry| has_name(entry, wanted)).collect();
-    let found = match exactly.is_empty() && !wanted.is_empty() {
-        true => hosts()
-            .filter(|entry| entry.id.starts_with(wanted) || entry.session_id.starts_with(wanted))
-            .collect(),
-        false => exactly,
-    };
-    match found[..] {
-        [entry] => Ok(entry),
-        [] => Err(EngineError::not_found(format!("no running session or node '{wanted}' on this machine"))
-            .hint("list running sessions: nerve host list; ended sessions cannot be snapshotted")),
-        _ => {
-            let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
-            let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
-            let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
-            let message = format!("'{wanted}' is ambiguous: {} running sessions", found.len());
-            Err(EngineError::invalid_request(message)
-                .hint(suggest_ids(wanted, if are_meant { &sessions } else { &ids })))
-        }
+    let running: Vec<&Entry> = hosts.iter().filter(|entry| is_eligible(entry)).collect();
+    let file = Path::new(wanted);
+    if let Some(entry) = running.iter().find(|entry| file.is_file() && entry.belongs_to(file)) {
+        return Ok(entry);
     }
+    let found = Name::parse(wanted).and_then(|name| recordings::find_host(&running, &name, None));
+    found.map_err(|error| match error {
+        LookupError::Ambiguous { .. } => recordings::lookup_error(error),
+        _ => {
+            let suggestion = error.suggestion().map(|similar| similar + " ").unwrap_or_default();
+            EngineError::not_found(format!("no running session or node '{wanted}' on this machine")).hint(
+                format!(
+                    "{suggestion}list running sessions: nerve host list; ended sessions cannot be snapshotted"
+                ),
+            )
+        }
+    })
 }
 
 /// Returns true for the host of a running session. Hosts of an agent's tools have no snapshots of their own.
@@ -132,16 +118,11 @@ fn is_eligible(entry: &Entry) -> bool {
     entry.label.get(OF).is_none() && entry.is_alive()
 }
 
-fn has_name(entry: &Entry, wanted: &str) -> bool {
-    let is_node = entry.label.get("node").and_then(Value::as_str) == Some(wanted);
-    let recording = || entry.recording.as_deref().is_some_and(|path| is_same(path, Path::new(wanted)));
-    is_node || entry.id == wanted || entry.session_id == wanted || recording()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use nerve_node::error::ErrorKind;
+    use serde_json::Value;
 
     fn host(id: &str, session: &str, label: Value) -> Entry {
         let own = std::process::id();

@@ -11,7 +11,6 @@ use super::fields::{
     Decode, Fields, ScalarText, decode_fields, decode_mappings, join_or, keyword, type_mismatch,
 };
 use super::source_map::{Path, Report};
-use super::suggestion::nearest;
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
     BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
@@ -20,6 +19,7 @@ use super::types::{
 };
 use crate::compat::spellings;
 use crate::policy::{OnError, OnFailure, OnResume};
+use nerve_types::suggestion::nearest;
 
 /// Id of a graph that has none, which has been reported.
 const PLACEHOLDER_ID: &str = "graph";

@@ -7,8 +7,8 @@ use serde_json::Value;
 use strum::VariantNames;
 
 use super::source_map::{Path, Report};
-use super::suggestion::nearest;
 use super::tree::{Key, Kind, Tree, quoted};
+use nerve_types::suggestion::nearest;
 
 /// A type that can be decoded from a tree. Reports problems and returns `None` if the tree does not fit.
 pub(super) trait Decode: Sized {

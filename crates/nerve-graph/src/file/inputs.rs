@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use nerve_node::error::EngineError;
 use serde_json::{Map, Value};
 
-use super::suggestion::nearest;
 use super::tree::{Tree, quoted};
 use super::types::{GraphFile, InputDefinition};
+use nerve_types::suggestion::nearest;
 
 impl GraphFile {
     /// Returns the input of a run: the `given` values and the defaults of the others. A graph that declares no inputs accepts

@@ -15,7 +15,6 @@ mod proxy;
 mod schema;
 mod secrets;
 mod source_map;
-mod suggestion;
 pub(crate) mod templates;
 mod tree;
 mod types;

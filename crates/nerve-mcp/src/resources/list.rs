@@ -1,6 +1,7 @@
 //! Lists the resources, in pages.
 
 use nerve_api::{DEFAULT_SESSION, ErrorKind};
+use nerve_record::lookup::{Finder, Name};
 use nerve_record::meta::Meta;
 use nerve_record::store::{self, Store};
 use rmcp::model::{ListResourcesResult, Resource, ResourceTemplate};
@@ -94,9 +95,9 @@ fn recording(path: &std::path::Path) -> Option<Resource> {
     Some(Resource::new(uri, format!("recording {id}")).with_description(description).with_mime_type(TEXT))
 }
 
-/// Finds a recording by its id. Paths are not accepted.
-pub(super) fn find(store: &Store, id: &str) -> Result<std::path::PathBuf, Failure> {
-    store::check_id(id)
-        .and_then(|()| store.find(id))
-        .map_err(|error| Failure::new(ErrorKind::NotFound, error.to_string()))
+/// Finds a recording by name. Paths are not accepted.
+pub(super) fn find(store: &Store, name: &str) -> Result<std::path::PathBuf, Failure> {
+    let found = Name::parse(name).and_then(|name| Finder::new(store, Vec::new()).find(&name));
+    let found = found.map_err(|error| Failure::new(ErrorKind::NotFound, error.to_string()))?;
+    found.path.ok_or_else(|| Failure::new(ErrorKind::NotFound, format!("no recording '{name}'")))
 }

@@ -7,6 +7,7 @@ mod embedded;
 mod fixtures;
 mod full_disk;
 mod live;
+mod lookup;
 mod properties;
 mod repair;
 mod sha256;

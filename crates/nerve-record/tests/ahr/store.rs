@@ -79,7 +79,7 @@ fn only_recordings_are_listed_newest_first() {
 }
 
 #[test]
-fn recordings_are_found_by_id_prefix_and_path() {
+fn recordings_with_an_id_are_found_without_listing() {
     let store = TestStore::with(&[
         (NEW_YEAR, "abc", 5),
         (OLD_YEAR, "abcd", 4),
@@ -87,23 +87,9 @@ fn recordings_are_found_by_id_prefix_and_path() {
         (OLD_YEAR, "twice", 2),
     ]);
     let store = &store.store;
-    let january = store.root().join("2026/01");
-    assert_eq!(
-        store.find("abc").unwrap(),
-        january.join("abc.ahr"),
-        "a whole id is not the beginning of another"
-    );
-    assert_eq!(store.find("abcd").unwrap(), store.root().join("2025/12/abcd.ahr"));
-    let path = january.join("abc.ahr");
-    assert_eq!(store.find(path.to_str().unwrap()).unwrap(), path);
-
-    let error = store.find("ab").unwrap_err();
-    assert!(matches!(&error, StoreError::Ambiguous { paths, .. } if paths.len() == 2), "{error}");
-    let text = error.to_string();
-    assert!(text.contains("2025/12/abcd.ahr, ") && text.contains("2026/01/abc.ahr"), "{text}");
-    assert!(matches!(store.find("twice"), Err(StoreError::Ambiguous { .. })));
-    for missing in ["zzz", "./zzz", "zzz.ahr", "2026/01"] {
-        assert!(matches!(store.find(missing), Err(StoreError::NotFound { .. })), "{missing}");
-    }
-    assert!(matches!(store.find("a*"), Err(StoreError::Id { .. })));
+    let paths = |id: &str| -> Vec<PathBuf> { store.with_id(id).into_iter().map(|one| one.path).collect() };
+    let (december, january) = (store.root().join("2025/12"), store.root().join("2026/01"));
+    assert_eq!(paths("abc"), [january.join("abc.ahr")]);
+    assert_eq!(paths("twice"), [december.join("twice.ahr"), january.join("twice.ahr")]);
+    assert!(paths("ab").is_empty());
 }

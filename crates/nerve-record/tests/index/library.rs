@@ -6,9 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use nerve_record::ahr::{Body, Writer};
 use nerve_record::index::Index;
-use nerve_record::library::{
-    Reason, RecordingInfo, Retention, list, list_last_written, remove, select_expired,
-};
+use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, select_expired};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
@@ -53,7 +51,7 @@ fn recordings_are_listed_newest_first_with_details() {
     let line =
         SnapshotLine { id: 1, ts_ns: START, label: None, kind: "auto".into(), anchor_byte: 5, files: None };
     snapshots::append(&known, &line).unwrap();
-    let all = list(&store);
+    let all = list(&store, usize::MAX);
     let ids: Vec<&str> = all.iter().map(|info| info.id.as_str()).collect();
     assert_eq!(ids, ["known", "bare"]);
     assert_eq!(all[0].duration, Some(Duration::from_secs(3600)));
@@ -87,10 +85,9 @@ fn last_written_recordings_come_first() {
         ..Meta::default()
     };
     meta.store(&paths[1].1).unwrap();
-    let ids =
-        |last| -> Vec<String> { list_last_written(&store, last).into_iter().map(|info| info.id).collect() };
+    let ids = |last| -> Vec<String> { list(&store, last).into_iter().map(|info| info.id).collect() };
     assert_eq!((ids(usize::MAX), ids(1)), (vec!["early".into(), "late".into()], vec!["early".into()]));
-    let all = list_last_written(&store, usize::MAX);
+    let all = list(&store, usize::MAX);
     let late = all.iter().find(|info| info.id == "late").unwrap();
     assert_eq!(late.written, Some(TsNs(2_999_999_980_000_000_000)));
     let texts = [&late.node, &late.session, &late.server, &late.profile, &late.conversation_id];
@@ -110,7 +107,7 @@ fn damaged_recordings_are_listed_as_far_as_readable() {
     fs::write(Meta::sidecar_path(&cut), "{").unwrap();
     fs::write(cut.with_file_name("rubbish.ahr"), [0x41; 3000]).unwrap();
     fs::write(cut.with_file_name("empty.ahr"), "").unwrap();
-    let all = list(&store);
+    let all = list(&store, usize::MAX);
     let find = |id: &str| all.iter().find(|info| info.id == id).unwrap();
     assert_eq!(find("cut").duration, Some(Duration::from_secs(60)));
     assert_eq!(
@@ -178,9 +175,9 @@ fn removal_includes_sidecars_and_spares_live_recordings() {
     let mut writer = Writer::create(&path).unwrap();
     assert!(!remove(&path).unwrap(), "empty live recording removed");
     writer.append(&GeneratedRecording::new(Size::new(60, 12)).bytes()).unwrap();
-    assert!(list(&store)[0].live);
+    assert!(list(&store, usize::MAX)[0].live);
     assert!(!remove(&path).unwrap());
     drop(writer);
-    assert!(!list(&store)[0].live);
+    assert!(!list(&store, usize::MAX)[0].live);
     assert!(remove(&path).unwrap() && !path.exists());
 }

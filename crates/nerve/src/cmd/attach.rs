@@ -26,11 +26,11 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let gutter = settings::gutter(&settings, args.gutter);
     let window = terminal::window().unwrap_or_default();
     let room = Layout::program_size(window.cols, window.rows, gutter);
-    let name = match args.target.as_str() {
-        id if entry.id.starts_with(id) || entry.session_id.starts_with(id) => {
-            out::preview(&entry.requested_argv().join(" "), 40)
-        }
-        node => node.to_string(),
+    // A target without the node's name is an id.
+    let node = entry.label.get("node").and_then(serde_json::Value::as_str);
+    let name = match node.filter(|node| args.target.contains(node)) {
+        Some(_) => args.target.clone(),
+        None => out::preview(&entry.requested_argv().join(" "), 40),
     };
     let options = ViewerOptions {
         read_only: args.read_only,

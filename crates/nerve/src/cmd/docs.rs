@@ -1,4 +1,4 @@
-//! `completions`, `man` and the hidden `cli-reference` and `openapi`: generated documentation.
+//! `man` and the hidden `cli-reference` and `openapi`: generated documentation.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,20 +7,13 @@ use anyhow::{Context, Result};
 use clap::{Arg, Command};
 
 use crate::out;
-use nerve_cli::local_commands::{CompletionsArgs, ManArgs};
+use nerve_cli::local_commands::ManArgs;
 use nerve_cli::{Cli, GROUPS, SHORTCUTS, options};
 
 /// Name of the root command.
 const ROOT: &str = "nerve";
 /// Groups of `nerve server` that are now at the top level.
 const OLDER_GROUPS: [&str; 3] = ["node", "session", "graph"];
-
-/// Prints a completion script.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::build_command(), "nerve", &mut script);
-    out::bytes(&script)
-}
 
 /// Prints the main page, or writes one page per command.
 pub(crate) fn man(args: &ManArgs) -> Result<()> {

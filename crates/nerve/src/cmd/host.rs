@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_engine::recordings;
 use nerve_host::connection::Connection;
 use nerve_host::protocol::{CHUNK, HostRequest};
 use nerve_host::registry::{self, Entry, Listing, entries, entry};
 use nerve_host::{CONTROL, launch};
+use nerve_record::lookup::{LookupError, Name};
 use nerve_server::paths::ServerPaths;
 use nerve_types::Origin;
 use serde::Serialize;
 
-use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
+use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
 use crate::out;
 use nerve_cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
 
@@ -181,20 +183,22 @@ fn format_time(at_ns: u64) -> String {
     nerve_record::activity::TsMs(at_ns / 1_000_000).iso()
 }
 
-/// Finds a host by its id, or by the id of its session.
-fn find_host(id: &str) -> Result<Entry> {
+/// Finds a host by name, running ones first.
+fn find_host(text: &str) -> Result<Entry> {
     let registry = ServerPaths::from_env().hosts();
-    if let Some(host) = entry(&registry, id) {
+    if let Some(host) = entry(&registry, text) {
         return Ok(host);
     }
-    let is_it = |host: &Entry| host.session_id == id && host.is_alive();
-    let mut hosts: Vec<Entry> = entries(&registry).into_iter().filter(is_it).collect();
-    let failure = match (hosts.pop(), hosts.len()) {
-        (Some(host), 0) => return Ok(host),
-        (Some(_), others) => {
-            Failure::new(USAGE, format!("session '{id}' is ambiguous: {} hosts run it", others + 1))
-        }
-        (None, _) => Failure::new(NOT_FOUND, format!("no host '{id}'")),
-    };
-    Err(failure.hint("list the hosts: nerve host list").into())
+    let all = entries(&registry);
+    let (running, ended): (Vec<&Entry>, Vec<&Entry>) = all.iter().partition(|host| host.is_alive());
+    let found = Name::parse(text).and_then(|name| match recordings::find_host(&running, &name, None) {
+        Err(LookupError::NotFound { .. }) => recordings::find_host(&ended, &name, None),
+        found => found,
+    });
+    found.cloned().map_err(|error| match error {
+        LookupError::Ambiguous { .. } => recordings::lookup_error(error).into(),
+        _ => Failure::new(NOT_FOUND, format!("no host '{text}'"))
+            .hint("list the hosts: nerve host list")
+            .into(),
+    })
 }

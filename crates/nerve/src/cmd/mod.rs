@@ -4,6 +4,7 @@ mod activity_text;
 mod ask;
 mod attach;
 mod branch;
+pub(crate) mod completion;
 mod config;
 mod demo;
 mod docs;
@@ -128,7 +129,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
         Command::Config(args) => config::run(args)?,
         Command::Token(args) => token::run(&args)?,
-        Command::Completions(args) => docs::completions(&args)?,
+        Command::Completions(args) => completion::print_script(&args)?,
         Command::Man(args) => docs::man(&args)?,
         Command::Hook(args) => hook::run(&args),
         Command::CliReference => docs::reference()?,

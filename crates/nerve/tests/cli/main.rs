@@ -10,6 +10,7 @@ mod agents;
 mod attach;
 mod branch;
 mod chat;
+mod completion;
 mod doctor;
 mod events;
 mod executions;

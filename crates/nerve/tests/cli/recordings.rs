@@ -103,7 +103,7 @@ fn recording_is_found_by_id_prefix_or_age() {
     done.assert_stderr(0, &["newest recording", "0195e3a1-bbbb.ahr"]);
     home.nerve(&["replay", "0195e3a1"]).assert_stderr(
         2,
-        &["matches several recordings", "give at least 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
+        &["'0195e3a1' is ambiguous", "give at least 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
     );
     home.nerve(&["export", "nothere", "-f", "md"]).assert_stderr(3, &["nothere", "nerve recording list"]);
     home.nerve(&["inspect", "/nowhere/a.ahr"]).assert_stderr(3, &["/nowhere/a.ahr"]);
@@ -114,6 +114,65 @@ fn recording_is_found_by_id_prefix_or_age() {
     let mut command = home.command(&["branch-points", "odd.name"]);
     command.current_dir(home.hermetic.work());
     assert_eq!(home.run(command).stdout.lines().count(), 5);
+}
+
+/// Puts a recording of a node into the home's store that was written `age` seconds ago.
+fn shelved_of(home: &Home, id: &str, (session, node): (&str, &str), age: u64) -> PathBuf {
+    let path = Store::new(home.hermetic.root().join("nerve/recordings")).prepare(id, TsNs(START)).unwrap();
+    record(&path, &[(0, SIZE), (100, data(0, id))]);
+    let (node, session) = (Some(node.to_string()), Some(session.to_string()));
+    Meta { node, session, cmd: vec!["claude".to_string()], ..Meta::default() }.store(&path).unwrap();
+    let written = std::time::SystemTime::now() - Duration::from_secs(age);
+    fs::File::options().append(true).open(&path).unwrap().set_modified(written).unwrap();
+    path
+}
+
+#[test]
+fn commands_find_recordings_by_the_same_names() {
+    const ID: &str = "0195e3a1-77aa-7bcd-8000-0123456789ab";
+    let home = Home::new();
+    let path = shelved_of(&home, ID, ("night", "reviewer"), 20);
+    shelved_of(&home, "0195e3a1-77aa-7c00-9000-feed00000001", ("night", "reviewer"), 10);
+    shelved_of(&home, "0195ffff-0000-7aaa-a000-00000000beef", ("day", "writer"), 5);
+    let path = path.to_str().unwrap();
+    let commands: [&[&str]; 7] = [
+        &["replay", "NAME", "--fast"],
+        &["export", "NAME", "--format", "md"],
+        &["recording", "inspect", "NAME"],
+        &["recording", "branch-points", "--recording", "NAME"],
+        &["recording", "extract", "NAME", "--raw"],
+        &["snapshot", "list", "NAME"],
+        &["branch", "NAME", "--dry-run", "continue"],
+    ];
+    for command in commands {
+        let run = |name: &str| {
+            let args: Vec<&str> =
+                command.iter().map(|arg| if *arg == "NAME" { name } else { *arg }).collect();
+            let done = home.nerve(&args);
+            (done.code, done.stdout, done.stderr)
+        };
+        let by_path = run(path);
+        let finds = by_path.0 == 0 || by_path.2.contains("cannot branch");
+        assert!(finds, "{command:?}: {by_path:?}");
+        for name in [ID, "0195e3a1-77aa-7b", "7bcd", "0123456789ab", "reviewer@2", "night/reviewer@2"] {
+            let found = run(name);
+            assert_eq!((found.0, &found.1), (by_path.0, &by_path.1), "{command:?} {name}: {}", found.2);
+            assert!(!found.2.contains("no recording"), "{command:?} {name}: {}", found.2);
+        }
+        for (name, code, words) in [
+            ("reviewer@3", 3, "the node has 2"),
+            ("reviewr", 3, "did you mean 'reviewer'?"),
+            ("day/reviewer", 3, "'day/reviewer'"),
+            ("0195e3a1", 2, "0195e3a1-77aa-7c00-9000-feed00000001 (night/reviewer, "),
+        ] {
+            let (found, _, stderr) = run(name);
+            let words = if command[1] == "extract" && code == 3 { "no file and no recording" } else { words };
+            assert!(found == code && stderr.contains(words), "{command:?} {name}: {found} {stderr}");
+        }
+    }
+    home.nerve(&["view", "reviewer"]).assert_stderr(2, &["needs a terminal"]);
+    home.nerve(&["attach", "reviewer@2"]).assert_stderr(3, &["it has ended", "nerve view reviewer@2"]);
+    home.nerve(&["snapshot", "--recording", "reviewer"]).assert_stderr(3, &["no running session"]);
 }
 
 #[test]

@@ -272,7 +272,9 @@ fn snapshots_are_listed_with_metadata() {
     assert_eq!(by_file[1]["files"], json!(null));
     session.snapshot(&["restore", "2", "--to", "x"]).assert_stderr(3, &["no stored files"]);
     session.snapshot(&["list", "--session", "/no/such.ahr"]).assert_stderr(3, &["no recording"]);
-    assert_eq!(session.snapshot_json(&["list", "--session", "absent"]), json!([]));
+    session
+        .snapshot(&["list", "--session", "absent"])
+        .assert_stderr(3, &["no recording or session 'absent'"]);
 }
 
 #[test]

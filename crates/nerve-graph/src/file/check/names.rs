@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::super::source_map::{Path, Report};
-use super::super::suggestion::nearest;
 use super::super::templates::references::{self, References, TemplateError, Variable};
 use super::super::templates::{is_template, unknown_calls};
 use super::super::tree::quoted;
 use super::super::types::{GraphFile, NodeDefinition, StepDefinition};
 use super::order::StepOrder;
+use nerve_types::suggestion::nearest;
 
 /// The names available to a text.
 #[derive(Clone, Copy)]

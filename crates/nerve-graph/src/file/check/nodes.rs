@@ -4,9 +4,9 @@ use nerve_node::command::CommandLine;
 use nerve_types::{Size, name};
 
 use super::super::source_map::{Path, Report};
-use super::super::suggestion::nearest;
 use super::super::types::{ChatDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition};
 use super::{limits, nested_source_map};
+use nerve_types::suggestion::nearest;
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     let nodes = Path::Root.key("nodes");

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::source_map::{Path, Report};
-use super::super::suggestion::nearest;
 use super::super::types::{GraphFile, NodeDefinition};
 use crate::plan::Plan;
+use nerve_types::suggestion::nearest;
 
 /// The dependency order of a graph's steps, which are numbered in file order.
 pub(super) struct StepOrder<'a> {

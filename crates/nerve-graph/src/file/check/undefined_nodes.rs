@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::super::source_map::{Path, Report};
-use super::super::suggestion::nearest;
 use super::super::types::{GraphFile, NodeDefinition};
 use super::nested_source_map;
+use nerve_types::suggestion::nearest;
 
 /// Reports the nodes of steps that neither the graph nor `outer`, the enclosing graphs, define.
 pub(in super::super) fn find(file: &GraphFile, outer: &HashSet<&str>, report: &mut Report<'_>) {

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use self::references::{References, TemplateError};
 use self::values::{Projection, project};
 use super::fields::join_or;
-use super::suggestion::nearest;
 use crate::step::Scope;
+use nerve_types::suggestion::nearest;
 
 /// Collects the templates of one graph, which share one engine. [`Templates::finish`] compiles them.
 #[derive(Debug, Default)]

@@ -12,6 +12,10 @@ use nerve_engine::branches::{
     BranchOptions, BranchPoint, Instruction, NodeOverrides, Origin, Wait, create_branch, plan_branch,
     preview_branch,
 };
+use nerve_engine::data_dirs::DataDirs;
+use nerve_engine::recordings;
+use nerve_node::error::ErrorKind;
+use nerve_record::lookup::{Candidate, Name};
 use nerve_server::paths::ServerPaths;
 use tokio::sync::watch;
 
@@ -34,7 +38,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         let message = "too many arguments: expected [RECORDING] INSTRUCTION";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
-    if recording.is_none() && recording::is_recording(instruction) {
+    if recording.is_none() && is_recording(instruction, &ServerPaths::from_env().data_dirs()) {
         let message = format!("no instruction: '{instruction}' is a recording");
         let word = shell_words::quote(instruction);
         let hint = format!(
@@ -93,6 +97,21 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         anyhow::Ok(create_branch(&server, plan, &instruction, &mut show).await?)
     };
     finish(out::progress_with_steps(steps, work).await?.reply(), json)
+}
+
+/// Returns true if an instruction is the name of a recording or session.
+fn is_recording(instruction: &str, dirs: &DataDirs) -> bool {
+    match recordings::find_session(dirs, instruction) {
+        Ok(Candidate { path: Some(path), .. }) if path == Path::new(instruction) => {
+            recordings::check(&path).is_ok()
+        }
+        Ok(found) => {
+            // A word can be the beginning of an id by chance.
+            let is_word = instruction.bytes().all(|byte| byte.is_ascii_alphabetic());
+            !is_word || found.has_id(instruction) || found.node.is_some_and(|path| path.node == instruction)
+        }
+        Err(error) => error.kind == ErrorKind::InvalidRequest && Name::parse(instruction).is_ok(),
+    }
 }
 
 /// Creates the branch on the machine of a remote server.

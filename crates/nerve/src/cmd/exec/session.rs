@@ -8,7 +8,6 @@ use nerve_engine::recordings;
 use nerve_host::connection::Connection;
 use nerve_host::registry::{Entry, canonical_path, entries};
 use nerve_host::{CONTROL, UNRECORDED};
-use nerve_record::store::Store;
 use nerve_server::paths::ServerPaths;
 
 /// Time limit for the session's host to answer.
@@ -21,17 +20,15 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 /// There is no session of this name.
 pub(crate) fn recording(named: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
     if let Some(named) = named {
-        return match recordings::find_by_id(&paths.recordings(), named) {
-            Ok(path) => Ok(Some(canonical_path(&path))),
-            Err(error) => Ok(Some(recordings::find_unrecorded(&paths.hosts(), named).ok_or(error)?)),
-        };
+        let session = recordings::find_session(&paths.data_dirs(), named)?;
+        return Ok(session.path.map(|path| if session.is_recorded { canonical_path(&path) } else { path }));
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let enclosing = variable("NERVE_RECORDING").map(PathBuf::from).filter(|path| path.is_file());
     // The file does not exist, but its folder does while the host is alive.
     let has_folder = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
     let enclosing = enclosing.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(has_folder));
-    let by_session = || Store::new(paths.recordings()).find(&variable("NERVE_SESSION_ID")?).ok();
+    let by_session = || recordings::find(&paths.data_dirs(), &variable("NERVE_SESSION_ID")?).ok();
     Ok(enclosing.or_else(by_session).map(|path| canonical_path(&path)))
 }
 

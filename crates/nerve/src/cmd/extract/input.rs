@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
 use nerve_agent::terminal_text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
 use nerve_engine::recordings;
-use nerve_node::error::ErrorKind;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
@@ -16,7 +16,7 @@ use nerve_server::paths::ServerPaths;
 
 use crate::cmd::pane::Multiplexer;
 use crate::cmd::recording::{self, Losses};
-use crate::exit::{DONE, FAILED, Failure, NOT_FOUND, USAGE};
+use crate::exit::{DONE, FAILED, Failure, USAGE};
 use nerve_cli::extract::ExtractArgs;
 
 /// Maximum size of a text, in bytes.
@@ -75,7 +75,7 @@ fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
     let shown = path.display();
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return from_id(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return from_name(path),
         Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
     };
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -93,16 +93,16 @@ fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
     from_bytes(&bytes, shown.to_string(), args)
 }
 
-/// Reads a recording by id, for a path that does not exist.
-fn from_id(path: &Path) -> Result<Input> {
-    let missing = || {
-        Failure::new(NOT_FOUND, format!("no file and no recording '{}'", path.display()))
-            .hint("list the recordings: nerve recording list")
+/// Reads a recording by name, for a path that does not exist.
+fn from_name(path: &Path) -> Result<Input> {
+    let missing = |error: EngineError| {
+        let message = format!("no file and no recording '{}'", path.display());
+        Failure { message, ..Failure::from(error) }
     };
-    let id = path.to_str().filter(|id| !id.contains(['/', '.'])).ok_or_else(missing)?;
-    match recordings::find_by_id(&ServerPaths::from_env().recordings(), id) {
+    let dirs = ServerPaths::from_env().data_dirs();
+    match recordings::find(&dirs, &path.to_string_lossy()) {
         Ok(found) => from_recording(&found),
-        Err(error) if error.kind == ErrorKind::NotFound => Err(missing().into()),
+        Err(error) if error.kind == ErrorKind::NotFound => Err(missing(error).into()),
         Err(error) => Err(error.into()),
     }
 }

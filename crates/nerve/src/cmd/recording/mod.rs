@@ -20,7 +20,6 @@ use nerve_record::ahr::{AhrError, Contradiction, DamagedRange};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
-use nerve_record::store::{Store, StoreError};
 use nerve_server::paths::ServerPaths;
 use nerve_tui::TuiError;
 use nerve_tui::recording::EndReason;
@@ -62,32 +61,20 @@ pub(crate) fn run_on_file(command: &RecordingFileCommand) -> Result<u8> {
     }
 }
 
-fn store() -> Store {
-    Store::new(ServerPaths::from_env().recordings())
-}
-
-/// Finds the selected recording: a file, an id or an id prefix; the newest by default.
+/// Finds the selected recording; the newest by default.
 fn find(source: &RecordingSelector) -> Result<PathBuf> {
     find_named(source.given())
 }
 
-/// Finds a recording by file name, id or id prefix; the newest if `name` is `None`.
+/// Finds a recording by file or name; the newest if `name` is `None`.
 pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
-    let root = ServerPaths::from_env().recordings();
+    let dirs = ServerPaths::from_env().data_dirs();
     let Some(name) = name else {
-        let newest = recordings::newest(&root)?;
+        let newest = recordings::newest(&dirs.recordings)?;
         out::note(format_args!("newest recording: {}", newest.display()));
         return Ok(newest);
     };
-    Ok(recordings::find(&root, name)?)
-}
-
-/// Returns true if `word` names one or more existing recordings: a file, an id or an id prefix.
-pub(crate) fn is_recording(word: &str) -> bool {
-    match store().find(word) {
-        Ok(_) | Err(StoreError::Ambiguous { .. }) => true,
-        Err(_) => Path::new(word).is_file() && recordings::check(Path::new(word)).is_ok(),
-    }
+    Ok(recordings::find(&dirs, name)?)
 }
 
 /// Loads the metadata next to a recording. Warns and returns the default if it cannot be read.

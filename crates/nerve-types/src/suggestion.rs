@@ -1,7 +1,7 @@
 //! Suggestions for misspelled names.
 
 /// Returns the most similar of the known names, if one is similar enough.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer names are not compared, because the cost is the product of the lengths.
     const MAX_LEN: usize = 64;
     if name.is_empty() || name.len() > MAX_LEN {
