@@ -34,7 +34,7 @@ impl Engine {
                         transcripts::of_node(NodeName { node, session, server: &server }, &dirs)
                     }
                     (None, Some(recording)) => {
-                        transcripts::of_recording(&recordings::find(&dirs.recordings, recording)?, &dirs)
+                        transcripts::of_recording(&recordings::find(&dirs, recording)?, &dirs)
                     }
                     _ => Err(EngineError::invalid_request("node_id or recording is required")),
                 }

@@ -12,7 +12,7 @@ use nerve_node::error::EngineError;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
-use nerve_types::{Size, TsNs};
+use nerve_types::TsNs;
 use nerve_vt::terminal::LineIndex;
 
 use super::DocumentKind;
@@ -31,9 +31,8 @@ const MAX_SEEN: usize = 200_000;
 /// # Errors
 /// The recording cannot be read.
 pub(super) fn read(path: &Path, meta: &Meta) -> Result<Vec<Document>, EngineError> {
-    let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
     let mut reader = Reader::open(path).map_err(unreadable)?;
-    let mut replay = TerminalReplay::new(size);
+    let mut replay = TerminalReplay::new(meta.initial_size());
     let mut collector = Collector::default();
     while let Some(part) = reader.next().map_err(unreadable)? {
         let Part::Block(block) = part else { continue };

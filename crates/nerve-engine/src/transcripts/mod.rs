@@ -13,24 +13,23 @@ use std::path::{Path, PathBuf};
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
 use nerve_agent::profile::Profile;
-use nerve_agent::terminal_text::{save_alt_screen, split_at_ends, visible_rows};
 use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
 use nerve_graph::session::DEFAULT;
-use nerve_node::error::EngineError;
+use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::fork::branch::RecordedSession;
 use nerve_node::fork::recorded_turns::RecordedTurns;
 use nerve_node::profiles;
-use nerve_record::ahr::{Body, Part, Reader, Record};
+use nerve_record::ahr::Reader;
+use nerve_record::lookup::{Name, is_path};
 use nerve_record::meta::Meta;
-use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, id_of};
+use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
-use nerve_types::{Size, TsNs};
 
 use self::history_log::HistoryLog;
 use self::merge::merge;
 use crate::data_dirs::DataDirs;
-use crate::recordings::unreadable;
+use crate::recordings::{self, final_rows, unreadable};
 
 /// The node whose transcript is read.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +40,31 @@ pub struct NodeName<'a> {
     pub session: Option<&'a str>,
     /// Its server.
     pub server: &'a str,
+}
+
+/// Reads the transcript of what a user names: a node, `SESSION/NODE`, or a recording by file, id or `NODE@N`.
+///
+/// # Errors
+/// See [`of_node`], [`of_recording`] and [`recordings::find`].
+pub fn find(
+    source: &str,
+    session: Option<&str>,
+    server: &str,
+    dirs: &DataDirs,
+) -> Result<Transcript, EngineError> {
+    let name = Name::parse(source).ok().filter(|_| !is_path(source) && !source.contains('@'));
+    let node = name.as_ref().and_then(|name| Some((name.node()?, name.session().or(session))));
+    let Some((node, session)) = node else { return of_recording(&recordings::find(dirs, source)?, dirs) };
+    of_node(NodeName { node, session, server }, dirs).or_else(|error| {
+        if error.kind != ErrorKind::NotFound {
+            return Err(error);
+        }
+        // The name may be the beginning of an id.
+        let recording = recordings::find(dirs, source);
+        let recording =
+            recording.map_err(|other| if other.kind == ErrorKind::NotFound { error } else { other });
+        of_recording(&recording?, dirs)
+    })
 }
 
 /// Reads the transcript of a node: its current or last conversation. The node need not exist any more.
@@ -209,7 +233,8 @@ fn finish(
 
 /// Replays a recording and splits its final text into turns.
 fn screen_turns(path: &Path, meta: &Meta) -> Result<Vec<TranscriptTurn>, EngineError> {
-    let rows = final_rows(path, meta)?;
+    let mut reader = Reader::open(path).map_err(unreadable)?;
+    let rows = final_rows(&mut reader, meta.initial_size(), |_| {}).map_err(unreadable)?;
     let kind = conversation::guess(&rows).unwrap_or(ParserKind::None);
     let turns = conversation::turns(kind, &rows).into_iter().zip(1..);
     let turn = |(turn, number): (conversation::Turn, u64)| TranscriptTurn {
@@ -222,28 +247,4 @@ fn screen_turns(path: &Path, meta: &Meta) -> Result<Vec<TranscriptTurn>, EngineE
         ..TranscriptTurn::default()
     };
     Ok(turns.map(turn).collect())
-}
-
-/// Returns the rows of a recording's scrollback and last screen. Damaged parts are skipped.
-fn final_rows(path: &Path, meta: &Meta) -> Result<Vec<String>, EngineError> {
-    let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
-    let mut reader = Reader::open(path).map_err(unreadable)?;
-    let (mut replay, mut last_alt_screen) = (TerminalReplay::new(size), Vec::new());
-    while let Some(part) = reader.next().map_err(unreadable)? {
-        let Part::Block(block) = part else { continue };
-        replay.begin_block(&block);
-        for record in block.records() {
-            let Body::Data { mut off, bytes } = record.body else {
-                replay.apply(&record);
-                continue;
-            };
-            for piece in split_at_ends(bytes) {
-                save_alt_screen(&mut last_alt_screen, &replay.terminal, piece);
-                replay.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
-                off += piece.len() as u64;
-            }
-            replay.check_work().map_err(unreadable)?;
-        }
-    }
-    Ok(visible_rows(&replay.terminal, last_alt_screen))
 }

@@ -1,14 +1,13 @@
 //! `nerve transcript`: the prompts and answers of a node or a recording.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_api::reply::Transcript;
 use nerve_api::request::GetTranscript;
 use nerve_cli::transcript::{TranscriptArgs, TranscriptFormat};
-use nerve_engine::recordings;
-use nerve_engine::transcripts::{NodeName, of_node, of_recording, render, select_turn};
+use nerve_engine::transcripts::{find, render, select_turn};
 use nerve_node::error::ErrorKind;
 use nerve_server::paths::ServerPaths;
 use tempfile::NamedTempFile;
@@ -57,29 +56,13 @@ async fn request(args: &TranscriptArgs) -> Result<Transcript> {
 /// Reads the files on this machine. A server need not run.
 fn read(args: &TranscriptArgs) -> Result<Transcript> {
     let dirs = ServerPaths::from_env().data_dirs();
-    let name = NodeName { node: &args.source, session: args.session.as_deref(), server: &args.server.server };
-    let transcript = if is_path(&args.source) {
-        of_recording(&PathBuf::from(&args.source), &dirs)
-    } else {
-        of_node(name, &dirs).or_else(|error| match may_be_recording(error.kind) {
-            true => {
-                let recording = recordings::find_by_id(&dirs.recordings, &args.source).map_err(|_| error)?;
-                of_recording(&recording, &dirs)
-            }
-            false => Err(error),
-        })
-    };
-    Ok(select_turn(transcript?, args.turn)?)
+    let transcript = find(&args.source, args.session.as_deref(), &args.server.server, &dirs)?;
+    Ok(select_turn(transcript, args.turn)?)
 }
 
 /// Returns true if the name of a node with this error may be the id of a recording.
 fn may_be_recording(error: ErrorKind) -> bool {
     matches!(error, ErrorKind::NotFound | ErrorKind::InvalidRequest)
-}
-
-/// Returns true for the path of a file. Names of nodes and ids of recordings contain neither character.
-fn is_path(source: &str) -> bool {
-    source.contains(['/', '.'])
 }
 
 /// Writes a file that gets its name once it is complete.

@@ -70,6 +70,7 @@ fn completer(arg: &Arg, path: &str) -> Option<NameCompleter> {
     let value = arg.get_value_names().and_then(|names| names.first()).map_or(id, |name| name.as_str());
     match value {
         "NODE" | "SRC" => completer(&[NameKind::Nodes]),
+        "NODE|RECORDING" => completer(&[NameKind::Nodes, NameKind::Recordings]),
         "NODE|ID" => completer(&[NameKind::Hosts]),
         "ID" if path.contains(" host ") => completer(&[NameKind::Hosts]),
         "SESSION" => completer(&[NameKind::Sessions]),

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_agent::parse::ParserKind;
-use nerve_agent::terminal_text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
+use nerve_agent::terminal_text::{binary_reason, rows_of};
 use nerve_engine::recordings;
 use nerve_node::error::{EngineError, ErrorKind};
-use nerve_record::ahr::{Body, Part, Reader, Record};
+use nerve_record::ahr::Reader;
 use nerve_record::meta::Meta;
-use nerve_record::replay::TerminalReplay;
 use nerve_server::paths::ServerPaths;
 
 use crate::cmd::pane::Multiplexer;
@@ -111,44 +110,12 @@ fn from_recording(path: &Path) -> Result<Input> {
     let meta = recording::load_meta(path);
     let mut reader = Reader::open(path).map_err(recording::read_failure)?;
     let mut losses = Losses::new(path);
-    let mut replay = TerminalReplay::new(recording::size(&meta));
-    let mut last_alt_screen = Vec::new();
-    while let Some(part) = reader.next().map_err(recording::read_failure)? {
-        let block = match part {
-            Part::Block(block) => block,
-            Part::Lost(lost) => {
-                losses.add(&lost);
-                continue;
-            }
-        };
-        replay.begin_block(&block);
-        for record in block.records() {
-            apply(&mut replay, &mut last_alt_screen, &record);
-            replay.check_work().map_err(recording::read_failure)?;
-        }
-        block.damage().iter().for_each(|lost| losses.add(lost));
-    }
+    let rows = recordings::final_rows(&mut reader, recording::size(&meta), |lost| losses.add(lost))
+        .map_err(recording::read_failure)?;
     losses.contradict(reader.contradictions());
     let code = losses.report();
     let source = format!("recording {}", path.display());
-    Ok(Input {
-        source,
-        rows: visible_rows(&replay.terminal, last_alt_screen),
-        parser: parser_of(&meta),
-        code,
-    })
-}
-
-fn apply(replay: &mut TerminalReplay, last_alt_screen: &mut Vec<String>, record: &Record<'_>) {
-    let Body::Data { mut off, bytes } = record.body else {
-        replay.apply(record);
-        return;
-    };
-    for piece in split_at_ends(bytes) {
-        save_alt_screen(last_alt_screen, &replay.terminal, piece);
-        replay.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
-        off += piece.len() as u64;
-    }
+    Ok(Input { source, rows, parser: parser_of(&meta), code })
 }
 
 /// Returns the parser of the recorded program's profile, if any.
