@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 39] = [
+const MEANINGS: [(&str, &str); 40] = [
     ("all", "Everything of this user: servers, hosts"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Point to continue from: a turn of a node, a snapshot of a recording"),
@@ -39,6 +39,7 @@ const MEANINGS: [(&str, &str); 39] = [
     ("server", "Server: name, tcp://HOST:PORT or tls://HOST:PORT"),
     ("session", "Session of the nodes on their server"),
     ("socket", "Server of tmux or WezTerm: socket path, or name as for 'tmux -L'"),
+    ("task", "Task of a pattern; for a recording, open the entry for one"),
     ("timeout", "Time limit in seconds"),
     ("tmux-session", "tmux session or WezTerm workspace of the pane; created if missing"),
     ("token-file", "File with the access token"),
