@@ -97,9 +97,11 @@ fn recording_opens_as_pager_and_no_key_submits() {
     assert_eq!(tty.wait_for_exit(), Some(0));
     let mut tty = Tty::new(&home, SIZE, &["view", &path]);
     tty.expect("line 61 of 61");
-    tty.send("g\r");
-    tty.expect("│line 2 ");
-    assert!(!tty.text().contains("│line 1 "), "Enter scrolls by a line: {}", tty.text());
+    tty.send("g");
+    tty.expect("│line 1 ");
+    tty.send("\r");
+    let is_scrolled = || tty.text().contains("│line 2 ") && !tty.text().contains("│line 1 ");
+    assert!(wait_until(LIMIT, is_scrolled), "Enter scrolls by a line: {}", tty.text());
     tty.send("Gi");
     tty.expect("branch from");
     // Without a text, Enter submits nothing.
