@@ -40,6 +40,7 @@ const MEANINGS: [(&str, &str); 40] = [
     ("server", "Server: name, tcp://HOST:PORT or tls://HOST:PORT"),
     ("session", "Session of the nodes on their server"),
     ("socket", "Server of tmux or WezTerm: socket path, or name as for 'tmux -L'"),
+    ("task", "Task of a pattern; for a recording, open the entry for one"),
     ("timeout", "Time limit in seconds"),
     ("tmux-session", "tmux session or WezTerm workspace of the pane; created if missing"),
     ("token-file", "File with the access token"),

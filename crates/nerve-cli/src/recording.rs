@@ -81,7 +81,7 @@ pub struct ReplayArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Starts at the end of the session, in a frame of the recorded size. Keys are those of less: j k f b d u g G, / ? n N, q; 'h' lists all
-keys, including those for seeking in time. ▶ marks a snapshot.
+keys, including those for seeking in time. ▶ marks a snapshot; 'i' opens the entry for a task that continues from it.
 
 EXAMPLES
   nerve view
@@ -95,6 +95,9 @@ pub struct ViewArgs {
     /// Side of the snapshot markers [default: from the settings]
     #[arg(long, value_enum, value_name = "SIDE")]
     pub gutter: Option<GutterArg>,
+    /// Open the task entry at the end [default: from the settings]
+    #[arg(long)]
+    pub task: bool,
     /// Disable colours, like NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub no_colors: bool,

@@ -72,7 +72,7 @@ fn find_named(dirs: &DataDirs, name: &str) -> Result<Candidate, LookupError> {
 
 /// Describes the recording in a file. The session of a running host may have another id than its file.
 fn find_file(dirs: &DataDirs, file: &Path) -> Result<Candidate, EngineError> {
-    if !file.is_file() {
+    if !file.exists() {
         return Err(EngineError::not_found(format!("no recording '{}'", file.display())).hint(LIST_HINT));
     }
     let hosts = entries(&dirs.hosts);

@@ -14,6 +14,8 @@ use crate::view::draw::Gutter;
 pub struct Settings {
     /// Place of the viewer's snapshot marks.
     pub gutter: Gutter,
+    /// Opens recordings with the task entry at their end.
+    pub task: bool,
     /// Lets programs copy to the user's clipboard.
     pub clipboard: bool,
     /// Viewer operations by name, with the keys that replace their default keys.
@@ -31,6 +33,7 @@ impl Default for Settings {
         let notes = Diagnostics::default();
         Settings {
             gutter: Gutter::default(),
+            task: false,
             clipboard: true,
             keys: Vec::new(),
             notify: NotifySettings::default(),

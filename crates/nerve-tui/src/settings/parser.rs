@@ -132,11 +132,14 @@ impl Parser<'_> {
                     );
                 }
                 ("clipboard", DeValue::Boolean(enabled)) => settings.clipboard = *enabled,
-                ("clipboard", other) => {
+                ("task", DeValue::Boolean(enabled)) => settings.task = *enabled,
+                (known @ ("clipboard" | "task"), other) => {
                     let kind = other.type_str();
-                    self.error(value.span(), format!("clipboard: expected true or false, found {kind}"));
+                    self.error(value.span(), format!("{known}: expected true or false, found {kind}"));
                 }
-                (other, _) => self.unknown_name(name.span(), "setting", other, &["gutter", "clipboard"]),
+                (other, _) => {
+                    self.unknown_name(name.span(), "setting", other, &["gutter", "clipboard", "task"]);
+                }
             }
         }
     }

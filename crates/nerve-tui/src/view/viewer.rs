@@ -119,6 +119,13 @@ impl Viewer {
         self
     }
 
+    /// Leaves the task entry of a recording closed at the start, so that no key can submit a task by mistake.
+    #[must_use]
+    pub fn with_closed_entry(mut self) -> Viewer {
+        self.entry.opens_initially = false;
+        self
+    }
+
     /// Disables branches, for this reason.
     #[must_use]
     pub fn without_branches(self, why: &'static str) -> Viewer {

@@ -42,7 +42,9 @@ fn as_json(settings: &Settings) -> Value {
     json!({
         "path": path,
         "exists": path.exists(),
-        "agent": { "record": { "gutter": <&str>::from(settings.gutter), "clipboard": settings.clipboard } },
+        "agent": { "record": {
+            "gutter": <&str>::from(settings.gutter), "clipboard": settings.clipboard, "task": settings.task,
+        } },
         "keys": keys,
         "notify": {
             "on": notify.on.iter().map(|occasion| <&str>::from(*occasion)).collect::<Vec<_>>(),
@@ -55,8 +57,11 @@ fn as_json(settings: &Settings) -> Value {
 /// Returns a settings file with every setting.
 fn as_toml(settings: &Settings) -> String {
     let bindings = settings.bindings();
-    let (gutter, clipboard) = (<&str>::from(settings.gutter), settings.clipboard);
-    let mut text = format!("[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\n\n[notify]\n");
+    let Settings { clipboard, task, .. } = settings;
+    let gutter = <&str>::from(settings.gutter);
+    let mut text = format!(
+        "[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\ntask = {task}\n\n[notify]\n"
+    );
     let NotifySettings { on, min_turn, terminal, desktop, command, webhook, ntfy } = &settings.notify;
     let on: Vec<String> = on.iter().map(|occasion| format!("\"{}\"", <&str>::from(*occasion))).collect();
     let _ = writeln!(

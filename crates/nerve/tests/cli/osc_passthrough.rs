@@ -138,7 +138,7 @@ fn recording_shows_links_and_sends_no_osc() {
                 \x1b]52;c;aGVsbG8=\x07\x1b]9;it is done\x07\x1b]9;4;1;42\x07\x07";
     let data = Body::Data { off: 0, bytes: text.as_bytes() };
     record(&path, &[(0, Body::Resize { cols: 40, rows: 4 }), (1, data)]);
-    let mut tty = Tty::new(&home, SIZE, &["view", path.to_str().unwrap()]);
+    let mut tty = Tty::new(&home, SIZE, &["view", "--task", path.to_str().unwrap()]);
     tty.expect("branch from the end");
     tty.send("\x1b");
     tty.expect("a link twice");

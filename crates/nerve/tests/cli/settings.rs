@@ -109,7 +109,7 @@ fn viewer_uses_configured_keys_and_gutter() {
     records.push((10, Body::Snapshot { id: 1, anchor: off, label: b"end" }));
     record(&path, &records);
     let path = path.to_str().unwrap();
-    let mut tty = Tty::new(&home, Size::new(60, 20), &["view", path]);
+    let mut tty = Tty::new(&home, Size::new(60, 20), &["view", "--task", path]);
     tty.expect("│▶");
     // Out of the task entry.
     tty.send("\x1b");
@@ -119,7 +119,7 @@ fn viewer_uses_configured_keys_and_gutter() {
     tty.send("g");
     tty.send("E");
     assert_eq!(tty.wait_for_exit(), Some(0));
-    let mut tty = Tty::new(&home, Size::new(60, 20), &["view", path, "--gutter", "right"]);
+    let mut tty = Tty::new(&home, Size::new(60, 20), &["view", "--task", path, "--gutter", "right"]);
     tty.expect("▶│");
     tty.send("\x1b");
     tty.expect("press Esc again");

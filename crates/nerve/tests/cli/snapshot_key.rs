@@ -172,7 +172,7 @@ fn failed_snapshot_explains_why() {
     read_only.expect("attached read-only: 'nerve snapshot --recording'");
     read_only.send(DETACH_KEY);
     assert_eq!(read_only.wait_for_exit(), Some(0));
-    let mut too_early = Tty::new(&home, SIZE, &["view", &path]);
+    let mut too_early = Tty::new(&home, SIZE, &["view", "--task", &path]);
     too_early.expect("still being recorded");
     too_early.send(SNAPSHOT_KEY);
     too_early.expect("recordings take no snapshots: use 'nerve attach'");
@@ -188,7 +188,7 @@ fn failed_snapshot_explains_why() {
     tty.send("q");
     assert_eq!(tty.wait_for_exit(), Some(0));
     assert_eq!(list_snapshots(&home, &path).len(), 1, "the end alone");
-    let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+    let mut tty = Tty::new(&home, SIZE, &["view", "--task", &path]);
     tty.expect("branch from the end");
     tty.send(SNAPSHOT_KEY);
     tty.expect("no snapshot: the session has ended");

@@ -65,7 +65,7 @@ fn claude_recording_is_browsed_with_task_entry() {
     let home = Home::new();
     let path = recorded(&home, "classic-modern", &[0.3, 0.6]);
     let test = "claude_recording_is_browsed_with_task_entry";
-    let Some(window) = open_window(test, &home, (130, 48), &["view", &path]) else { return };
+    let Some(window) = open_window(test, &home, (130, 48), &["view", "--task", &path]) else { return };
     window.expect("branch from the end");
     window.type_text("do it 世界 otherwise");
     window.expect("do it 世界 otherwise");

@@ -102,7 +102,7 @@ fn symlinked_session_folder_has_the_same_tools() {
     let link = session.home.hermetic.home().join("link");
     std::os::unix::fs::symlink(session.recording.parent().unwrap(), &link).unwrap();
     let linked = link.join("session.ahr");
-    let tty = Tty::new(&session.home, SIZE, &["view", linked.to_str().unwrap()]);
+    let tty = Tty::new(&session.home, SIZE, &["view", "--task", linked.to_str().unwrap()]);
     tty.expect("\u{25b8} 1");
     let mut command =
         session.home.command(&["exec", "--id", "linked", "--session", linked.to_str().unwrap()]);

@@ -37,6 +37,12 @@ fn close_entry(tty: &Tty) {
     tty.expect("press Esc again to leave");
 }
 
+/// Closes the task entry opened with `i`.
+fn close_entry_with_esc(tty: &Tty) {
+    tty.send("\x1b");
+    close_entry_if_shown(tty);
+}
+
 /// Waits until a submitted task has left the screen.
 fn close_entry_if_shown(tty: &Tty) {
     assert!(wait_until(LIMIT, || !tty.text().contains("branch from")), "{}", tty.text());
@@ -45,7 +51,7 @@ fn close_entry_if_shown(tty: &Tty) {
 #[test]
 fn end_is_framed_and_all_lines_are_reachable() {
     let (home, path) = home();
-    let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+    let mut tty = Tty::new(&home, SIZE, &["view", "--task", &path]);
     tty.expect("│line 60");
     tty.expect("2 snapshots · line 61 of 61 · end");
     let text = tty.text();
@@ -82,11 +88,40 @@ fn end_is_framed_and_all_lines_are_reachable() {
 }
 
 #[test]
+fn recording_opens_as_pager_and_no_key_submits() {
+    let (home, path) = home();
+    let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+    tty.expect("line 61 of 61");
+    assert!(!tty.text().contains("branch from"), "{}", tty.text());
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+    tty.expect("line 61 of 61");
+    tty.send("g");
+    tty.expect("│line 1 ");
+    tty.send("\r");
+    let is_scrolled = || tty.text().contains("│line 2 ") && !tty.text().contains("│line 1 ");
+    assert!(wait_until(LIMIT, is_scrolled), "Enter scrolls by a line: {}", tty.text());
+    tty.send("Gi");
+    tty.expect("branch from");
+    // Without a text, Enter submits nothing.
+    tty.send("\r");
+    close_entry_with_esc(&tty);
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    let config = home.ok(&["config", "path"]);
+    let config = std::path::Path::new(config.trim());
+    std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+    std::fs::write(config, "agent.record.task = true\n").unwrap();
+    let tty = Tty::new(&home, SIZE, &["view", &path]);
+    tty.expect("branch from the end");
+}
+
+#[test]
 fn seeking_and_playing_reach_any_moment() {
     let (home, path) = home();
     let mut tty = Tty::new(&home, SIZE, &["replay", "--viewer", &path]);
     tty.expect("line 61 of 61");
-    close_entry(&tty);
     tty.send("3,");
     tty.expect("\n0:45 ━");
     tty.expect("│line 45");
@@ -115,12 +150,12 @@ fn seeking_and_playing_reach_any_moment() {
 #[test]
 fn double_esc_works_without_kitty_protocol() {
     let (home, path) = home();
-    let mut tty = Tty::without_kitty(&home, SIZE, &["view", &path]);
+    let mut tty = Tty::without_kitty(&home, SIZE, &["view", "--task", &path]);
     tty.expect("branch from the end");
     // The first one closes the task entry, the second one leaves.
     tty.send("\x1b\x1b");
     assert_eq!(tty.wait_for_exit(), Some(0));
-    let mut tty = Tty::without_kitty(&home, SIZE, &["view", &path]);
+    let mut tty = Tty::without_kitty(&home, SIZE, &["view", "--task", &path]);
     tty.expect("branch from the end");
     tty.send("\x1b");
     tty.expect("press Esc again to leave");
@@ -144,7 +179,7 @@ fn double_esc_works_without_kitty_protocol() {
 #[test]
 fn resize_redraws_the_frame() {
     let (home, path) = home();
-    let mut tty = Tty::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
+    let mut tty = Tty::new(&home, SIZE, &["view", "--task", &path, "--gutter", "none", "--no-colors"]);
     tty.expect("line 61 of 61");
     close_entry(&tty);
     tty.send("g");
@@ -169,7 +204,7 @@ fn signals_restore_the_terminal() {
     let leave: [(&str, Option<Signal>, i32); 3] =
         [("\x03\x03", None, 130), ("", Some(Signal::TERM), 143), ("", Some(Signal::HUP), 129)];
     for (keys, signal, code) in leave {
-        let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+        let mut tty = Tty::new(&home, SIZE, &["view", "--task", &path]);
         tty.expect("line 61 of 61");
         tty.send(keys);
         signal.into_iter().for_each(|signal| tty.signal(signal));
@@ -180,7 +215,7 @@ fn signals_restore_the_terminal() {
 #[test]
 fn failed_branch_is_reported_and_task_kept() {
     let (home, path) = home();
-    let mut tty = Tty::new(&home, Size::new(150, 14), &["view", &path]);
+    let mut tty = Tty::new(&home, Size::new(150, 14), &["view", "--task", &path]);
     tty.expect("branch from the end");
     tty.send("\r");
     tty.send("do it\r");
@@ -204,7 +239,7 @@ fn task_at_session_end_starts_a_branch_node() {
     home.ok(&["server", "node", "create", "me", "-c", claude, "-b", "claude", "--cwd", cwd]);
     home.ok(&["server", "node", "execute", "me", "the first thing"]);
     let recording = home.recording_of("me");
-    let mut early = Tty::new(&home, Size::new(150, 40), &["view", recording.to_str().unwrap()]);
+    let mut early = Tty::new(&home, Size::new(150, 40), &["view", "--task", recording.to_str().unwrap()]);
     early.expect("the first thing");
     assert!(!early.text().contains("branch from the end"), "it has none yet: {}", early.text());
     early.send("B");
@@ -212,7 +247,8 @@ fn task_at_session_end_starts_a_branch_node() {
     early.send("\x03\x03");
     assert_eq!(early.wait_for_exit(), Some(130));
     home.ok(&["server", "node", "stop", "me"]);
-    let mut tty = Tty::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
+    let mut tty =
+        Tty::with_stderr(home.command(&["view", "--task", recording.to_str().unwrap()]), Size::new(150, 40));
     tty.expect("branch from");
     tty.send("the second thing\r");
     tty.expect("(B shows it)");
@@ -232,7 +268,8 @@ fn task_at_session_end_starts_a_branch_node() {
     assert!(wait_until(LIMIT, || home.read(name).contains("the second thing")), "{}", home.read(name));
     // A missing transcript is reported.
     std::fs::remove_dir_all(home.hermetic.home().join(".claude/projects")).unwrap();
-    let mut tty = Tty::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
+    let mut tty =
+        Tty::with_stderr(home.command(&["view", "--task", recording.to_str().unwrap()]), Size::new(150, 40));
     tty.expect("branch from");
     tty.send("the third thing\r");
     tty.expect("(B shows it); its conversation is a new one: ");
@@ -259,7 +296,7 @@ fn signal_cancels_branch_creation() {
     // The agent never gets ready, so creating the branch blocks.
     becomes("exec sleep 1000");
     for (keys, signal, code) in [("", Signal::TERM, 143), ("\x03\x03", Signal::HUP, 130)] {
-        let view = home.command(&["view", recording.to_str().unwrap()]);
+        let view = home.command(&["view", "--task", recording.to_str().unwrap()]);
         let mut tty = Tty::with_stderr(view, Size::new(150, 40));
         tty.expect("branch from");
         tty.send("the second thing\r");
@@ -277,13 +314,13 @@ fn signal_cancels_branch_creation() {
 #[test]
 fn missing_terminal_or_recording_hints_what_to_do() {
     let (home, path) = home();
-    let done = home.nerve(&["view", &path]);
+    let done = home.nerve(&["view", "--task", &path]);
     assert_eq!(done.code, 2, "{done:?}");
     assert!(done.stderr.contains("needs a terminal") && done.stderr.contains("replay --fast"), "{done:?}");
     let mut tty = Tty::new(&home, SIZE, &["view", "nosuch"]);
     assert_eq!(tty.wait_for_exit(), Some(3));
     home.nerve(&["view", "nosuch"]).assert_stderr(3, &["nosuch"]);
-    let mut dumb = home.command(&["view", &path]);
+    let mut dumb = home.command(&["view", "--task", &path]);
     dumb.env("TERM", "dumb");
     let mut tty = Tty::with_stderr(dumb, SIZE);
     tty.expect("TERM is 'dumb'");

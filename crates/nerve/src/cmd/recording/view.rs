@@ -37,7 +37,11 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::new(&recording);
     let viewer = Viewer::new(Source::Recording, settings.bindings());
-    let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
+    let viewer = match tool {
+        Some(_) => viewer.without_entry(),
+        None if args.task || settings.task => viewer,
+        None => viewer.with_closed_entry(),
+    };
     let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
     let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
     let gutter: Gutter = settings::gutter(&settings, args.gutter);

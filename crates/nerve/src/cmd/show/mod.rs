@@ -142,7 +142,12 @@ fn recording_arg(recording: &Path) -> RecordingSelector {
 /// Shows a recording in the viewer.
 fn view_recording(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
     let next_runs = args.session.is_none().then_some(args.id.as_str());
-    let args = ViewArgs { source: recording_arg(recording), gutter: Some(GutterArg::None), no_colors: false };
+    let args = ViewArgs {
+        source: recording_arg(recording),
+        gutter: Some(GutterArg::None),
+        task: false,
+        no_colors: false,
+    };
     recording::view_tool(&args, name, next_runs)
 }
 

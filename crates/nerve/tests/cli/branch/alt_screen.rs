@@ -15,7 +15,7 @@ fn full_screen_session_is_shown_and_branched_at_snapshot() {
     }
     fixture.say("four");
     fixture.end_node("me");
-    let view = ["view", fixture.recording.to_str().unwrap()];
+    let view = ["view", "--task", fixture.recording.to_str().unwrap()];
     let test = "full_screen_session_is_shown_and_branched_at_snapshot";
     let Some(window) = open_window(test, &fixture.home, (130, 50), &view) else { return };
     let shows = |last: &str, next: &str| {
