@@ -10,7 +10,13 @@ type Group = (&'static str, &'static [&'static str]);
 
 /// The groups in display order. A command in none of them works but is hidden.
 pub const GROUPS: [Group; 5] = [
-    ("Everyday", &["new", "send", "ls", "top", "attach", "wait", "answer", "stop", "logs", "notify", "ask"]),
+    (
+        "Everyday",
+        &[
+            "new", "send", "ls", "top", "attach", "wait", "answer", "stop", "start", "rm", "prune", "logs",
+            "notify", "ask",
+        ],
+    ),
     ("Nouns", &["node", "graph", "session", "recording", "server", "host", "result"]),
     ("Recordings", &["record", "view", "replay", "snapshot", "branch", "exec", "tools"]),
     (

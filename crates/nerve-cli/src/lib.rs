@@ -33,7 +33,10 @@ pub mod token;
 pub mod top;
 
 use clap::{Parser, Subcommand};
-use nerve_repl::node_command::{self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, StopArgs, WaitArgs};
+use nerve_repl::node_command::{
+    self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, PruneArgs, RemoveArgs, StartArgs, StopArgs,
+    WaitArgs,
+};
 
 pub use self::command_groups::GROUPS;
 use self::node::NodeShortcut;
@@ -100,6 +103,12 @@ pub enum Command {
     Answer(NodeShortcut<AnswerArgs>),
     /// Stop a node
     Stop(NodeShortcut<StopArgs>),
+    /// Start a stopped node again: an agent resumes its conversation
+    Start(NodeShortcut<StartArgs>),
+    /// Remove a stopped node
+    Rm(NodeShortcut<RemoveArgs>),
+    /// Remove all stopped nodes of a session
+    Prune(NodeShortcut<PruneArgs>),
     /// Show the audit log of a node: prompts, answers, dialogs
     Logs(NodeShortcut<HistoryArgs>),
     /// Notify when a node needs an answer, is done, or has failed
@@ -181,13 +190,16 @@ pub enum Command {
 }
 
 /// Commands at the top level that are also in a group: their short name and their full one.
-pub const SHORTCUTS: [(&str, &[&str]); 9] = [
+pub const SHORTCUTS: [(&str, &[&str]); 12] = [
     ("new", &["node", "create"]),
     ("send", &["node", "execute"]),
     ("ls", &["node", "list"]),
     ("wait", &["node", "wait"]),
     ("answer", &["node", "answer"]),
     ("stop", &["node", "stop"]),
+    ("start", &["node", "start"]),
+    ("rm", &["node", "remove"]),
+    ("prune", &["node", "prune"]),
     ("logs", &["node", "history"]),
     ("view", &["recording", "view"]),
     ("replay", &["recording", "replay"]),

@@ -46,6 +46,11 @@ impl Engine {
             let known = (entry.cwd.clone(), Size::default(), memory);
             self.adopt_node(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
         }
+        for session in self.inner.sessions.list() {
+            let gone = session.stopped().into_iter().filter(|(_, entry)| entry.spec.pane_id.is_some());
+            gone.for_each(|(name, _)| session.set_entry(&name, None));
+        }
+        self.inner.persister.save();
     }
 
     fn adopt_node(
@@ -114,6 +119,6 @@ impl Engine {
 }
 
 /// Returns the node that a label describes.
-fn label_node(label: &Label) -> NodeRef {
+pub(super) fn label_node(label: &Label) -> NodeRef {
     NodeRef { session: label.session.clone(), node: label.node.clone() }
 }

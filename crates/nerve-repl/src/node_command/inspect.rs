@@ -22,8 +22,8 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     if target.json {
         return out::json(&data);
     }
-    let nodes = serde_json::from_value::<NodeList>(data)?.nodes_info;
-    if nodes.is_empty() {
+    let NodeList { nodes_info, stopped, .. } = serde_json::from_value(data)?;
+    if nodes_info.is_empty() && stopped.is_empty() {
         out::note("no nodes; create one with 'nerve new NAME -c COMMAND'");
     }
     let row = |node: &NodeInfo| {
@@ -37,7 +37,7 @@ pub(super) async fn list(target: &Target) -> Result<()> {
             Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
         vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
     };
-    let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = nodes_info.iter().chain(&stopped).map(row).collect();
     out::table(&["node", "type", "state", "command", "cwd"], &rows)
 }
 
@@ -148,10 +148,11 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     out::text(&screen)
 }
 
-/// Formats the state, with the kind of dialog of a blocked node.
+/// Formats the state, with the kind of dialog of a blocked node and the exit code of a stopped one.
 fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
-    match metadata.text("blocked") {
-        kind if state == NodeState::Blocked && !kind.is_empty() => format!("blocked ({kind})"),
+    match (state, metadata.text("blocked"), metadata.text("exit").strip_prefix("exit code ")) {
+        (NodeState::Blocked, kind, _) if !kind.is_empty() => format!("blocked ({kind})"),
+        (NodeState::Stopped, _, Some(code)) => format!("exited {code}"),
         _ => state.to_string(),
     }
 }
