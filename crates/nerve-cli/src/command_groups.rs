@@ -23,7 +23,7 @@ pub const GROUPS: [Group; 5] = [
         "Tools and integration",
         &["events", "repl", "pattern", "mcp", "proxy", "tmux", "wezterm", "mock-agent", "mock-model"],
     ),
-    ("Setup", &["demo", "doctor", "config", "token", "completions", "man", "help"]),
+    ("Setup", &["demo", "doctor", "config", "service", "token", "completions", "man", "help"]),
 ];
 
 /// Help of the command `help`, which clap adds later.

@@ -26,6 +26,7 @@ pub mod recording;
 pub mod repl;
 pub mod result;
 pub mod server;
+pub mod service;
 pub mod session;
 pub mod snapshot;
 mod suggestions;
@@ -129,6 +130,8 @@ pub enum Command {
     Recording(recording::RecordingArgs),
     /// Start, stop and list servers
     Server(server::ServerArgs),
+    /// Run the server as a systemd user service
+    Service(service::ServiceArgs),
     /// List and stop the host processes that own terminals
     Host(host::HostArgs),
     /// Show, await or cancel the result of a turn in the background

@@ -34,6 +34,9 @@ impl Engine {
                 tracing::warn!("{damaged}; if its host runs, its node is not adopted");
             }
             for (entry, label) in hosts {
+                if !entry.is_alive() {
+                    self.inner.gone_nodes.lock().push(label_node(&label));
+                }
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
                 self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
@@ -119,6 +122,6 @@ impl Engine {
 }
 
 /// Returns the node that a label describes.
-pub(super) fn label_node(label: &Label) -> NodeRef {
+fn label_node(label: &Label) -> NodeRef {
     NodeRef { session: label.session.clone(), node: label.node.clone() }
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use nerve_api::reply::Pong;
 use nerve_api::request::Ping;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::task::TaskTracker;
 
@@ -90,6 +91,8 @@ struct Inner {
     results: Results,
     telemetry: Telemetry,
     data_dirs: Option<Arc<DataDirs>>,
+    /// Adopted nodes whose hosts are gone. They are `starting` until the rest of their output is read.
+    gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
     file_jobs: Arc<Semaphore>,
     /// Nodes that are being started, and requests that work on files.
@@ -117,6 +120,7 @@ impl Engine {
             results: Results::open(config.results_dir, &server, clock),
             telemetry: config.telemetry,
             data_dirs: config.data_dirs.map(Arc::new),
+            gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
             creating: TaskTracker::new(),
         };

@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::Engine;
-use super::adopt::label_node;
 use super::context::{RequestContext, Warnings};
 use super::fork::node_argv;
 use super::specs::node_ref;
@@ -115,9 +114,7 @@ impl Engine {
 
     /// Waits until the adopted nodes whose hosts are gone are known to be stopped.
     async fn wait_for_gone_hosts(&self) {
-        let Some(hosting) = self.inner.factory.hosting() else { return };
-        let hosts = hosting.of_server(self.inner.factory.server_name());
-        let gone = hosts.iter().filter(|(entry, _)| !entry.is_alive()).map(|(_, label)| label_node(label));
+        let gone = std::mem::take(&mut *self.inner.gone_nodes.lock());
         for at in gone {
             if let Ok(node) = self.node(&at) {
                 // A node that is not stopped in time is not restored.

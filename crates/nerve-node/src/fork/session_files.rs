@@ -95,7 +95,7 @@ impl SessionFiles {
     pub fn has_conversation(&self, kind: Option<TranscriptKind>, id: &str) -> Option<bool> {
         let (folder, is_there): (_, &dyn Fn() -> bool) = match kind? {
             TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
-            TranscriptKind::Codex => (self.home.join(".codex/sessions"), &|| self.has_rollout(id)),
+            TranscriptKind::Codex => (self.home.join(".codex"), &|| self.has_rollout(id)),
             TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), &|| self.chat(id).is_some()),
             TranscriptKind::Opencode => return None,
         };
@@ -343,7 +343,7 @@ fn first_time(path: &Path) -> Option<TsNs> {
 }
 
 /// Returns the `sessionId` of a file's first line.
-fn first_id(path: &Path) -> Option<String> {
+pub(crate) fn first_id(path: &Path) -> Option<String> {
     let text = read(path).ok()?;
     let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
     first.get("sessionId")?.as_str().map(str::to_string)

@@ -28,7 +28,11 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     }
     let row = |node: &NodeInfo| {
         let field = |name: &str| node.metadata.text(name).to_string();
-        let mut state = format_state(node.state, &node.metadata);
+        let exit_code = field("exit").strip_prefix("exit code ").map(str::to_string);
+        let mut state = match exit_code.filter(|_| node.state == NodeState::Stopped) {
+            Some(code) => format!("exited {code}"),
+            None => format_state(node.state, &node.metadata),
+        };
         if node.approximate {
             state.push_str(" (approximate)");
         }
@@ -148,11 +152,10 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     out::text(&screen)
 }
 
-/// Formats the state, with the kind of dialog of a blocked node and the exit code of a stopped one.
+/// Formats the state, with the kind of dialog of a blocked node.
 fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
-    match (state, metadata.text("blocked"), metadata.text("exit").strip_prefix("exit code ")) {
-        (NodeState::Blocked, kind, _) if !kind.is_empty() => format!("blocked ({kind})"),
-        (NodeState::Stopped, _, Some(code)) => format!("exited {code}"),
+    match metadata.text("blocked") {
+        kind if state == NodeState::Blocked && !kind.is_empty() => format!("blocked ({kind})"),
         _ => state.to_string(),
     }
 }

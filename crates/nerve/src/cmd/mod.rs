@@ -30,6 +30,7 @@ mod repl;
 mod result;
 mod screen_support;
 pub(crate) mod server;
+mod service;
 mod session;
 pub(crate) mod show;
 mod snapshot;
@@ -127,6 +128,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
         Command::Config(args) => config::run(args)?,
         Command::Token(args) => token::run(&args)?,
+        Command::Service(args) => service::run(&args)?,
         Command::Completions(args) => docs::completions(&args)?,
         Command::Man(args) => docs::man(&args)?,
         Command::Hook(args) => hook::run(&args),
