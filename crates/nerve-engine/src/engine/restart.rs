@@ -287,7 +287,7 @@ impl Restart {
         session.set_last(&at.node, LastProcess { end: None, recording: None, ..entry.last.clone() });
         let Some(node) = session.get(&at.node) else { return Ok(info) };
         let Some(handle) = node.node().cloned() else { return Ok(info) };
-        // An agent that is slow to start goes on starting.
+        // A slow agent continues to start.
         let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(StateName::Starting);
         let Some(why) = resumption.failure(&handle, state).await else { return Ok(handle.info()) };
         handle.stop("it did not resume its conversation").await;
