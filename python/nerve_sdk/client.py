@@ -18,7 +18,7 @@ from .node import RemoteChannel, RemoteNode, deprecated
 from .paths import socket_path
 from .standalone import Standalone
 from .reply import field_of, from_wire, list_of
-from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo
+from .types import Lifecycle, NodeInfo, NodesPruned, Pong, RestoredNode, Result, SessionInfo
 
 #: True uses the system's certificate authorities.
 Tls = Union[tls.SSLContext, bool, None]
@@ -255,6 +255,19 @@ class NerveClient(GraphCommands, BranchCommands):
         """Lists the nodes of a session."""
         data = await self.request("LIST_NODES", {"session_id": session_id})
         return list_of(NodeInfo, field_of(data, "nodes_info"))
+
+    async def list_stopped_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
+        """Lists the stopped nodes of a session, which can be started again."""
+        data = await self.request("LIST_NODES", {"session_id": session_id})
+        return list_of(NodeInfo, field_of(data, "stopped"))
+
+    async def prune_nodes(self, session_id: Optional[str] = None) -> List[str]:
+        """Removes all stopped nodes of a session; returns their ids."""
+        return from_wire(NodesPruned, await self.request("PRUNE_NODES", {"session_id": session_id})).removed
+
+    async def restore_nodes(self) -> List[RestoredNode]:
+        """Starts the nodes of all sessions that ran when the server or the machine went down."""
+        return list_of(RestoredNode, field_of(await self.request("RESTORE_NODES"), "nodes"))
 
     async def create_session(self, name: str, description: str = "", tags: Iterable[str] = ()) -> SessionInfo:
         """Creates a session."""

@@ -202,13 +202,17 @@ class RemoteNode:
         data = await self._connection.request("FORK_NODE", params)
         return RemoteNode(self._connection, str(field_of(data, "node_id")), self._session_id)
 
-    async def start(self) -> None:
-        """Starts the stopped node again."""
-        await self._request("START_NODE")
+    async def start(self, fresh: bool = False) -> None:
+        """Starts the stopped node again. An agent resumes its conversation, unless `fresh` asks for a new one."""
+        await self._request("START_NODE", fresh=fresh)
 
     async def stop(self) -> None:
-        """Stops the node."""
+        """Stops the node. It can be started again."""
         await self._request("STOP_NODE")
+
+    async def remove(self) -> None:
+        """Removes the stopped node, so that it cannot be started again."""
+        await self._request("REMOVE_NODE")
 
     def _params(self, **params: Any) -> Dict[str, Any]:
         return {"node_id": self._node_id, "session_id": self._session_id, **params}

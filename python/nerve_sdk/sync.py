@@ -250,13 +250,17 @@ class RemoteNode:
         """Creates a node that continues this one's conversation, from its end or from turn `at` (from 1)."""
         return RemoteNode(self._portal, self._portal.run(lambda: self._inner.fork(target_id, at)))
 
-    def start(self) -> None:
-        """Starts the stopped node again."""
-        self._portal.run(lambda: self._inner.start())
+    def start(self, fresh: bool = False) -> None:
+        """Starts the stopped node again. An agent resumes its conversation, unless `fresh` asks for a new one."""
+        self._portal.run(lambda: self._inner.start(fresh))
 
     def stop(self) -> None:
-        """Stops the node."""
+        """Stops the node. It can be started again."""
         self._portal.run(lambda: self._inner.stop())
+
+    def remove(self) -> None:
+        """Removes the stopped node, so that it cannot be started again."""
+        self._portal.run(lambda: self._inner.remove())
 
 
 class RemoteChannel(RemoteNode):
@@ -512,6 +516,18 @@ class NerveClient:
     def list_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
         """Lists the nodes of a session."""
         return self._portal.run(lambda: self._inner.list_nodes(session_id))
+
+    def list_stopped_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
+        """Lists the stopped nodes of a session, which can be started again."""
+        return self._portal.run(lambda: self._inner.list_stopped_nodes(session_id))
+
+    def prune_nodes(self, session_id: Optional[str] = None) -> List[str]:
+        """Removes all stopped nodes of a session; returns their ids."""
+        return self._portal.run(lambda: self._inner.prune_nodes(session_id))
+
+    def restore_nodes(self) -> List[RestoredNode]:
+        """Starts the nodes of all sessions that ran when the server or the machine went down."""
+        return self._portal.run(lambda: self._inner.restore_nodes())
 
     def create_session(self, name: str, description: str = '', tags: Iterable[str] = ()) -> SessionInfo:
         """Creates a session."""

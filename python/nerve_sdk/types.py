@@ -277,6 +277,8 @@ class SessionInfo:
     tags: List[str] = field(default_factory=list)
     #: Ids of its nodes, including those that are not running.
     nodes: List[str] = field(default_factory=list)
+    #: Ids of those nodes that are stopped and can be started again.
+    stopped: List[str] = field(default_factory=list)
     #: Ids of its graphs.
     graphs: List[str] = field(default_factory=list)
     #: Time of creation in seconds since the Unix epoch.
@@ -301,6 +303,26 @@ class Lifecycle:
     nodes: List[str]
     #: Nodes that could not be started or stopped.
     failed: List[NotDone] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class NodesPruned:
+    """Reply to PRUNE_NODES."""
+
+    #: Ids of the removed nodes.
+    removed: List[str]
+
+
+@dataclass(frozen=True)
+class RestoredNode:
+    """A node that was started again after its server or its machine went down, or could not be."""
+
+    #: Id of the node.
+    node_id: str
+    #: Session of the node.
+    session_id: str
+    #: Error message of a node that could not be started.
+    error: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ def test_node_lifecycle(server: Server, transport: str, name: str) -> None:
         with pytest.raises(NerveTimeoutError):
             node.wait("suspended", timeout=0.1)
         node.stop()
+        assert client.get_node(name).info().state == "stopped"
+        node.remove()
         with pytest.raises(NotFoundError):
             client.get_node(name)
 

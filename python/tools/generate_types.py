@@ -40,6 +40,8 @@ NAMES = {
     "SessionInfo": "SessionInfo",
     "NodeFailure": "NotDone",
     "NodesChanged": "Lifecycle",
+    "NodesPruned": "NodesPruned",
+    "RestoredNode": "RestoredNode",
     "GraphInfo": "GraphInfo",
     "RunStep": "RunStep",
     "GateInfo": "Gate",

@@ -21,6 +21,9 @@ pub const GROUPS: [Group; 5] = [
             "wait",
             "answer",
             "stop",
+            "start",
+            "rm",
+            "prune",
             "logs",
             "transcript",
             "search",
@@ -34,7 +37,7 @@ pub const GROUPS: [Group; 5] = [
         "Tools and integration",
         &["events", "repl", "pattern", "mcp", "proxy", "tmux", "wezterm", "mock-agent", "mock-model"],
     ),
-    ("Setup", &["demo", "doctor", "config", "token", "completions", "man", "help"]),
+    ("Setup", &["demo", "doctor", "config", "service", "token", "completions", "man", "help"]),
 ];
 
 /// Help of the command `help`, which clap adds later.

@@ -27,6 +27,7 @@ pub mod repl;
 pub mod result;
 pub mod search;
 pub mod server;
+pub mod service;
 pub mod session;
 pub mod snapshot;
 mod suggestions;
@@ -35,7 +36,10 @@ pub mod top;
 pub mod transcript;
 
 use clap::{Parser, Subcommand};
-use nerve_repl::node_command::{self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, StopArgs, WaitArgs};
+use nerve_repl::node_command::{
+    self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, PruneArgs, RemoveArgs, StartArgs, StopArgs,
+    WaitArgs,
+};
 
 pub use self::command_groups::GROUPS;
 use self::node::NodeShortcut;
@@ -102,6 +106,12 @@ pub enum Command {
     Answer(NodeShortcut<AnswerArgs>),
     /// Stop a node
     Stop(NodeShortcut<StopArgs>),
+    /// Start a stopped node again: an agent resumes its conversation
+    Start(NodeShortcut<StartArgs>),
+    /// Remove a stopped node
+    Rm(NodeShortcut<RemoveArgs>),
+    /// Remove all stopped nodes of a session
+    Prune(NodeShortcut<PruneArgs>),
     /// Show the audit log of a node: prompts, answers, dialogs
     Logs(NodeShortcut<HistoryArgs>),
     /// Search prompts, answers, tools and screens of all nodes
@@ -126,6 +136,8 @@ pub enum Command {
     Recording(recording::RecordingArgs),
     /// Start, stop and list servers
     Server(server::ServerArgs),
+    /// Run the server as a systemd user service
+    Service(service::ServiceArgs),
     /// List and stop the host processes that own terminals
     Host(host::HostArgs),
     /// Show, await or cancel the result of a turn in the background
@@ -187,13 +199,16 @@ pub enum Command {
 }
 
 /// Commands at the top level that are also in a group: their short name and their full one.
-pub const SHORTCUTS: [(&str, &[&str]); 9] = [
+pub const SHORTCUTS: [(&str, &[&str]); 12] = [
     ("new", &["node", "create"]),
     ("send", &["node", "execute"]),
     ("ls", &["node", "list"]),
     ("wait", &["node", "wait"]),
     ("answer", &["node", "answer"]),
     ("stop", &["node", "stop"]),
+    ("start", &["node", "start"]),
+    ("rm", &["node", "remove"]),
+    ("prune", &["node", "prune"]),
     ("logs", &["node", "history"]),
     ("view", &["recording", "view"]),
     ("replay", &["recording", "replay"]),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 40] = [
+const MEANINGS: [(&str, &str); 41] = [
     ("all", "Everything of this user: servers, hosts"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Point to continue from: a turn of a node, a snapshot of a recording"),

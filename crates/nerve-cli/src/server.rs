@@ -104,6 +104,7 @@ EXAMPLES
   nerve server start
   nerve server start work
   nerve server start --foreground
+  nerve server start --restore
   nerve server start --tcp 7070 --http 7071
   nerve server start --tcp 0.0.0.0:7070 --tls-cert cert.pem --tls-key key.pem")]
 pub struct StartArgs {
@@ -114,6 +115,9 @@ pub struct StartArgs {
     /// Stay in the foreground and log to stderr; Ctrl+C stops the server
     #[arg(long)]
     pub foreground: bool,
+    /// Start the nodes that ran when the server or the machine went down
+    #[arg(long)]
+    pub restore: bool,
     /// Set by 'server start' for its background process
     #[arg(long, hide = true, requires = "foreground")]
     pub daemon: bool,

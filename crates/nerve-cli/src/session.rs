@@ -34,9 +34,9 @@ EXAMPLES
 EXAMPLES
   nerve session info review")]
     Info(NameArg),
-    /// Start all defined nodes of a session that are not running
+    /// Start all stopped nodes of a session again
     #[command(after_long_help = "\
-Exits with 1 if a node could not be started.
+Agents resume their conversations. Exits with 1 if a node could not be started.
 
 EXAMPLES
   nerve session start review")]

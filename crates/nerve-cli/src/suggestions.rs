@@ -8,12 +8,12 @@ use super::SHORTCUTS;
 
 /// Words that people try, and the commands that do it. Words that name a command of a group need no entry.
 const WORDS: [(&[&str], &[&str]); 30] = [
-    (&["start", "up", "serve", "daemon"], &["server start", "node start", "session start"]),
+    (&["up", "serve", "daemon", "resume"], &["start", "server start", "session start"]),
     (&["status", "state"], &["ls", "server status", "graph status"]),
     (&["list", "ps", "nodes"], &["ls"]),
     (&["create", "spawn", "add"], &["new", "session create", "graph create"]),
     (&["history", "log", "audit"], &["logs", "server logs"]),
-    (&["kill", "rm", "remove", "delete", "close", "end"], &["stop", "session delete", "recording prune"]),
+    (&["kill", "remove", "delete", "close", "end"], &["stop", "rm", "session delete"]),
     (&["down", "shutdown", "halt"], &["server stop", "stop"]),
     (&["execute", "prompt", "say", "tell", "message", "turn"], &["send"]),
     (&["run"], &["send", "graph run", "node run"]),
@@ -144,14 +144,14 @@ mod tests {
     #[test]
     fn unknown_word_suggests_right_command() {
         let cases = [
-            ("start", &["'nerve server start'", "'nerve node start'"][..]),
+            ("up", &["'nerve server start'", "'nerve start'"][..]),
             ("status", &["'nerve ls'", "'nerve server status'"]),
             ("history", &["'nerve logs'"]),
             ("list", &["'nerve ls'"]),
             ("ps", &["'nerve ls'"]),
             ("create", &["'nerve new'"]),
             ("kill", &["'nerve stop'"]),
-            ("rm", &["'nerve stop'"]),
+            ("remove", &["'nerve stop'", "'nerve rm'"]),
             ("execute me hello", &["'nerve send'"]),
             ("run", &["'nerve send'", "'nerve graph run'"]),
             ("read me", &["'nerve node read'"]),
@@ -159,7 +159,6 @@ mod tests {
             ("dag", &["'nerve graph'"]),
             ("interrupt me", &["'nerve node interrupt'"]),
             ("validate x.yaml", &["'nerve graph validate'"]),
-            ("prune", &["'nerve recording prune'"]),
             ("repair", &["'nerve recording repair'"]),
             ("rotate", &["'nerve token rotate'"]),
             ("node kill me", &["'nerve stop'"]),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Transcript, Turn, TurnAccepted};
+use nerve_api::reply::{
+    AnswerReply, NodeExplanation, NodeHistory, NodeInfo, RestoredNode, Transcript, Turn, TurnAccepted,
+};
 use nerve_api::request::{
     AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode,
-    GetTranscript, ListNodes, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, ShowNode,
-    StartNode, States, StopNode, WaitNode, WriteData,
+    GetTranscript, ListNodes, NodeChoice, PruneNodes, RemoveNode, ResizeNode, RestoreNodes, RunCommand,
+    Seconds, SendInterrupt, ShowNode, StartNode, States, StopNode, WaitNode, WriteData,
 };
 use nerve_api::value::NodeState;
 
@@ -229,16 +231,31 @@ impl RemoteNode {
         self.fork_with(target, Some(turn)).await
     }
 
-    /// Starts the node if it is defined but not running.
+    /// Starts the node again if it is stopped. An agent resumes its conversation.
     pub async fn start(&self) -> Result<(), ClientError> {
-        let (node_id, session_id) = self.ids();
-        self.client.request(&StartNode::new(node_id, session_id)).await.map(drop)
+        self.start_with(false).await
     }
 
-    /// Stops the node.
+    /// Starts the node again if it is stopped, with a new conversation.
+    pub async fn start_fresh(&self) -> Result<(), ClientError> {
+        self.start_with(true).await
+    }
+
+    /// Stops the node. It can be started again.
     pub async fn stop(&self) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
         self.client.request(&StopNode::new(node_id, session_id)).await.map(drop)
+    }
+
+    /// Removes the stopped node, so that it cannot be started again.
+    pub async fn remove(&self) -> Result<(), ClientError> {
+        let (node_id, session_id) = self.ids();
+        self.client.request(&RemoveNode::new(node_id, session_id)).await.map(drop)
+    }
+
+    async fn start_with(&self, fresh: bool) -> Result<(), ClientError> {
+        let (node_id, session_id) = self.ids();
+        self.client.request(&StartNode { node_id, session_id, fresh }).await.map(drop)
     }
 
     async fn answer_with(&self, choice: Option<NodeChoice>) -> Result<(), ClientError> {
@@ -290,7 +307,7 @@ impl NerveClient {
         RemoteNode::new(self.clone(), node_id.to_string(), session.map(str::to_string))
     }
 
-    /// Starts a node that is defined but not running.
+    /// Starts a stopped node again. An agent resumes its conversation.
     pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
         let node = self.node(node_id, session);
         node.start().await?;
@@ -308,5 +325,21 @@ impl NerveClient {
             .request(&ListNodes { session_id: session.map(str::to_string), ..ListNodes::default() })
             .await?
             .nodes_info)
+    }
+
+    /// Lists the stopped nodes of a session, which can be started again.
+    pub async fn list_stopped_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
+        let session_id = session.map(str::to_string);
+        Ok(self.request(&ListNodes { session_id, ..ListNodes::default() }).await?.stopped)
+    }
+
+    /// Removes all stopped nodes of a session. Returns their ids.
+    pub async fn prune_nodes(&self, session: Option<&str>) -> Result<Vec<String>, ClientError> {
+        Ok(self.request(&PruneNodes { session_id: session.map(str::to_string) }).await?.removed)
+    }
+
+    /// Starts the nodes of all sessions that ran when the server or the machine went down.
+    pub async fn restore_nodes(&self) -> Result<Vec<RestoredNode>, ClientError> {
+        Ok(self.request(&RestoreNodes {}).await?.nodes)
     }
 }

@@ -15,8 +15,9 @@ use nerve_api::request::{
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
     ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
-    Ping, PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt,
-    ShowNode, StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData, read,
+    Ping, PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
+    RunCommand, RunGraph, SendInterrupt, ShowNode, StartNode, StartSession, StopNode, StopSession,
+    TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Params, Request, RequestName};
 use nerve_node::error::EngineError;
@@ -30,6 +31,9 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on::<StartNode>(Engine::start_node)
         .on::<ForkNode>(Engine::fork_node)
         .on::<StopNode>(Engine::stop_node)
+        .on::<RemoveNode>(Engine::remove_node)
+        .on::<PruneNodes>(Engine::prune_nodes)
+        .on::<RestoreNodes>(Engine::restore_nodes)
         .on_with::<ListNodes>(Traits::brief(), Engine::list_nodes)
         .on_with::<GetNode>(Traits::brief(), Engine::get_node)
         .on_with::<RunCommand>(Traits::brief(), Engine::run_command)

@@ -1,6 +1,7 @@
 //! Exit statuses of programs.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,33 @@ impl fmt::Display for ExitStatus {
         }
     }
 }
+
+impl FromStr for ExitStatus {
+    type Err = UnknownForm;
+
+    /// Parses the text that [`fmt::Display`] makes.
+    fn from_str(text: &str) -> Result<ExitStatus, UnknownForm> {
+        let number = |text: &str| text.parse().map_err(|_| UnknownForm);
+        match (text.strip_prefix("exit code "), text.strip_prefix("signal ")) {
+            (Some(code), _) => number(code).map(ExitStatus::Code),
+            (None, Some(signal)) => number(signal).map(ExitStatus::Signal),
+            (None, None) if text == "unknown status" => Ok(ExitStatus::Unknown),
+            (None, None) => Err(UnknownForm),
+        }
+    }
+}
+
+/// The error of a text that is not an exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownForm;
+
+impl fmt::Display for UnknownForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not an exit status")
+    }
+}
+
+impl std::error::Error for UnknownForm {}
 
 /// The form of an exit status in JSON.
 #[derive(Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use nerve_record::ahr::Reader;
 use nerve_record::replay::TerminalReplay;
 use nerve_testkit::harness::{CommandOutput, RealAgent, signal};
 use nerve_testkit::mock_model::Script;
-use nerve_testkit::{Hermetic, Renderer, agents_dir, eventually, find_agent, skip};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, agents_dir, eventually, find_agent, skip};
 use rustix::process::Signal;
 
 struct Fixture {
@@ -22,6 +22,34 @@ impl Fixture {
     async fn new() -> Option<Fixture> {
         let agent = RealAgent::claude("real_agent_cli", Renderer::Classic, Script::default()).await?;
         Some(Fixture { agent })
+    }
+
+    async fn of(
+        agent: &str,
+        configure: impl FnOnce(&Hermetic, &str) -> std::io::Result<AgentRecipe>,
+    ) -> Option<Fixture> {
+        let agent = RealAgent::new("real_agent_cli", agent, Script::default(), configure).await?;
+        Some(Fixture { agent })
+    }
+
+    /// Returns the last request to the model that contains this word.
+    fn last_request(&self, word: &str) -> String {
+        let requests = self.agent.model.requests().into_iter();
+        requests.map(|request| request.body.to_string()).rfind(|body| body.contains(word)).unwrap()
+    }
+
+    /// Kills the server and all hosts, as a power failure would.
+    async fn kill_everything(&self) {
+        let hosts = registry::entries(&hosts_of(self));
+        kill_server(self).await;
+        for host in &hosts {
+            signal(host.pid, Signal::KILL);
+        }
+        eventually("all of them are gone", async || {
+            !hosts.iter().any(|host| host.is_alive() || host.has_child())
+                && self.nerve(&["server", "status"]).await.code == 3
+        })
+        .await;
     }
 
     /// Runs nerve while the model answers.
@@ -130,6 +158,84 @@ async fn claude_is_forked_by_restarted_server() {
     // What is typed into the agent begins another conversation; its hooks tell which.
     fixture.ok(&["server", "node", "run", "c", "/clear"]).await;
     eventually("the hook of /clear is heard", async || id().await != before).await;
+    fixture.ok(&["server", "stop"]).await;
+}
+
+/// The node `c` has said `wordalpha`. It remembers that after a crash of everything, and after a stop.
+async fn assert_conversation_survives(fixture: &Fixture) {
+    let id = async || {
+        fixture.nerve(&["node", "info", "c", "--json"]).await.json()["metadata"]["agent_session"].clone()
+    };
+    let before = id().await;
+    fixture.kill_everything().await;
+    assert!(fixture.ok(&["server", "start", "--restore"]).await.contains("node 'c' started\n"));
+    fixture.ok(&["send", "c", "wordbeta"]).await;
+    assert!(fixture.last_request("wordbeta").contains("wordalpha"));
+    assert_eq!(id().await, before);
+
+    fixture.ok(&["stop", "c"]).await;
+    kill_server(fixture).await;
+    fixture.ok(&["server", "start"]).await;
+    let stopped = fixture.nerve(&["ls", "--json"]).await.json()["stopped"][0].clone();
+    assert_eq!(stopped["metadata"]["agent_session"], before, "{stopped}");
+    let started = fixture.nerve(&["start", "c", "--json"]).await.json();
+    assert_eq!(started["metadata"]["agent_session"], before, "{started}");
+    fixture.ok(&["send", "c", "wordgamma"]).await;
+    let request = fixture.last_request("wordgamma");
+    assert!(request.contains("wordalpha") && request.contains("wordbeta"), "{request}");
+    fixture.ok(&["stop", "c"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_resumes_after_the_end_of_everything() {
+    let Some(fixture) = Fixture::new().await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["new", "c", "-c", &fixture.command()]).await;
+    fixture.ok(&["send", "c", "wordalpha"]).await;
+    assert_conversation_survives(&fixture).await;
+
+    // Claude Code itself rejects the id if its conversations are gone.
+    let projects = fixture.agent.home.home().join(".claude/projects");
+    assert!(projects.is_dir());
+    std::fs::remove_dir_all(projects).unwrap();
+    let rejected = fixture.nerve(&["start", "c"]).await;
+    rejected.assert_stderr(1, &["No conversation found", "nerve start c --fresh"]);
+    fixture.ok(&["start", "c", "--fresh"]).await;
+    fixture.ok(&["send", "c", "worddelta"]).await;
+    assert!(!fixture.last_request("worddelta").contains("wordalpha"));
+    fixture.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_resumes_after_the_end_of_everything() {
+    let recipe = |home: &Hermetic, url: &str| home.codex(url, Renderer::Classic);
+    let Some(fixture) = Fixture::of("codex", recipe).await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["new", "c", "-c", &fixture.command()]).await;
+    fixture.ok(&["send", "c", "wordalpha"]).await;
+    assert_conversation_survives(&fixture).await;
+    std::fs::remove_dir_all(fixture.agent.home.home().join(".codex/sessions")).unwrap();
+    fixture.nerve(&["start", "c"]).await.assert_stderr(3, &["'c' was not started", "nerve start c --fresh"]);
+    fixture.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gemini_resumes_after_the_end_of_everything() {
+    let Some(fixture) = Fixture::of("gemini", Hermetic::gemini).await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["new", "c", "-c", &fixture.command()]).await;
+    fixture.ok(&["send", "c", "wordalpha"]).await;
+    assert_conversation_survives(&fixture).await;
+    fixture.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opencode_resumes_after_the_end_of_everything() {
+    let Some(fixture) = Fixture::of("opencode", Hermetic::opencode).await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["new", "c", "-c", &fixture.command()]).await;
+    fixture.ok(&["send", "c", "wordalpha"]).await;
+    assert_conversation_survives(&fixture).await;
     fixture.ok(&["server", "stop"]).await;
 }
 

@@ -27,7 +27,8 @@ pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
 pub use node::{
     CommandTyped, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo, NodeList,
-    NodeMetadata, NodeProgress, NodeShown, NodeText, ReachedState, RunningTurn, Stopped, Written,
+    NodeMetadata, NodeProgress, NodeShown, NodeText, NodesPruned, NodesRestored, ReachedState, RestoredNode,
+    RunningTurn, Stopped, Written,
 };
 pub use recording::{
     PrunedBranch, PrunedRecording, RecordedExit, RecordingInfo, RecordingList, RecordingsPruned,
@@ -71,7 +72,7 @@ macro_rules! replies_with_id {
 
 plain_replies! {
     Authenticated BranchCreated BranchDeleted BranchList CommandTyped GraphList Interrupted NodeDetails NodeExplanation
-    NodeHistory NodeList NodeShown NodeText NodesChanged Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
+    NodeHistory NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
     SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }
 

@@ -34,6 +34,13 @@ pub struct NodeInfo {
     pub metadata: NodeMetadata,
 }
 
+impl NodeInfo {
+    /// Returns true if the description is the entry of a stopped node, which can be started again: nothing else has a reason.
+    pub fn is_stopped_entry(&self) -> bool {
+        self.state == NodeState::Stopped && self.metadata.contains_key("reason")
+    }
+}
+
 /// Current work of a node, for overviews.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -110,7 +117,7 @@ impl DerefMut for NodeMetadata {
     }
 }
 
-/// Reply to GET_NODE: a [`NodeInfo`] with `node_id` instead of `id`.
+/// Reply to GET_NODE and START_NODE: a [`NodeInfo`] with `node_id` instead of `id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeDetails {
@@ -149,7 +156,7 @@ impl From<NodeDetails> for NodeInfo {
     }
 }
 
-/// Reply to CREATE_NODE and START_NODE.
+/// Reply to CREATE_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeCreated {
@@ -176,9 +183,42 @@ pub struct NodeList {
     /// The nodes in the same order, with their descriptions.
     #[serde(default)]
     pub nodes_info: Vec<NodeInfo>,
+    /// Stopped nodes that can be started again, on the last page. Their metadata has `reason`, and `exit` and `agent_session` if they
+    /// are known; `state_since` is the time of the end.
+    #[serde(default)]
+    pub stopped: Vec<NodeInfo>,
     /// Cursor of the next page; null on the last page.
     #[serde(default)]
     pub next: Option<String>,
+}
+
+/// Reply to PRUNE_NODES.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodesPruned {
+    /// Ids of the removed nodes.
+    pub removed: Vec<String>,
+}
+
+/// Reply to RESTORE_NODES.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodesRestored {
+    /// The nodes that ran when the server or the machine went down.
+    pub nodes: Vec<RestoredNode>,
+}
+
+/// A node that was started again after its server or its machine went down, or could not be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RestoredNode {
+    /// Id of the node.
+    pub node_id: String,
+    /// Session of the node.
+    pub session_id: String,
+    /// Error message of a node that could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// Reply to STOP_NODE and SHUTDOWN.

@@ -73,6 +73,9 @@ pub struct SessionInfo {
     /// Ids of its nodes, including those that are not running.
     #[serde(default)]
     pub nodes: Vec<String>,
+    /// Ids of those nodes that are stopped and can be started again.
+    #[serde(default)]
+    pub stopped: Vec<String>,
     /// Ids of its graphs.
     #[serde(default)]
     pub graphs: Vec<String>,

@@ -30,9 +30,10 @@ use crate::Schema;
 use crate::reply::{
     AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, CommandTyped, Done, ExecuteReply,
     GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory,
-    NodeList, NodeShown, NodeText, NodesChanged, Pong, ReachedState, RecordingList, RecordingsPruned, Reply,
-    ResultInfo, ResultList, RunInfo, RunList, RunReply, RunsCancelled, SessionInfo, SessionList,
-    SnapshotList, SnapshotRestored, SnapshotTaken, Stopped, Subscribed, Transcript, Written,
+    NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
+    RecordingList, RecordingsPruned, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply,
+    RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken, Stopped,
+    Subscribed, Transcript, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
@@ -42,8 +43,8 @@ pub use example::Example;
 pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph, RunOptions};
 pub use history::GetHistory;
 pub use node::{
-    AnswerNode, ClearBuffer, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode, ListNodes, ResizeNode,
-    RunCommand, SendInterrupt, ShowNode, StartNode, StopNode, WaitNode, WriteData,
+    AnswerNode, ClearBuffer, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode, ListNodes, PruneNodes,
+    RemoveNode, ResizeNode, RunCommand, SendInterrupt, ShowNode, StartNode, StopNode, WaitNode, WriteData,
 };
 pub use node_spec::{CreateNode, InheritedNode, NodeRef, NodeSpec};
 pub use page::PageRequest;
@@ -53,7 +54,9 @@ pub use recording::{ListRecordings, PruneRecordings};
 pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
 pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
 pub use server::{Authenticate, Ping, Shutdown, Subscribe};
-pub use session::{CreateSession, DeleteSession, GetSession, ListSessions, StartSession, StopSession};
+pub use session::{
+    CreateSession, DeleteSession, GetSession, ListSessions, RestoreNodes, StartSession, StopSession,
+};
 pub use snapshot::{ListSnapshots, RestoreSnapshot, TakeSnapshot};
 pub use transcript::GetTranscript;
 pub use value::{CommandLine, NodeChoice, Seconds, States};
@@ -156,8 +159,12 @@ requests! {
     CreateNode = "CREATE_NODE" -> NodeCreated, Changes;
     /// Stops a node.
     StopNode = "STOP_NODE" -> Stopped, Changes;
-    /// Starts a node that is defined but not running.
-    StartNode = "START_NODE" -> NodeCreated, Changes;
+    /// Starts a stopped node again.
+    StartNode = "START_NODE" -> NodeDetails, Changes;
+    /// Removes a stopped node.
+    RemoveNode = "REMOVE_NODE" -> Done, Changes;
+    /// Removes all stopped nodes of a session.
+    PruneNodes = "PRUNE_NODES" -> NodesPruned, Changes;
     /// Lists the nodes of a session.
     ListNodes = "LIST_NODES" -> NodeList, Reads;
     /// Describes one node.
@@ -226,10 +233,12 @@ requests! {
     ListSessions = "LIST_SESSIONS" -> SessionList, Reads;
     /// Stops a session's nodes and deletes it.
     DeleteSession = "DELETE_SESSION" -> Done, Changes;
-    /// Starts the nodes of a session that are not running.
+    /// Starts the stopped nodes of a session.
     StartSession = "START_SESSION" -> NodesChanged, Changes;
     /// Stops the nodes of a session and keeps their definitions.
     StopSession = "STOP_SESSION" -> NodesChanged, Changes;
+    /// Starts the nodes that ran when the server or the machine went down.
+    RestoreNodes = "RESTORE_NODES" -> NodesRestored, Changes;
     /// Lists the recordings on the server's machine.
     ListRecordings = "LIST_RECORDINGS" -> RecordingList, Reads;
     /// Removes old recordings and unneeded folders of branches.

@@ -10,10 +10,10 @@ use crate::value::{Multiplexer, ParserKind};
 
 id_requests! {
     node_id: "Id of the node.";
-    /// START_NODE: starts a node that is defined but not running.
-    StartNode;
-    /// STOP_NODE: stops a node and deletes it.
+    /// STOP_NODE: stops a node. It stays in the list of stopped nodes until it is started again, replaced or removed.
     StopNode;
+    /// REMOVE_NODE: removes a stopped node, so that it cannot be started again.
+    RemoveNode;
     /// GET_NODE: returns the description of a node.
     GetNode;
     /// SEND_INTERRUPT: interrupts the current work of a node. The reply arrives when the node is not busy any more.
@@ -22,6 +22,36 @@ id_requests! {
     ExplainNode;
     /// CLEAR_BUFFER: clears the text buffer of a node. The screen stays.
     ClearBuffer;
+}
+
+/// START_NODE: starts a stopped node again. An agent resumes its conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StartNode {
+    /// Id of the node.
+    pub node_id: String,
+    /// Session of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Starts a new conversation instead of resuming the last one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
+}
+
+impl StartNode {
+    /// Creates a request that resumes the conversation. `session_id`: `None` for the default session.
+    pub fn new(node_id: impl Into<String>, session_id: Option<String>) -> StartNode {
+        StartNode { node_id: node_id.into(), session_id, fresh: false }
+    }
+}
+
+/// PRUNE_NODES: removes all stopped nodes of a session, so that they cannot be started again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PruneNodes {
+    /// Session of the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
 }
 
 /// FORK_NODE: creates a node that continues from the state of another node.

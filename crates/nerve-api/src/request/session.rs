@@ -54,11 +54,16 @@ session_requests! {
     GetSession;
     /// DELETE_SESSION: stops a session's nodes and deletes it.
     DeleteSession;
-    /// START_SESSION: starts the nodes of a session that are not running.
+    /// START_SESSION: starts the stopped nodes of a session. Agents resume their conversations.
     StartSession;
     /// STOP_SESSION: stops the nodes of a session and keeps their definitions.
     StopSession;
 }
+
+/// RESTORE_NODES: starts the nodes of all sessions that ran when the server or the machine went down.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RestoreNodes {}
 
 /// LIST_SESSIONS: lists all sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -60,8 +60,12 @@ async fn graph_helpers_send_expected_commands() {
         peer.expect("ANSWER_GATE", json!({"run_id": "r", "step_id": "ok", "choice": "yes"}), started.clone())
             .await;
         peer.expect("ANSWER_GATE", json!({"run_id": "r", "choice": "no"}), started.clone()).await;
-        peer.expect("START_NODE", json!({"node_id": "a", "session_id": "work"}), json!({"node_id": "a"}))
-            .await;
+        peer.expect(
+            "START_NODE",
+            json!({"node_id": "a", "session_id": "work"}),
+            json!({"node_id": "a", "type": "pty", "state": "starting"}),
+        )
+        .await;
         peer.expect(
             "START_SESSION",
             json!({"name": "work"}),

@@ -131,7 +131,9 @@ impl RecordedNode {
             Some(path) => is_same(Path::new(&path), &self.recording),
             None => {
                 let cwd = metadata(node, "cwd").map(PathBuf::from);
-                node.state == NodeState::Created && cwd.is_some() && cwd == self.cwd
+                matches!(node.state, NodeState::Created | NodeState::Stopped)
+                    && cwd.is_some()
+                    && cwd == self.cwd
             }
         }
     }

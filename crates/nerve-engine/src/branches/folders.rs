@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nerve_api::reply::{BranchInfo, PrunedBranch};
+use nerve_graph::session::entry::EndCause;
 use nerve_graph::session::store::{NodeRecord, SessionStore};
 use nerve_host::registry::{canonical_path, entries};
 use nerve_node::command::CommandLine;
@@ -58,6 +59,12 @@ struct RecordingUse {
     meta_error: Option<String>,
 }
 
+/// Returns true for a node that a client stopped. It gives up its folder.
+fn is_stopped_by_request(node: &NodeRecord) -> bool {
+    let end = node.last.as_ref().and_then(|last| last.end.as_ref());
+    end.is_some_and(|end| end.cause == EndCause::Requested)
+}
+
 impl BranchFolders {
     /// Reads the folders, and the hosts, nodes and recordings that may need them. Blocks.
     pub fn scan(dirs: &DataDirs) -> BranchFolders {
@@ -68,11 +75,12 @@ impl BranchFolders {
             let current_dir = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
             users.extend(entry.cwd.iter().chain(&current_dir).map(|cwd| (canonical_path(cwd), who.clone())));
         }
-        // Defined nodes can be restarted in their directories.
+        // Nodes that ran when their server went down are restored in their directories.
         let mut commands = Vec::new();
         let sessions_error = match load_sessions(&dirs.sessions_file) {
             Ok(sessions) => {
-                for NodeRecord { spec, .. } in sessions.list().iter().flat_map(|session| &session.nodes) {
+                let nodes = sessions.list().into_iter().flat_map(|session| &session.nodes);
+                for NodeRecord { spec, .. } in nodes.filter(|node| !is_stopped_by_request(node)) {
                     users.extend(
                         spec.cwd.iter().map(|cwd| (canonical_path(cwd), format!("node '{}'", spec.node_id))),
                     );

@@ -34,6 +34,9 @@ impl Engine {
                 tracing::warn!("{damaged}; if its host runs, its node is not adopted");
             }
             for (entry, label) in hosts {
+                if !entry.is_alive() {
+                    self.inner.gone_nodes.lock().push(label_node(&label));
+                }
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
                 self.adopt_node(&profiles, &label, (cwd, size, memory), |spec| {
@@ -46,6 +49,11 @@ impl Engine {
             let known = (entry.cwd.clone(), Size::default(), memory);
             self.adopt_node(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
         }
+        for session in self.inner.sessions.list() {
+            let gone = session.stopped().into_iter().filter(|(_, entry)| entry.spec.pane_id.is_some());
+            gone.for_each(|(name, _)| session.set_entry(&name, None));
+        }
+        self.inner.persister.save();
     }
 
     fn adopt_node(

@@ -1,7 +1,8 @@
 //! CREATE_BRANCH, LIST_BRANCHES and DELETE_BRANCH: branches of recorded sessions on this machine.
 
 use nerve_api::reply::{
-    AnswerReply, BranchCreated, BranchDeleted, BranchList, ExecuteReply, NodeExplanation, NodeInfo, Turn,
+    AnswerReply, BranchCreated, BranchDeleted, BranchList, ExecuteReply, NodeExplanation, NodeInfo, NodeList,
+    Turn,
 };
 use nerve_api::request::{
     AnswerNode, CreateBranch, CreateNode, DeleteBranch, ExecuteInput, ExplainNode, GetNode, ListBranches,
@@ -135,7 +136,10 @@ impl NodeServer for Engine {
     }
 
     async fn list_nodes(&self, request: ListNodes) -> Result<Vec<NodeInfo>, EngineError> {
-        Ok(Engine::list_nodes(self, request, RequestContext::default()).await?.nodes_info)
+        let NodeList { mut nodes_info, stopped, .. } =
+            Engine::list_nodes(self, request, RequestContext::default()).await?;
+        nodes_info.extend(stopped);
+        Ok(nodes_info)
     }
 
     async fn create_node(&self, request: CreateNode) -> Result<(), CreateFailure> {

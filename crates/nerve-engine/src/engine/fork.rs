@@ -403,7 +403,7 @@ impl ForkSource {
 }
 
 /// Returns the arguments of a node's command. `claude` is the default for Claude Code nodes.
-fn node_argv(spec: &NodeSpec) -> Vec<String> {
+pub(super) fn node_argv(spec: &NodeSpec) -> Vec<String> {
     let argv = spec.command.as_ref().map(command_words).unwrap_or_default();
     match argv.is_empty() && spec.backend.is_claude() {
         true => vec!["claude".to_string()],

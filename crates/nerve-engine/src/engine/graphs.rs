@@ -34,7 +34,7 @@ impl Engine {
             return Err(EngineError::already_exists(message).hint("delete it first, or choose another name"));
         }
         session.register(Arc::new(graph), None)?;
-        self.inner.persister.save(&self.inner.sessions);
+        self.inner.persister.save();
         Ok(info)
     }
 
@@ -79,7 +79,7 @@ impl Engine {
         let session = self.inner.sessions.get(session_id.as_deref())?;
         find_graph(&session, &graph_id)?;
         session.unregister(&graph_id);
-        self.inner.persister.save(&self.inner.sessions);
+        self.inner.persister.save();
         Ok(Done {})
     }
 }

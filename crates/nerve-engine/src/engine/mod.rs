@@ -10,6 +10,7 @@ mod fork;
 mod graphs;
 mod history;
 mod recordings;
+mod restart;
 mod results;
 mod run_nodes;
 mod run_requests;
@@ -18,6 +19,7 @@ mod session_persister;
 mod sessions;
 mod snapshots;
 mod specs;
+mod stopped_nodes;
 mod subgraphs;
 mod terminals;
 mod transcripts;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 
 use nerve_api::reply::Pong;
 use nerve_api::request::Ping;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::task::TaskTracker;
 
@@ -89,6 +92,8 @@ struct Inner {
     results: Results,
     telemetry: Telemetry,
     data_dirs: Option<Arc<DataDirs>>,
+    /// Adopted nodes whose hosts are gone. They are `starting` until the rest of their output is read.
+    gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
     file_jobs: Arc<Semaphore>,
     /// Nodes that are being started, and requests that work on files.
@@ -116,6 +121,7 @@ impl Engine {
             results: Results::open(config.results_dir, &server, clock),
             telemetry: config.telemetry,
             data_dirs: config.data_dirs.map(Arc::new),
+            gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),
             creating: TaskTracker::new(),
         };
@@ -145,6 +151,9 @@ impl Engine {
         self.inner.runs.interrupt_all(keep_nodes).await;
         // New nodes are refused from here on; starts in progress end by themselves.
         let mut nodes = self.inner.sessions.close_registration();
+        // The ends from here on are not recorded, so that the next server can start these nodes again.
+        self.inner.persister.save();
+        self.inner.persister.close().await;
         if keep_nodes {
             let mut unreleased = Vec::new();
             for node in nodes {
@@ -157,7 +166,6 @@ impl Engine {
         stop_all(nodes, "the server was shut down").await;
         self.inner.creating.close();
         self.inner.creating.wait().await;
-        self.inner.persister.close().await;
         self.inner.events.publish(None, EventKind::ServerShutdown {});
     }
 
@@ -168,8 +176,9 @@ impl Engine {
     pub async fn ping(&self, _: Ping, _: RequestContext) -> Result<Pong, EngineError> {
         let sessions = self.inner.sessions.list();
         let infos = sessions.iter().map(|session| session.info());
-        let (nodes, graphs) = infos
-            .fold((0, 0), |(nodes, graphs), info| (nodes + info.nodes.len(), graphs + info.graphs.len()));
+        let (nodes, graphs) = infos.fold((0, 0), |(nodes, graphs), info| {
+            (nodes + info.nodes.len() - info.stopped.len(), graphs + info.graphs.len())
+        });
         let version = env!("CARGO_PKG_VERSION").to_string();
         Ok(Pong { pong: true, nodes, graphs, sessions: sessions.len(), version })
     }

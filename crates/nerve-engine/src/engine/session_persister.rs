@@ -1,20 +1,28 @@
 //! Persists sessions and the definitions of their nodes across restarts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use nerve_graph::file::{GraphFile, without_secrets};
+use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
 use nerve_graph::session::{DEFAULT, Session};
-use nerve_node::command::{EventKind, NodeSpec};
+use nerve_node::command::{Event, EventKind, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_node::events::Publisher;
+use nerve_record::meta::Meta;
+use nerve_types::TsNs;
 
-/// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write.
+/// Reason for the end of a process that ran when its server was last heard of.
+const LOST: &str = "its server or its host went down";
+
+/// Writes the sessions of a server to a file. A thread writes only the latest state, so that many changes at once are one write. It
+/// also follows the events of nodes, which change what is known of their processes.
 #[derive(Debug)]
 pub(super) struct SessionPersister {
     writer: Option<Writer>,
@@ -24,18 +32,10 @@ pub(super) struct SessionPersister {
 
 #[derive(Debug)]
 struct Writer {
-    server: String,
-    /// Taken by `close`.
-    snapshots: Mutex<Option<watch::Sender<Revision>>>,
+    /// The number of the last requested revision. Taken by `close`.
+    revisions: Mutex<Option<watch::Sender<u64>>>,
     written: watch::Receiver<Written>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
-}
-
-/// A state of the sessions.
-#[derive(Debug, Default)]
-struct Revision {
-    number: u64,
-    sessions: Vec<SessionMetadata>,
 }
 
 /// The last revision that was written, or could not be written.
@@ -85,19 +85,20 @@ impl SessionPersister {
         };
         let warnings = warnings.into_inner();
         let Some(store) = store else { return SessionPersister { writer: None, warnings } };
-        let (snapshots, changes) = watch::channel(Revision::default());
+        let (revisions, changes) = watch::channel(0);
         let (outcomes, written) = watch::channel(Written::default());
-        let writer_server = server.to_string();
+        let file_writer = FileWriter {
+            store,
+            server: server.to_string(),
+            sessions: sessions.clone(),
+            warn: Box::new(warn),
+        };
+        let node_events = events.subscribe();
         let thread = std::thread::Builder::new()
             .name("sessions".to_string())
-            .spawn(move || write(store, &writer_server, (changes, outcomes), warn))
+            .spawn(move || file_writer.run(changes, node_events, &outcomes))
             .ok();
-        let writer = Writer {
-            server: server.to_string(),
-            snapshots: Mutex::new(Some(snapshots)),
-            written,
-            thread: Mutex::new(thread),
-        };
+        let writer = Writer { revisions: Mutex::new(Some(revisions)), written, thread: Mutex::new(thread) };
         SessionPersister { writer: Some(writer), warnings }
     }
 
@@ -107,16 +108,16 @@ impl SessionPersister {
     }
 
     /// Schedules a write of the current sessions.
-    pub(super) fn save(&self, sessions: &SessionManager) {
-        self.schedule(sessions);
+    pub(super) fn save(&self) {
+        self.schedule();
     }
 
     /// Writes the current sessions and waits until they are on the disk.
     ///
     /// # Errors
     /// They cannot be written; the message.
-    pub(super) async fn save_now(&self, sessions: &SessionManager) -> Result<(), String> {
-        let (Some(writer), Some(number)) = (&self.writer, self.schedule(sessions)) else { return Ok(()) };
+    pub(super) async fn save_now(&self) -> Result<(), String> {
+        let (Some(writer), Some(number)) = (&self.writer, self.schedule()) else { return Ok(()) };
         let mut written = writer.written.clone();
         let outcome = written.wait_for(|written| written.number >= number).await;
         match outcome {
@@ -126,22 +127,17 @@ impl SessionPersister {
     }
 
     /// Returns the number of the scheduled revision; `None` if nothing is persisted.
-    fn schedule(&self, sessions: &SessionManager) -> Option<u64> {
-        let writer = self.writer.as_ref()?;
-        // The sessions are listed under the lock, so that an older list never replaces a newer one.
-        let snapshots = writer.snapshots.lock();
-        let sender = snapshots.as_ref()?;
-        let stored = sessions.list().into_iter().filter(Session::is_kept);
-        let sessions = stored.map(|session| metadata(&session, &writer.server)).collect();
-        let number = sender.borrow().number + 1;
-        sender.send_replace(Revision { number, sessions });
-        Some(number)
+    fn schedule(&self) -> Option<u64> {
+        let revisions = self.writer.as_ref()?.revisions.lock();
+        let sender = revisions.as_ref()?;
+        sender.send_modify(|number| *number += 1);
+        Some(*sender.borrow())
     }
 
-    /// Waits until all changes are on the disk.
+    /// Waits until all changes are on the disk. Later changes are not persisted.
     pub(super) async fn close(&self) {
         let Some(writer) = &self.writer else { return };
-        writer.snapshots.lock().take();
+        writer.revisions.lock().take();
         let thread = writer.thread.lock().take();
         if let Some(thread) = thread {
             // The thread has reported its errors.
@@ -150,46 +146,101 @@ impl SessionPersister {
     }
 }
 
-/// Writes each change until the sender is dropped.
-fn write(
-    mut store: SessionStore,
-    server: &str,
-    (mut changes, outcomes): (watch::Receiver<Revision>, watch::Sender<Written>),
-    warn: impl Fn(String),
-) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
-    while runtime.block_on(changes.changed()).is_ok() {
-        let (number, all) = {
-            let revision = changes.borrow_and_update();
-            (revision.number, revision.sessions.clone())
-        };
-        let removed: Vec<String> = store
-            .of_server(server)
+/// Writes the sessions to the file, on a thread of its own.
+struct FileWriter {
+    store: SessionStore,
+    server: String,
+    sessions: SessionManager,
+    warn: Box<dyn Fn(String) + Send>,
+}
+
+impl FileWriter {
+    /// Writes each change until the sender is dropped.
+    fn run(
+        mut self,
+        mut changes: watch::Receiver<u64>,
+        mut events: broadcast::Receiver<Event>,
+        outcomes: &watch::Sender<Written>,
+    ) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
+        loop {
+            let is_open = runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    changed = changes.changed() => changed.is_ok(),
+                    () = next_change(&mut events) => true,
+                }
+            });
+            if !is_open {
+                return;
+            }
+            // Many events at once are one write.
+            while !events.is_empty() {
+                let _ = events.try_recv();
+            }
+            // The sessions are listed after the number is read, so they include the requested change.
+            let number = *changes.borrow_and_update();
+            let error = self.write();
+            outcomes.send_replace(Written { number, error });
+        }
+    }
+
+    /// Writes the present sessions. Returns the error message.
+    fn write(&mut self) -> Option<String> {
+        let kept = self.sessions.list().into_iter().filter(Session::is_kept);
+        let all: Vec<SessionMetadata> =
+            kept.map(|session| metadata(&session, &self.server).without_secrets()).collect();
+        let removed: Vec<String> = self
+            .store
+            .of_server(&self.server)
             .into_iter()
             .filter(|stored| !all.iter().any(|session| session.id == stored.id))
             .map(|stored| stored.id.clone())
             .collect();
         for id in removed {
-            store.remove(&id);
+            self.store.remove(&id);
         }
         for session in all {
-            if store.get(&session.id).is_some_and(|stored| is_same(stored, &session)) {
+            if self.store.get(&session.id).is_some_and(|stored| is_same(stored, &session)) {
                 continue;
             }
-            if let Err(error) = store.add(session) {
-                warn(error.to_string());
+            if let Err(error) = self.store.add(session) {
+                (self.warn)(error.to_string());
             }
         }
-        let mut failure = None;
-        match store.save() {
-            Ok(report) => drop(report.problem.map(&warn)),
+        match self.store.save() {
+            Ok(report) => {
+                report.problem.map(&self.warn);
+                None
+            }
             Err(error) => {
                 let message = format!("sessions are not persisted: {error}");
-                warn(message.clone());
-                failure = Some(message);
+                (self.warn)(message.clone());
+                Some(message)
             }
         }
-        outcomes.send_replace(Written { number, error: failure });
+    }
+}
+
+/// Waits for an event after which a node's process is known better: its start, the end of a turn, its end.
+async fn next_change(events: &mut broadcast::Receiver<Event>) {
+    loop {
+        match events.recv().await {
+            Ok(event) => {
+                let kind = &event.kind;
+                if matches!(
+                    kind,
+                    EventKind::NodeCreated { .. }
+                        | EventKind::NodeReady { .. }
+                        | EventKind::NodeStopped { .. }
+                ) {
+                    return;
+                }
+            }
+            // Some of the lost events may be such.
+            Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
     }
 }
 
@@ -211,7 +262,7 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
         tags: info.tags,
         created_at: session.created(),
         updated_at: nerve_host::clock::Clock::start().now(),
-        nodes: session.definitions().into_iter().map(|(_, spec)| record(spec)).collect(),
+        nodes: session.entries().into_iter().map(|(_, entry)| record(entry)).collect(),
         graphs: graphs.collect(),
     }
 }
@@ -247,7 +298,7 @@ fn restore(
                 missing.join(", ")
             ));
         }
-        session.define(&node.spec.node_id, Some(spec(node, &stored.name)));
+        session.set_entry(&node.spec.node_id, Some(entry(node, stored)));
     }
     for graph in &stored.graphs {
         let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
@@ -265,18 +316,37 @@ fn restore(
     Ok(())
 }
 
-/// Returns the stored form of a definition.
-fn record(spec: NodeSpec) -> NodeRecord {
+/// Returns the stored form of an entry.
+fn record(entry: NodeEntry) -> NodeRecord {
+    let NodeEntry { spec, last } = entry;
     let cwd = spec.cwd.or_else(|| std::env::current_dir().ok());
     // The record belongs to its session.
-    NodeRecord { spec: NodeSpec { session_id: None, cwd, ..spec }, env_omitted: Vec::new() }
+    let spec = NodeSpec { session_id: None, cwd, ..spec };
+    NodeRecord { spec, env_omitted: Vec::new(), last: Some(last) }
 }
 
-/// Returns the definition of a persisted node. Omitted variables get their values from the server's environment.
-fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
+/// Returns the entry of a persisted node. Omitted variables get their values from the server's environment. A process without an
+/// end counts as lost until its host is found.
+fn entry(node: &NodeRecord, session: &SessionMetadata) -> NodeEntry {
     let mut spec = node.spec.clone();
-    spec.session_id = Some(session.to_string()).filter(|session| session != DEFAULT);
+    spec.session_id = Some(session.name.clone()).filter(|name| name != DEFAULT);
     let values = node.env_omitted.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
     spec.env.extend(values);
-    spec
+    let mut entry = NodeEntry { spec, last: node.last.clone().unwrap_or_default() };
+    let last = &mut entry.last;
+    if last.end.is_none() {
+        let recording = last.recording.clone();
+        let meta = recording.as_deref().and_then(|path| Meta::load(path).ok().flatten()).unwrap_or_default();
+        // The host may have learned of a newer conversation after the last write.
+        last.agent_session = meta.agent_session.or(last.agent_session.take());
+        let at = meta.ended_at.or_else(|| modified(recording.as_deref()?)).unwrap_or(session.updated_at);
+        last.end = Some(ProcessEnd { exit: meta.exit, ..ProcessEnd::lost(at, LOST) });
+    }
+    entry
+}
+
+/// Returns when a file was modified.
+fn modified(path: &Path) -> Option<TsNs> {
+    let time = std::fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok().map(TsNs)
 }

@@ -1,15 +1,15 @@
-//! Nodes and sessions: create, start again, stop, describe, delete.
+//! Nodes and sessions: create, stop, describe, delete.
 
 use std::sync::Arc;
 
 use nerve_api::reply::{
-    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodeMetadata, NodesChanged, SessionInfo,
-    SessionList, Stopped,
+    Done, NodeCreated, NodeDetails, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
 };
 use nerve_api::request::{
-    CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StartNode,
-    StartSession, StopNode, StopSession,
+    CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StopNode,
+    StopSession,
 };
+use nerve_graph::session::entry::ProcessEnd;
 use nerve_graph::session::{DEFAULT, Session, stop_all};
 use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::EngineError;
@@ -18,6 +18,7 @@ use nerve_node::names::with_session;
 use super::Engine;
 use super::context::RequestContext;
 use super::specs::{self, node_ref};
+use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
 
 impl Engine {
@@ -98,69 +99,44 @@ impl Engine {
         forked_from: Option<String>,
     ) {
         session.define(&at.node, spec);
-        self.inner.persister.save(&self.inner.sessions);
+        self.inner.persister.save();
         self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
-    /// Starts a node again that is defined but not running.
-    ///
-    /// # Errors
-    /// NotFound, AlreadyExists (it is running), Process.
-    pub async fn start_node(
-        &self,
-        request: StartNode,
-        _: RequestContext,
-    ) -> Result<NodeCreated, EngineError> {
-        let info = self.start(&node_ref(request.node_id, request.session_id)).await?;
-        Ok(NodeCreated { node_id: info.id })
-    }
-
-    async fn start(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
-        let session = self.inner.sessions.get(at.session.as_deref())?;
-        if session.get(&at.node).is_some_and(|node| node.info().state != StateName::Stopped) {
-            return Err(EngineError::already_exists(format!("node '{}' runs already", at.node)));
-        }
-        let Some(spec) = session.definition(&at.node) else {
-            // The error lists the nodes.
-            session.find(&at.node)?;
-            let message = format!("node '{}' has no definition to start it from", at.node);
-            return Err(EngineError::not_found(message).hint("create it with `node create`"));
-        };
-        self.create_detached(self.resume_conversation(spec)).await
-    }
-
-    /// Stops a node and removes it and its definition.
+    /// Stops a node. Its entry stays, so that it can be started again.
     ///
     /// # Errors
     /// NotFound.
     pub async fn stop_node(&self, request: StopNode, _: RequestContext) -> Result<Stopped, EngineError> {
         let StopNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        let Some(node) = session.get(&id) else {
-            if session.definition(&id).is_none() {
-                session.find(&id)?;
+        let end = || ProcessEnd::requested(self.inner.clock.now(), "stopped");
+        match session.get(&id) {
+            Some(node) => {
+                node.stop("stopped").await;
+                session.retire(&id, &node, end());
             }
-            session.define(&id, None);
-            self.inner.persister.save(&self.inner.sessions);
-            return Ok(Stopped { stopped: true });
-        };
-        node.stop("stopped").await;
-        // The name may belong to a new node by now.
-        if session.forget(&id, &node) {
-            session.define(&id, None);
+            None if session.definition(&id).is_some() => session.set_end(&id, end()),
+            None => drop(session.find(&id)?),
         }
-        self.inner.persister.save(&self.inner.sessions);
+        self.inner.persister.save();
         Ok(Stopped { stopped: true })
     }
 
-    /// Lists the nodes of a session by id, defined ones included.
+    /// Lists the nodes of a session by id, and those that are stopped.
     ///
     /// # Errors
     /// NotFound (session), InvalidRequest (page).
     pub async fn list_nodes(&self, request: ListNodes, _: RequestContext) -> Result<NodeList, EngineError> {
         let nodes = self.nodes(request.session_id.as_deref())?;
         let ids = nodes.iter().map(|node| node.id.clone()).collect();
-        paginate(&request.page, NodeList { nodes: ids, nodes_info: nodes, next: None })
+        let stopped = Vec::new();
+        let mut list =
+            paginate(&request.page, NodeList { nodes: ids, nodes_info: nodes, stopped, next: None })?;
+        if list.next.is_none() {
+            list.stopped = self.stopped_nodes(request.session_id.as_deref())?;
+        }
+        Ok(list)
     }
 
     /// Describes a node.
@@ -183,11 +159,9 @@ impl Engine {
             .filter(|(_, node)| !node.is_graph())
             .map(|(name, node)| NodeInfo { id: name, ..node.info() })
             .collect();
-        for (name, spec) in session.definitions() {
-            match nodes.iter_mut().find(|node| node.id == name) {
-                Some(node) => node.metadata.extend(definition_metadata(&spec)),
-                None => nodes.push(defined_node_info(&session, &name, &spec)),
-            }
+        for node in &mut nodes {
+            let spec = session.definition(&node.id);
+            node.metadata.extend(spec.iter().flat_map(definition_metadata));
         }
         nodes.sort_by(|one, other| one.id.cmp(&other.id));
         for node in &mut nodes {
@@ -211,14 +185,14 @@ impl Engine {
     /// NotFound.
     pub fn node_info(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
-        match (session.get(&at.node), session.definition(&at.node)) {
-            (Some(node), spec) => {
+        match (session.get(&at.node), session.entry(&at.node)) {
+            (Some(node), entry) => {
                 let mut info = node.info();
                 info.state = self.state_with_executions(at, info.state);
-                info.metadata.extend(spec.iter().flat_map(definition_metadata));
+                info.metadata.extend(entry.iter().flat_map(|entry| definition_metadata(&entry.spec)));
                 Ok(info)
             }
-            (None, Some(spec)) => Ok(defined_node_info(&session, &at.node, &spec)),
+            (None, Some(entry)) => Ok(stopped_node_info(&session, &at.node, &entry)),
             (None, None) => session.find(&at.node).map(|node| node.info()),
         }
     }
@@ -234,9 +208,9 @@ impl Engine {
     ) -> Result<SessionInfo, EngineError> {
         let CreateSession { name, description, tags } = request;
         let session = self.inner.sessions.create(&name, description, tags)?;
-        if let Err(message) = self.inner.persister.save_now(&self.inner.sessions).await {
+        if let Err(message) = self.inner.persister.save_now().await {
             self.inner.sessions.forget(session.name());
-            self.inner.persister.save(&self.inner.sessions);
+            self.inner.persister.save();
             return Err(EngineError::process(format!("session '{name}' not created: {message}")));
         }
         Ok(session.info())
@@ -279,40 +253,8 @@ impl Engine {
         _: RequestContext,
     ) -> Result<Done, EngineError> {
         self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
-        self.inner.persister.save(&self.inner.sessions);
+        self.inner.persister.save();
         Ok(Done {})
-    }
-
-    /// Starts the nodes of a session that are defined but not running, concurrently.
-    ///
-    /// # Errors
-    /// NotFound.
-    pub async fn start_session(
-        &self,
-        request: StartSession,
-        _: RequestContext,
-    ) -> Result<NodesChanged, EngineError> {
-        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
-        let stopped = session
-            .definitions()
-            .into_iter()
-            .filter(|(name, _)| session.get(name).is_none_or(|node| node.info().state == StateName::Stopped));
-        let starts: Vec<_> = stopped
-            .map(|(name, _)| {
-                let engine = self.clone();
-                let at = NodeRef { session: Some(session.name().to_string()), node: name };
-                (at.node.clone(), tokio::spawn(async move { engine.start(&at).await }))
-            })
-            .collect();
-        let (mut nodes, mut failed) = (Vec::new(), Vec::new());
-        for (node_id, start) in starts {
-            match start.await {
-                Ok(Ok(_)) => nodes.push(node_id),
-                Ok(Err(error)) => failed.push(NodeFailure { node_id, error: error.to_string() }),
-                Err(error) => failed.push(NodeFailure { node_id, error: error.to_string() }),
-            }
-        }
-        Ok(NodesChanged { nodes, failed })
     }
 
     /// Stops the nodes of a session. Their definitions stay, so that they can be started again.
@@ -329,45 +271,19 @@ impl Engine {
         let nodes = running.iter().filter_map(|(_, node)| node.node().cloned()).collect();
         stop_all(nodes, "its session was stopped").await;
         for (name, node) in &running {
-            session.forget(name, node);
+            let end = ProcessEnd::requested(self.inner.clock.now(), "its session was stopped");
+            session.retire(name, node, end);
         }
+        self.inner.persister.save();
         let nodes = running.into_iter().map(|(name, _)| name).collect();
         Ok(NodesChanged { nodes, failed: Vec::new() })
     }
 }
 
 /// Returns metadata that only the definition has: the names of variables, never their values, and the kind of proxy.
-fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
+pub(super) fn definition_metadata(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
     let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
     let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ")));
     let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().to_string()));
     env.into_iter().chain(proxy)
-}
-
-/// Describes a node that is defined but not running.
-fn defined_node_info(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
-    use nerve_node::command::{BackendKind, CommandLine};
-
-    let command = match &spec.command {
-        Some(CommandLine::Text(text)) => text.clone(),
-        Some(CommandLine::Argv(argv)) => shell_words::join(argv),
-        None => String::new(),
-    };
-    let mut metadata = std::collections::BTreeMap::from([("command".to_string(), command)]);
-    if let Some(cwd) = &spec.cwd {
-        metadata.insert("cwd".to_string(), cwd.display().to_string());
-    }
-    if let Some(id) = &spec.claude_session_id {
-        metadata.insert("agent_session".to_string(), id.clone());
-    }
-    metadata.extend(definition_metadata(spec));
-    NodeInfo {
-        id: name.to_string(),
-        kind: spec.backend.to_string(),
-        state: StateName::Created,
-        persistent: spec.backend != BackendKind::Bash,
-        approximate: spec.pane_id.is_some(),
-        progress: Default::default(),
-        metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
-    }
 }

@@ -16,7 +16,7 @@ use crate::harness::{Harness, mock_agent};
 const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
 /// Installs the mock agent as `claude`, in a script that first prints its proxy variable.
-fn claude(harness: &Harness) -> String {
+pub(crate) fn claude(harness: &Harness) -> String {
     let path = harness.folder.path().join("claude");
     let script =
         format!("#!/bin/sh\necho \"PROXY=$HTTPS_PROXY\"\nexec '{}' \"$@\"\n", mock_agent().display());
@@ -82,7 +82,7 @@ fn transcript(harness: &Harness, id: &str) -> PathBuf {
     transcripts(harness).join(format!("{id}.jsonl"))
 }
 
-async fn recall(harness: &Harness, node: &str) -> String {
+pub(crate) async fn recall(harness: &Harness, node: &str) -> String {
     harness.ask(node, "RECALL").await.text.replace("You said: ", "")
 }
 

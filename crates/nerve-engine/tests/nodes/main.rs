@@ -14,6 +14,7 @@ mod odd_shells;
 mod patterns;
 mod profile_env;
 mod proxy;
+mod restart;
 mod results;
 mod shell;
 mod span_receiver;

@@ -1,5 +1,6 @@
 //! Sessions: named groups of nodes and graphs, and their lifecycle.
 
+pub mod entry;
 pub mod manager;
 pub mod store;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use self::entry::{LastProcess, MAX_STOPPED, NodeEntry, ProcessEnd};
 use crate::context::RunContext;
 use crate::executable::Executable;
 
@@ -61,8 +63,8 @@ struct State {
     /// The session is restored after a restart of its server.
     kept: bool,
     slots: BTreeMap<String, Slot>,
-    /// The specs from which nodes can be started again.
-    definitions: BTreeMap<String, NodeSpec>,
+    /// The entries of nodes, running or not, from which they can be started again.
+    entries: BTreeMap<String, NodeEntry>,
     reservations: u64,
     /// No more nodes are accepted.
     closed: bool,
@@ -142,7 +144,7 @@ impl Session {
     /// Removes a node or a graph without stopping it.
     pub fn unregister(&self, name: &str) -> Option<Executable> {
         let mut state = self.inner.state.lock();
-        state.definitions.remove(name);
+        state.entries.remove(name);
         let entry = state.slots.get(name).and_then(Slot::entry).cloned();
         if entry.is_some() {
             state.slots.remove(name);
@@ -171,8 +173,8 @@ impl Session {
             let session = self.inner.state.lock().outer.clone().unwrap_or_else(|| self.clone());
             let state = session.inner.state.lock();
             let error = EngineError::not_found(format!("no node '{name}' in session '{}'", session.name()));
-            if state.definitions.contains_key(name) {
-                return error.hint("the node is defined but not running: `nerve node start` starts it");
+            if state.entries.contains_key(name) {
+                return error.hint(format!("the node is stopped: `nerve start {name}` starts it"));
             }
             let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
             let hint = match known.is_empty() {
@@ -264,13 +266,15 @@ impl Session {
         let names: Vec<&String> = state.slots.keys().collect();
         let graphs: Vec<String> = names.iter().copied().filter(is_graph).cloned().collect();
         let mut nodes: Vec<String> = names.into_iter().filter(|name| !is_graph(name)).cloned().collect();
-        nodes.extend(state.definitions.keys().filter(|name| !state.slots.contains_key(*name)).cloned());
+        let stopped: Vec<String> = state.stopped().map(|(name, _)| name.clone()).collect();
+        nodes.extend(stopped.iter().filter(|name| !state.slots.contains_key(*name)).cloned());
         nodes.sort();
         SessionInfo {
             name: self.inner.name.clone(),
             description: state.description.clone(),
             tags: state.tags.clone(),
             nodes,
+            stopped,
             graphs,
             created_at: self.inner.created.seconds(),
         }
@@ -368,21 +372,88 @@ impl Session {
 
     /// Sets or removes the spec from which a node can be started again.
     pub fn define(&self, name: &str, spec: Option<NodeSpec>) {
+        self.set_entry(name, spec.map(NodeEntry::new));
+    }
+
+    /// Sets or removes the entry of a node.
+    pub fn set_entry(&self, name: &str, entry: Option<NodeEntry>) {
         let mut state = self.inner.state.lock();
-        match spec {
-            Some(spec) => drop(state.definitions.insert(name.to_string(), spec)),
-            None => drop(state.definitions.remove(name)),
+        match entry {
+            Some(entry) => drop(state.entries.insert(name.to_string(), entry)),
+            None => drop(state.entries.remove(name)),
         }
     }
 
     /// Returns the definition of the node of that name.
     pub fn definition(&self, name: &str) -> Option<NodeSpec> {
-        self.inner.state.lock().definitions.get(name).cloned()
+        self.inner.state.lock().entries.get(name).map(|entry| entry.spec.clone())
     }
 
-    /// Returns the names and definitions of all nodes.
-    pub fn definitions(&self) -> Vec<(String, NodeSpec)> {
-        self.inner.state.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
+    /// Returns the entry of the node of that name, with the present state of its process.
+    pub fn entry(&self, name: &str) -> Option<NodeEntry> {
+        self.observe(|other| other == name);
+        self.inner.state.lock().entries.get(name).cloned()
+    }
+
+    /// Returns the names and entries of all nodes, with the present states of their processes.
+    pub fn entries(&self) -> Vec<(String, NodeEntry)> {
+        self.observe(|_| true);
+        self.inner.state.lock().entries.iter().map(|(name, entry)| (name.clone(), entry.clone())).collect()
+    }
+
+    /// Returns the names and entries of the nodes that are not registered.
+    pub fn stopped(&self) -> Vec<(String, NodeEntry)> {
+        let state = self.inner.state.lock();
+        state.stopped().map(|(name, entry)| (name.clone(), entry.clone())).collect()
+    }
+
+    /// Sets what is known of the last process of a node.
+    pub fn set_last(&self, name: &str, last: LastProcess) {
+        if let Some(entry) = self.inner.state.lock().entries.get_mut(name) {
+            entry.last = last;
+        }
+    }
+
+    /// Sets the end in the entry of a node that does not run.
+    pub fn set_end(&self, name: &str, end: ProcessEnd) {
+        let mut state = self.inner.state.lock();
+        if let Some(entry) = state.entries.get_mut(name) {
+            entry.set_end(end);
+        }
+    }
+
+    /// Removes a stopped node and sets the end in its entry; a node in an existing pane keeps none. Does nothing if the name belongs
+    /// to another node by now. Drops the oldest entries over the limit.
+    pub fn retire(&self, name: &str, node: &Executable, end: ProcessEnd) {
+        let info = node.info();
+        let mut state = self.inner.state.lock();
+        if !state.slots.get(name).and_then(Slot::entry).is_some_and(|there| there.is_same(node)) {
+            return;
+        }
+        state.slots.remove(name);
+        match state.entries.get_mut(name) {
+            Some(entry) if entry.spec.pane_id.is_some() => drop(state.entries.remove(name)),
+            Some(entry) => {
+                entry.observe(&info);
+                entry.set_end(end);
+            }
+            None => {}
+        }
+        state.drop_surplus_entries();
+    }
+
+    /// Updates the entries of registered nodes from their descriptions.
+    fn observe(&self, is_wanted: impl Fn(&str) -> bool) {
+        for (name, node) in self.nodes().into_iter().filter(|(name, _)| is_wanted(name)) {
+            let info = node.info();
+            let mut state = self.inner.state.lock();
+            // The name may belong to a newer node by now.
+            let is_same =
+                state.slots.get(&name).and_then(Slot::entry).is_some_and(|there| there.is_same(&node));
+            if let Some(entry) = state.entries.get_mut(&name).filter(|_| is_same) {
+                entry.observe(&info);
+            }
+        }
     }
 
     /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
@@ -405,6 +476,26 @@ impl Session {
             state.slots.remove(name);
         }
         found
+    }
+}
+
+impl State {
+    /// Returns the names and entries of the nodes that are not registered.
+    fn stopped(&self) -> impl Iterator<Item = (&String, &NodeEntry)> {
+        let is_registered = |name: &String| self.slots.get(name).is_some_and(|slot| slot.entry().is_some());
+        self.entries.iter().filter(move |(name, _)| !is_registered(name))
+    }
+
+    /// Drops the oldest entries of nodes that do not run, over the limit.
+    fn drop_surplus_entries(&mut self) {
+        let end_time = |entry: &NodeEntry| entry.last.end.as_ref().map(|end| end.at);
+        let mut ended: Vec<(Option<TsNs>, String)> =
+            self.stopped().map(|(name, entry)| (end_time(entry), name.clone())).collect();
+        ended.sort();
+        let surplus = ended.len().saturating_sub(MAX_STOPPED);
+        for (_, name) in ended.into_iter().take(surplus) {
+            self.entries.remove(&name);
+        }
     }
 }
 

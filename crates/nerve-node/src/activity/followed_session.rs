@@ -10,6 +10,7 @@ use nerve_host::line_reader::{LineEvent, LineReader};
 use nerve_record::activity::{Activity, TsMs};
 
 use crate::fork::opencode::database;
+use crate::fork::session_files::first_id;
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
@@ -26,6 +27,16 @@ pub(crate) enum Location {
         /// Id of the session.
         session: String,
     },
+}
+
+impl Location {
+    /// Returns the id of the conversation, if the file names it. Blocks.
+    pub(crate) fn conversation_id(&self) -> Option<String> {
+        match self {
+            Location::File(path) => first_id(path),
+            Location::Database { session, .. } => Some(session.clone()),
+        }
+    }
 }
 
 /// Receives the activities.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use nerve_agent::profile::TranscriptKind;
 use nerve_agent::profile::session::{IdSource, SessionArgs};
 use nerve_types::TsNs;
 use serde_json::Value;
@@ -94,6 +95,26 @@ impl SessionFiles {
         projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
     }
 
+    /// Returns true if the agent with such transcripts has a file of a conversation. `None`: it keeps no such files, or elsewhere.
+    pub fn has_conversation(&self, kind: Option<TranscriptKind>, id: &str) -> Option<bool> {
+        let (folder, is_there): (_, &dyn Fn() -> bool) = match kind? {
+            TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
+            TranscriptKind::Codex => (self.home.join(".codex"), &|| self.has_rollout(id)),
+            TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), &|| self.chat(id).is_some()),
+            TranscriptKind::Opencode => return None,
+        };
+        folder.is_dir().then(is_there)
+    }
+
+    /// Returns true if Codex has a rollout file of a conversation: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl`.
+    fn has_rollout(&self, id: &str) -> bool {
+        let mut folders = vec![self.home.join(".codex/sessions")];
+        for _ in 0..3 {
+            folders = folders.iter().flat_map(|folder| entries(folder)).collect();
+        }
+        folders.iter().flat_map(|folder| entries(folder)).any(|path| rollout_id(&path).as_deref() == Some(id))
+    }
+
     /// Returns Claude Code's settings folder and the default one.
     pub(crate) fn claude(&self) -> (&Path, PathBuf) {
         (&self.claude, self.home.join(".claude"))
@@ -171,6 +192,11 @@ impl SessionFiles {
         let projects = fs::read_dir(self.home.join(".gemini/tmp")).into_iter().flatten().flatten();
         projects.map(|project| project.path())
     }
+}
+
+/// Returns the paths in a folder; none if it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Returns true if a folder of Gemini CLI belongs to a working directory.
@@ -335,7 +361,7 @@ fn first_time(path: &Path) -> Option<TsNs> {
 }
 
 /// Returns the `sessionId` of a file's first line.
-fn first_id(path: &Path) -> Option<String> {
+pub(crate) fn first_id(path: &Path) -> Option<String> {
     let text = read(path).ok()?;
     let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
     first.get("sessionId")?.as_str().map(str::to_string)

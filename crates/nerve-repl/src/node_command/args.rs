@@ -18,13 +18,8 @@ pub enum NodeCommand {
     /// Start a program in a terminal as a node
     #[command(alias = "new")]
     Create(Box<CreateArgs>),
-    /// Start a defined node that is not running
-    #[command(after_long_help = "\
-Works for nodes in state 'created': stopped by 'session stop', or not recovered when their server restarted.
-
-EXAMPLES
-  nerve node start me")]
-    Start(NodeArg),
+    /// Start a stopped node again: an agent resumes its conversation
+    Start(StartArgs),
     /// Create a node that continues another node's conversation
     Fork(ForkArgs),
     /// List the nodes
@@ -69,6 +64,11 @@ EXAMPLES
     History(HistoryArgs),
     /// Stop a node
     Stop(StopArgs),
+    /// Remove a stopped node, so that it cannot be started again
+    #[command(visible_alias = "rm")]
+    Remove(RemoveArgs),
+    /// Remove all stopped nodes of a session
+    Prune(PruneArgs),
     /// Stop a node (older name of 'stop')
     #[command(hide = true)]
     Delete(StopArgs),
@@ -85,9 +85,51 @@ EXAMPLES
   nerve ls --json | jq -r '.nodes[]'")]
 pub struct ListArgs {}
 
+/// Arguments of `nerve start`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Starts the program of a stopped node in its directory, with its settings. Claude Code, Codex, Gemini CLI and opencode resume their
+conversation by its id; if they cannot, the command fails. Variables that look secret are not stored: they come from the server's
+environment. 'nerve ls' lists the stopped nodes.
+
+EXAMPLES
+  nerve start me
+  nerve start me --fresh")]
+pub struct StartArgs {
+    /// Node
+    pub node: String,
+    /// Start a new conversation instead of resuming the last one
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+/// Arguments of `nerve rm`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Its recordings, its audit log and the agent's conversation stay.
+
+EXAMPLES
+  nerve rm me")]
+pub struct RemoveArgs {
+    /// Node
+    pub node: String,
+}
+
+/// Arguments of `nerve prune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Their recordings, their audit logs and the agents' conversations stay. 'nerve recording prune' removes recordings.
+
+EXAMPLES
+  nerve prune
+  nerve prune --session review")]
+pub struct PruneArgs {}
+
 /// Arguments of `nerve stop`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+'nerve start' starts the node again, 'nerve rm' removes it.
+
 EXAMPLES
   nerve stop me")]
 pub struct StopArgs {

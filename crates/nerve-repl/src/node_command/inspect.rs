@@ -22,13 +22,17 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     if target.json {
         return out::json(&data);
     }
-    let nodes = serde_json::from_value::<NodeList>(data)?.nodes_info;
-    if nodes.is_empty() {
+    let NodeList { nodes_info, stopped, .. } = serde_json::from_value(data)?;
+    if nodes_info.is_empty() && stopped.is_empty() {
         out::note("no nodes; create one with 'nerve new NAME -c COMMAND'");
     }
     let row = |node: &NodeInfo| {
         let field = |name: &str| node.metadata.text(name).to_string();
-        let mut state = format_state(node.state, &node.metadata);
+        let exit_code = field("exit").strip_prefix("exit code ").map(str::to_string);
+        let mut state = match exit_code.filter(|_| node.state == NodeState::Stopped) {
+            Some(code) => format!("exited {code}"),
+            None => format_state(node.state, &node.metadata),
+        };
         if node.approximate {
             state.push_str(" (approximate)");
         }
@@ -37,7 +41,7 @@ pub(super) async fn list(target: &Target) -> Result<()> {
             Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
         vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
     };
-    let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = nodes_info.iter().chain(&stopped).map(row).collect();
     out::table(&["node", "type", "state", "command", "cwd"], &rows)
 }
 

@@ -15,16 +15,17 @@ mod write;
 
 use anyhow::Result;
 use nerve_api::Request;
-use nerve_api::reply::{NodeShown, NodeText, Turn};
+use nerve_api::reply::{NodeShown, NodeText, NodesPruned, Turn};
 use nerve_api::request::{
-    AnswerNode, GetBuffer, NodeChoice, ResizeNode, RunCommand, Seconds as ApiSeconds, SendInterrupt,
-    ShowNode, StartNode, StopNode,
+    AnswerNode, GetBuffer, NodeChoice, PruneNodes, RemoveNode, ResizeNode, RunCommand, Seconds as ApiSeconds,
+    SendInterrupt, ShowNode, StartNode, StopNode,
 };
 use nerve_client::NerveClient;
 use serde_json::Value;
 
 pub use self::args::{
-    AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, ListArgs, NodeCommand, StopArgs, WaitArgs,
+    AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, ListArgs, NodeCommand, PruneArgs, RemoveArgs,
+    StartArgs, StopArgs, WaitArgs,
 };
 pub use self::create::trace_tools;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
@@ -108,8 +109,10 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::Answer(args) => answer(target, args).await,
         NodeCommand::History(args) => history::run(target, &args).await,
         NodeCommand::Start(args) => {
-            let params = StartNode::new(args.node, target.session.clone());
-            let data = target.request(&params).await?;
+            let (node_id, session_id) = (args.node, target.session.clone());
+            let params = StartNode { node_id, session_id, fresh: args.fresh };
+            let waiting = format!("starting '{}'", params.node_id);
+            let data = out::progress(&waiting, target.request(&params)).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -123,6 +126,25 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
                 return out::json(&data);
             }
             out::line(format_args!("node '{}' stopped", params.node_id))
+        }
+        NodeCommand::Remove(args) => {
+            let params = RemoveNode::new(args.node, target.session.clone());
+            let data = target.request(&params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::line(format_args!("node '{}' removed", params.node_id))
+        }
+        NodeCommand::Prune(_) => {
+            let data = target.request(&PruneNodes { session_id: target.session.clone() }).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            let removed = serde_json::from_value::<NodesPruned>(data)?.removed;
+            if removed.is_empty() {
+                out::note("no stopped nodes");
+            }
+            removed.iter().try_for_each(|node| out::line(format_args!("node '{node}' removed")))
         }
     }
 }

@@ -6,8 +6,9 @@ use nerve_api::request::{
     CreateSession, DeleteBranch, DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode,
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
     ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
-    PruneRecordings, ResizeNode, RestoreSnapshot, ResumeRun, RunCommand, RunGraph, SendInterrupt, ShowNode,
-    StartNode, StartSession, StopNode, StopSession, TakeSnapshot, WaitNode, WriteData,
+    PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
+    RunCommand, RunGraph, SendInterrupt, ShowNode, StartNode, StartSession, StopNode, StopSession,
+    TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -181,9 +182,16 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     list::<ListNodes>("/nodes", "Lists the nodes of a session").with_query(PAGED_IN_SESSION),
     post::<CreateNode>("/nodes", "Creates and starts a node").with_query(IN_SESSION).body().creates(),
     get::<GetNode>("/nodes/{node_id}", "Returns a node").with_query(IN_SESSION),
-    delete::<StopNode>("/nodes/{node_id}", "Stops a node and deletes it").with_query(IN_SESSION),
-    post::<StartNode>("/nodes/{node_id}/start", "Starts a node that is defined but not running")
-        .with_query(IN_SESSION),
+    delete::<StopNode>("/nodes/{node_id}", "Stops a node").with_query(IN_SESSION),
+    post::<StartNode>("/nodes/{node_id}/start", "Starts a stopped node again")
+        .with_query(IN_SESSION)
+        .optional_body(),
+    delete::<RemoveNode>("/stopped-nodes/{node_id}", "Removes a stopped node").with_query(IN_SESSION),
+    delete::<PruneNodes>("/stopped-nodes", "Removes all stopped nodes of a session").with_query(IN_SESSION),
+    post::<RestoreNodes>(
+        "/stopped-nodes/restore",
+        "Starts the nodes that ran when the server or the machine went down",
+    ),
     post::<ExecuteInput>(
         "/nodes/{node_id}/execute",
         "Sends a prompt and waits for the end of the turn, unless \"async\" is set",
@@ -243,7 +251,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     post::<CreateSession>("/sessions", "Creates a session").body().creates(),
     get::<GetSession>("/sessions/{name}", "Returns a session"),
     delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and deletes it"),
-    post::<StartSession>("/sessions/{name}/start", "Starts the nodes of a session that are not running"),
+    post::<StartSession>("/sessions/{name}/start", "Starts the stopped nodes of a session"),
     post::<StopSession>("/sessions/{name}/stop", "Stops the nodes of a session and keeps their definitions"),
     list::<ListGraphs>("/graphs", "Lists the graphs of a session").with_query(PAGED_IN_SESSION),
     post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates(),

@@ -136,7 +136,7 @@ async fn definition_survives_restart_but_key_does_not() {
     assert!(file.contains("Be brief.") && !file.contains(KEY), "{file}");
     let mut client = server.client().await;
     let info = client.request_ok("GET_NODE", json!({ "node_id": "c" })).await;
-    assert_eq!((&info["state"], &info["type"]), (&json!("created"), &json!("chat")));
+    assert_eq!((&info["state"], &info["type"]), (&json!("stopped"), &json!("chat")));
     client.request_ok("START_NODE", json!({ "node_id": "c" })).await;
     execute(&mut client, "hello").await;
     let body = model.requests()[1].body.to_string();

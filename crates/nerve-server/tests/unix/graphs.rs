@@ -488,7 +488,7 @@ async fn session_nodes_are_stopped_and_restarted() {
     client.request_ok("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
     let stopped = client.request_ok("STOP_SESSION", json!({ "name": "work" })).await;
     assert_eq!(stopped, json!({ "nodes": ["sh"], "failed": [] }));
-    assert_eq!(client.request_ok("GET_NODE", at(json!({ "node_id": "sh" }))).await["state"], "created");
+    assert_eq!(client.request_ok("GET_NODE", at(json!({ "node_id": "sh" }))).await["state"], "stopped");
     assert_eq!(client.request_ok("GET_SESSION", json!({ "name": "work" })).await["nodes"], json!(["sh"]));
     let started = client.request_ok("START_SESSION", json!({ "name": "work" })).await;
     assert_eq!(started, json!({ "nodes": ["sh"], "failed": [] }));

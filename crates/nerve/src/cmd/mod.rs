@@ -32,6 +32,7 @@ mod result;
 mod screen_support;
 mod search;
 pub(crate) mod server;
+mod service;
 mod session;
 pub(crate) mod show;
 mod snapshot;
@@ -80,6 +81,9 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Wait(args) => run_node(args.expand(NodeCommand::Wait), NODE)?,
         Command::Answer(args) => run_node(args.expand(NodeCommand::Answer), NODE)?,
         Command::Stop(args) => run_node(args.expand(NodeCommand::Stop), NODE)?,
+        Command::Start(args) => run_node(args.expand(NodeCommand::Start), NODE)?,
+        Command::Rm(args) => run_node(args.expand(NodeCommand::Remove), NODE)?,
+        Command::Prune(args) => run_node(args.expand(NodeCommand::Prune), NODE)?,
         Command::Logs(args) => run_node(args.expand(NodeCommand::History), NODE)?,
         Command::Ask(args) => run_multi_threaded(ask::run(args))?,
         Command::Node(args) => run_node(args, NODE)?,
@@ -129,6 +133,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Doctor(args) => run_single_threaded(interruptible(doctor::run(&args)))?,
         Command::Config(args) => config::run(args)?,
         Command::Token(args) => token::run(&args)?,
+        Command::Service(args) => service::run(&args)?,
         Command::Completions(args) => completion::print_script(&args)?,
         Command::Man(args) => docs::man(&args)?,
         Command::Hook(args) => hook::run(&args),
@@ -147,6 +152,9 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Wait(args) => args.target.server.json,
         Command::Answer(args) => args.target.server.json,
         Command::Stop(args) => args.target.server.json,
+        Command::Start(args) => args.target.server.json,
+        Command::Rm(args) => args.target.server.json,
+        Command::Prune(args) => args.target.server.json,
         Command::Logs(args) => args.target.server.json,
         Command::Ask(args) => args.json,
         Command::Node(args) => args.target.server.json,

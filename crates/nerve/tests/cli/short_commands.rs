@@ -68,6 +68,6 @@ fn older_options_work() {
 fn unknown_word_names_the_command() {
     let home = Home::new();
     home.nerve(&["status"]).assert_stderr(2, &["unrecognized subcommand 'status'", "'nerve ls'"]);
-    home.nerve(&["start"]).assert_stderr(2, &["'nerve server start'"]);
+    home.nerve(&["up"]).assert_stderr(2, &["'nerve server start'"]);
     home.nerve(&["help", "send"]).assert_stderr(0, &[]);
 }

@@ -119,7 +119,7 @@ fn metadata(id: &str, tags: &[&str]) -> SessionMetadata {
         tags: tags.iter().map(ToString::to_string).collect(),
         created_at: TsNs(1_790_000_000_000_000_000),
         updated_at: TsNs(1_790_000_001_000_000_000),
-        nodes: vec![NodeRecord { spec, env_omitted: Vec::new() }],
+        nodes: vec![NodeRecord { spec, env_omitted: Vec::new(), last: None }],
         graphs: Vec::new(),
     }
 }

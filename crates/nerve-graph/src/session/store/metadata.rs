@@ -7,6 +7,8 @@ use nerve_types::TsNs;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
+use crate::session::entry::LastProcess;
+
 /// The stored metadata of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionMetadata {
@@ -39,6 +41,9 @@ pub struct NodeRecord {
     /// Names of variables that were set too, but whose values are not stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_omitted: Vec<String>,
+    /// The last process; `None` in files of older servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastProcess>,
 }
 
 impl<'de> Deserialize<'de> for NodeRecord {
@@ -49,12 +54,14 @@ impl<'de> Deserialize<'de> for NodeRecord {
             spec: NodeSpec,
             #[serde(default)]
             env_omitted: Vec<String>,
+            #[serde(default)]
+            last: Option<LastProcess>,
         }
         let mut fields = Map::deserialize(from)?;
         rename_old_fields(&mut fields);
-        let Fields { spec, env_omitted } =
+        let Fields { spec, env_omitted, last } =
             serde_json::from_value(fields.into()).map_err(de::Error::custom)?;
-        Ok(NodeRecord { spec, env_omitted })
+        Ok(NodeRecord { spec, env_omitted, last })
     }
 }
 
@@ -92,7 +99,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
 
 impl SessionMetadata {
     /// Returns the metadata without values that may be secret.
-    pub(crate) fn without_secrets(mut self) -> SessionMetadata {
+    pub fn without_secrets(mut self) -> SessionMetadata {
         for node in &mut self.nodes {
             node.omit_secrets();
         }

@@ -38,7 +38,7 @@ fn session(id: &str) -> SessionMetadata {
 }
 
 fn record(spec: NodeSpec) -> NodeRecord {
-    NodeRecord { spec, env_omitted: Vec::new() }
+    NodeRecord { spec, env_omitted: Vec::new(), last: None }
 }
 
 fn full_node() -> NodeRecord {

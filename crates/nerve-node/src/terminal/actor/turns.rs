@@ -173,6 +173,8 @@ impl<B: Backend> Actor<B> {
         let prompt = SentPrompt { since: response.time.0, ..active.sent_prompt() };
         active.finishing = Some(Box::new(response.clone()));
         let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
+        // Without another source, the file with the turn tells which conversation the program has.
+        let learns_id = self.spec.profile.session.as_ref().is_some_and(|forms| forms.id_source.is_none());
         tokio::spawn(async move {
             let (parsed, found) = source.turn(prompt, response.text.as_str().into()).await.unzip();
             if let Some(mut parsed) = parsed {
@@ -188,6 +190,13 @@ impl<B: Backend> Actor<B> {
                 }
                 response.attributes.remove("truncated");
                 truncate_to_limits(&mut response);
+            }
+            if let (true, Some(found), Some(requests)) = (learns_id, found.clone(), requests.upgrade()) {
+                let id = tokio::task::spawn_blocking(move || found.conversation_id()).await;
+                if let Ok(Some(id)) = id {
+                    // A send error means that the node is gone and the id is no longer needed.
+                    let _ = requests.send(Request::Conversation { id }).await;
+                }
             }
             // Activities of the turn are reported before its answer.
             let report = tail.map(|tail| tokio::task::spawn_blocking(move || same.report_end(&tail, found)));

@@ -22,6 +22,12 @@ async fn node_is_created_used_and_removed() {
     assert_eq!(history["entries"].as_array().unwrap().len(), 1, "{history}");
     assert_eq!(node["state"], "ready");
     server.request_ok("DELETE", "/nodes/sh", Value::Null).await;
+    assert_eq!(server.request_ok("GET", "/nodes/sh", Value::Null).await["state"], "stopped");
+    let started = server.request_ok("POST", "/nodes/sh/start", Value::Null).await;
+    assert_eq!((&started["node_id"], &started["state"]), (&json!("sh"), &json!("ready")));
+    server.request("DELETE", "/stopped-nodes/sh", Value::Null).await.problem(400, "invalid_request_error");
+    server.request_ok("DELETE", "/nodes/sh", Value::Null).await;
+    server.request_ok("DELETE", "/stopped-nodes/sh", Value::Null).await;
     let detail = server.get("/nodes/sh").await.problem(404, "not_found_error");
     assert!(detail.contains("'sh'"), "{detail}");
     server.stop().await;

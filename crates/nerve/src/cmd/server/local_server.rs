@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use nerve_api::Request;
-use nerve_api::reply::{AnswerReply, NodeExplanation, NodeInfo, Turn};
+use nerve_api::reply::{AnswerReply, NodeExplanation, NodeInfo, NodeList, Turn};
 use nerve_api::request::{AnswerNode, CreateNode, ExecuteInput, ExplainNode, GetNode, ListNodes, WaitNode};
 use nerve_api::value::NodeState;
 use nerve_client::{ClientError, NerveClient};
@@ -55,7 +55,9 @@ impl LocalServer {
 
 impl NodeServer for LocalServer {
     async fn list_nodes(&self, request: ListNodes) -> Result<Vec<NodeInfo>, EngineError> {
-        Ok(self.request(request).await?.nodes_info)
+        let NodeList { mut nodes_info, stopped, .. } = self.request(request).await?;
+        nodes_info.extend(stopped);
+        Ok(nodes_info)
     }
 
     async fn create_node(&self, request: CreateNode) -> Result<(), CreateFailure> {

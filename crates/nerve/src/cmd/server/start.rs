@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::DEFAULT_SESSION;
 use nerve_compose::create_mcp_of;
 use nerve_engine::{Engine, EngineConfig};
 use nerve_host::{registry, rlimit};
@@ -48,13 +49,34 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let config = listen::config(name.clone(), paths.clone(), &args.listen)?;
     if let Some(pid) = running(&paths, &name).await? {
         listen::check_running(&config, &addresses(&paths, &name)?)?;
-        return out::line(format_args!(
-            "server '{name}' is already running, pid {pid}: {}",
-            socket.display()
-        ));
+        out::line(format_args!("server '{name}' is already running, pid {pid}: {}", socket.display()))?;
+    } else {
+        listen::warn(&config, &args.listen);
+        launch(&name, &paths, &listen::daemon_args(&config), None).await?;
     }
-    listen::warn(&config, &args.listen);
-    launch(&name, &paths, &listen::daemon_args(&config), None).await
+    if args.restore { restore_nodes(&name).await } else { Ok(()) }
+}
+
+/// Starts the nodes that ran when the server or the machine went down. Fails if one could not be started.
+async fn restore_nodes(server: &str) -> Result<()> {
+    let client = super::connect(server).await?;
+    let restored = out::progress("restoring nodes", client.restore_nodes()).await?;
+    client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
+    let mut failed = Vec::new();
+    for node in restored {
+        let name = match node.session_id.as_str() {
+            DEFAULT_SESSION => format!("node '{}'", node.node_id),
+            session => format!("node '{}' of session '{session}'", node.node_id),
+        };
+        match node.error {
+            None => out::line(format_args!("{name} started"))?,
+            Some(error) => failed.push(format!("{name}: {error}")),
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(FAILED, format!("could not be started: {}", failed.join("; "))).into()),
+    }
 }
 
 /// Returns the process id of a server that runs and responds.
@@ -166,6 +188,9 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     });
     engine.adopt();
     engine.resume_interrupted();
+    if args.restore {
+        engine.restore_in_background();
+    }
     if args.daemon {
         let damaged = registry::list(&paths.hosts()).damaged;
         let warnings = engine.warnings().iter().cloned().chain(damaged.iter().map(ToString::to_string));

@@ -131,6 +131,7 @@ impl ServerWatch {
     async fn read_node(&self, client: &NerveClient, key: NodeKey) -> Result<(), ClientError> {
         let request = GetNode { node_id: key.node.clone(), session_id: Some(key.session.clone()) };
         match client.node_info(&request).await {
+            Ok(info) if info.is_stopped_entry() => self.send(Update::NodeRemoved(key)).await,
             Ok(info) => self.send(Update::Node(Box::new(self.row(info).await))).await,
             // It was removed after the event.
             Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {

@@ -74,6 +74,7 @@ fn branch_inherits_env_and_no_file_has_values() {
 fn unknown_env_values_are_named_and_can_be_set() {
     let fixture = fixture(&ENV);
     fixture.stop();
+    fixture.home.ok(&["rm", "me"]);
     let output = fixture.branch(&["RECALL", "--at", "one", "--dry-run"]);
     assert!(output.stdout.contains("without API_TOKEN, COLOUR of the recorded node"), "{output:?}");
     let done = fixture.branch(&["RECALL", "--at", "one"]);
@@ -121,6 +122,7 @@ fn branch_of_proxied_node_gets_own_proxy_or_fails() {
     assert_eq!(fixture.branch(&["RECALL", "--at", "one", "--no-proxy"]).code, 0);
     assert_eq!(fixture.last_env(), "");
     fixture.stop();
+    fixture.home.ok(&["rm", "me"]);
     // The proxy settings are lost: a branch without them would bypass its budget.
     let refused = ["recorded agent's proxy (anthropic)", "--proxy", "--no-proxy"];
     fixture.branch(&["RECALL", "--at", "one"]).assert_stderr(1, &refused);

@@ -153,7 +153,7 @@ fn prune_branches_keeps_folders_of_restartable_nodes() {
     fixture.backdate_folders();
     let done = fixture.home.ok(&["recordings", "prune", "--branches"]);
     assert!(done.contains(&format!("branch {}  removed", folder.display())), "{done}");
-    assert!(done.contains(&format!("{}  kept: used by node 'me-branch'", used.display())), "{done}");
+    assert!(done.contains(&format!("{}  kept: used by node 'me-branch-2'", used.display())), "{done}");
     assert!(!folder.exists() && used.is_dir() && fixture.recording.is_file());
 }
 

@@ -51,13 +51,13 @@ fn sessions_keep_graphs_and_nodes_across_restart() {
     let state = || {
         home.nerve(&["server", "node", "info", "me", "--session", "work", "--json"]).json()["state"].clone()
     };
-    assert_eq!(state(), "created");
+    assert_eq!(state(), "stopped");
     assert_eq!(home.ok(&["server", "graph", "run", "hello", "--session", "work"]), "hello you\n");
 
     assert_eq!(home.ok(&["server", "node", "start", "me", "--session", "work"]), "node 'me' started\n");
     home.ok(&["server", "node", "wait", "me", "--session", "work"]);
     assert_eq!(home.ok(&["server", "session", "stop", "work"]), "node 'me' stopped\n");
-    assert_eq!(state(), "created");
+    assert_eq!(state(), "stopped");
     assert_eq!(home.ok(&["server", "session", "start", "work"]), "node 'me' started\n");
     home.ok(&["server", "node", "wait", "me", "--session", "work"]);
     let execute = ["server", "node", "execute", "me", "hello", "--session", "work"];

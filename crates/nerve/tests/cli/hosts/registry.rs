@@ -39,9 +39,9 @@ fn server_stop_ends_hosts_and_closes_recordings() {
     home.ok(&["server", "start"]);
     // The nodes are still listed, as stopped.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
-    let states: Vec<&Value> =
-        list["nodes_info"].as_array().unwrap().iter().map(|node| &node["state"]).collect();
-    assert_eq!((&list["nodes"], states), (&json!(["a", "b"]), vec![&json!("created"), &json!("created")]));
+    let stopped = list["stopped"].as_array().unwrap().iter().map(|node| [&node["id"], &node["state"]]);
+    assert_eq!(list["nodes"], json!([]));
+    assert_eq!(json!(stopped.collect::<Vec<_>>()), json!([["a", "stopped"], ["b", "stopped"]]));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn entries_of_other_users_are_ignored() {
     assert_eq!(home.hosts(), Vec::<Value>::new());
     home.nerve(&["host", "stop", host["id"].as_str().unwrap()]).assert_stderr(3, &["no host"]);
     home.ok(&["server", "start"]);
-    assert_eq!(home.state("sh"), "created", "it is known, and not taken back");
+    assert_eq!(home.state("sh"), "stopped", "it is known, and not taken back");
     home.ok(&["server", "stop"]);
     assert!(is_alive(pid_in(&host["pid"])), "it is not ours to end");
     chown(&path, Some(rustix::process::getuid().as_raw()), None).unwrap();

@@ -312,5 +312,7 @@ fn program_that_ended_meanwhile_is_reported_once() {
     home.ok(&["server", "start"]);
     // The stopped node is still listed; its end is reported only once.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
-    assert_eq!((&list["nodes"], &list["nodes_info"][0]["state"]), (&json!(["brief"]), &json!("created")));
+    let stopped = &list["stopped"][0];
+    assert_eq!((&list["nodes"], &stopped["id"]), (&json!([]), &json!("brief")));
+    assert_eq!((&stopped["state"], &stopped["metadata"]["exit"]), (&json!("stopped"), &json!("exit code 7")));
 }

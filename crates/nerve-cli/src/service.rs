@@ -1,0 +1,47 @@
+//! `nerve service`: a systemd user service that runs a server.
+
+use clap::{Args, Subcommand};
+
+use super::server::NameArgs;
+
+#[derive(Debug, Args)]
+pub struct ServiceArgs {
+    #[command(subcommand)]
+    pub command: ServiceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Install and start a systemd user service that runs the server
+    Install(InstallArgs),
+    /// Stop and remove the service
+    #[command(after_long_help = "\
+The server stops its nodes. 'nerve server start --restore' starts them again.
+
+EXAMPLES
+  nerve service uninstall")]
+    Uninstall(NameArgs),
+    /// Show whether the service is installed, enabled and active
+    #[command(after_long_help = "\
+Exits with 3 if the service is not installed.
+
+EXAMPLES
+  nerve service status")]
+    Status(NameArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The service starts the server at login, with the nodes that ran when the server or the machine went down. The server has the PATH and
+NERVE_HOME of this command. 'loginctl enable-linger' starts the service at boot and keeps it after logout.
+
+EXAMPLES
+  nerve service install
+  nerve service install --print")]
+pub struct InstallArgs {
+    #[command(flatten)]
+    pub name: NameArgs,
+    /// Print the unit and install nothing
+    #[arg(long)]
+    pub print: bool,
+}

@@ -1,0 +1,356 @@
+//! The restart of stopped nodes. An agent resumes its conversation by its id; a conversation is never replaced by a new one silently.
+
+use std::sync::Arc;
+
+use nerve_agent::profile::Profile;
+use nerve_agent::profile::session::{ConversationRef, SessionArgs};
+use nerve_api::reply::{NodeDetails, NodeFailure, NodesChanged, NodesRestored, RestoredNode};
+use nerve_api::request::{RestoreNodes, StartNode, StartSession};
+use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry, ProcessEnd};
+use nerve_graph::session::{DEFAULT, START_STOP_TIMEOUT, Session};
+use nerve_node::NodeHandle;
+use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_node::fork::session_files::SessionFiles;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::Engine;
+use super::context::{RequestContext, Warnings};
+use super::fork::node_argv;
+use super::specs::node_ref;
+use super::stopped_nodes::has_ended;
+
+/// Maximum number of nodes that are started at the same time. More agents would only slow each other down.
+const MAX_STARTS: usize = 16;
+/// States that show whether a program has started.
+const STARTED: [StateName; 5] =
+    [StateName::Ready, StateName::Busy, StateName::Blocked, StateName::Suspended, StateName::Stopped];
+/// Rows at the end of the screen that an error quotes, or that may say that a conversation is empty.
+const LAST_ROWS: usize = 4;
+
+impl Engine {
+    /// Starts a stopped node again. An agent resumes its conversation, unless the request asks for a new one.
+    ///
+    /// # Errors
+    /// NotFound (the node, or the agent's conversation), AlreadyExists (it is running), Process.
+    pub async fn start_node(
+        &self,
+        request: StartNode,
+        context: RequestContext,
+    ) -> Result<NodeDetails, EngineError> {
+        let StartNode { node_id, session_id, fresh } = request;
+        let at = node_ref(node_id, session_id);
+        Ok(self.start(&at, fresh, &context.warnings).await?.into())
+    }
+
+    /// Starts the stopped nodes of a session concurrently.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub async fn start_session(
+        &self,
+        request: StartSession,
+        context: RequestContext,
+    ) -> Result<NodesChanged, EngineError> {
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
+        let stopped = session.entries().into_iter().filter(|(name, _)| is_startable(&session, name));
+        let stopped = stopped.map(|(name, _)| node_in(&session, name)).collect();
+        let (mut nodes, mut failed) = (Vec::new(), Vec::new());
+        for (at, started) in self.start_all(stopped, &context.warnings).await {
+            match started {
+                Ok(()) => nodes.push(at.node),
+                Err(error) => failed.push(NodeFailure { node_id: at.node, error: error.to_string() }),
+            }
+        }
+        Ok(NodesChanged { nodes, failed })
+    }
+
+    /// Starts the nodes of all sessions that ran when the server or the machine went down.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn restore_nodes(
+        &self,
+        _: RestoreNodes,
+        context: RequestContext,
+    ) -> Result<NodesRestored, EngineError> {
+        self.wait_for_gone_hosts().await;
+        let mut lost = Vec::new();
+        for session in self.inner.sessions.list() {
+            let is_lost = |entry: &NodeEntry| {
+                entry.last.end.as_ref().is_some_and(|end| end.cause == EndCause::Lost)
+                    && entry.spec.pane_id.is_none()
+            };
+            let entries = session.entries().into_iter();
+            let entries = entries.filter(|(name, entry)| is_lost(entry) && is_startable(&session, name));
+            lost.extend(entries.map(|(name, _)| node_in(&session, name)));
+        }
+        let started = self.start_all(lost, &context.warnings).await;
+        let nodes = started.into_iter().map(|(at, started)| RestoredNode {
+            node_id: at.node,
+            session_id: at.session.unwrap_or_else(|| DEFAULT.to_string()),
+            error: started.err().map(|error| error.to_string()),
+        });
+        Ok(NodesRestored { nodes: nodes.collect() })
+    }
+
+    /// Starts the nodes of [`Engine::restore_nodes`] in the background and logs the outcomes. Must be called on a runtime.
+    pub fn restore_in_background(&self) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let restored = engine.restore_nodes(RestoreNodes {}, RequestContext::default()).await;
+            for RestoredNode { node_id, session_id, error } in restored.into_iter().flat_map(|all| all.nodes)
+            {
+                match error {
+                    None => tracing::info!(node = %node_id, session = %session_id, "restored"),
+                    Some(error) => {
+                        tracing::warn!(node = %node_id, session = %session_id, %error, "not restored")
+                    }
+                }
+            }
+        });
+    }
+
+    /// Waits until the adopted nodes whose hosts are gone are known to be stopped.
+    async fn wait_for_gone_hosts(&self) {
+        let gone = std::mem::take(&mut *self.inner.gone_nodes.lock());
+        for at in gone {
+            if let Ok(node) = self.node(&at) {
+                // A node that is not stopped in time is not restored.
+                let _ = node.wait(&[StateName::Stopped], Some(START_STOP_TIMEOUT)).await;
+            }
+        }
+    }
+
+    /// Starts nodes concurrently. Returns the outcomes in the same order.
+    async fn start_all(
+        &self,
+        nodes: Vec<NodeRef>,
+        warnings: &Warnings,
+    ) -> Vec<(NodeRef, Result<(), EngineError>)> {
+        let permits = Arc::new(Semaphore::new(MAX_STARTS));
+        let starts = nodes.into_iter().map(|at| {
+            let (engine, node, permits, warnings) =
+                (self.clone(), at.clone(), Arc::clone(&permits), warnings.clone());
+            let start: JoinHandle<Result<(), EngineError>> = tokio::spawn(async move {
+                // The semaphore is never closed.
+                let _permit = permits.acquire().await;
+                engine.start(&node, false, &warnings).await.map(drop)
+            });
+            (at, start)
+        });
+        let mut outcomes = Vec::new();
+        for (at, start) in starts.collect::<Vec<_>>() {
+            outcomes.push((at, start.await.map_err(EngineError::from).flatten()));
+        }
+        outcomes
+    }
+
+    async fn start(&self, at: &NodeRef, fresh: bool, warnings: &Warnings) -> Result<NodeInfo, EngineError> {
+        let session = self.inner.sessions.get(at.session.as_deref())?;
+        if session.get(&at.node).is_some_and(|node| !has_ended(&node)) {
+            let error = EngineError::already_exists(format!("node '{}' is already running", at.node));
+            return Err(error.hint(format!("to start it anew, stop it first: `nerve stop {}`", at.node)));
+        }
+        let Some(entry) = session.entry(&at.node) else {
+            // The error lists the nodes.
+            session.find(&at.node)?;
+            let message = format!("node '{}' has no definition to start it from", at.node);
+            return Err(EngineError::not_found(message).hint("create it with `nerve new`"));
+        };
+        if let Some(keep) = entry.spec.chat.as_ref().map(|chat| &chat.keep) {
+            check_chat(at, keep.as_deref(), fresh, warnings)?;
+        }
+        let (engine, at) = (self.clone(), at.clone());
+        // The start is completed even if the future is dropped.
+        let started = self.inner.creating.spawn(async move {
+            let restart = engine.plan_restart(&at, &entry, fresh).await?;
+            restart.run(&engine, &session, &at, entry).await
+        });
+        started.await?
+    }
+
+    /// Decides how a node is started again.
+    async fn plan_restart(
+        &self,
+        at: &NodeRef,
+        entry: &NodeEntry,
+        fresh: bool,
+    ) -> Result<Restart, EngineError> {
+        let spec = &entry.spec;
+        let as_defined = || Restart { spec: spec.clone(), resumption: None };
+        if spec.pane_id.is_some() || terminal_kind(spec.backend).is_none() {
+            return Ok(as_defined());
+        }
+        let argv = node_argv(spec);
+        let profile = self.inner.factory.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
+        let Some(forms) = profile.session.clone() else { return Ok(as_defined()) };
+        if fresh {
+            let command = Some(CommandLine::Argv(forms.without_session_args(&argv)));
+            let spec = NodeSpec { command, claude_session_id: None, ..spec.clone() };
+            return Ok(Restart { spec, resumption: None });
+        }
+        let conversation = KnownConversation { at: at.clone(), argv, profile, forms, entry: entry.clone() };
+        // Reads files of the agent.
+        tokio::task::spawn_blocking(move || conversation.resume()).await?
+    }
+}
+
+/// How a node is started again.
+struct Restart {
+    spec: NodeSpec,
+    /// The conversation that the program resumes.
+    resumption: Option<Resumption>,
+}
+
+/// A conversation that a program resumes.
+struct Resumption {
+    /// Id of the conversation; `None` if only the command determines it.
+    id: Option<String>,
+    /// The conversation has turns, so it must not be empty.
+    has_turns: bool,
+    forms: SessionArgs,
+}
+
+/// An agent whose conversation may be resumed.
+struct KnownConversation {
+    at: NodeRef,
+    argv: Vec<String>,
+    profile: Arc<Profile>,
+    forms: SessionArgs,
+    entry: NodeEntry,
+}
+
+impl KnownConversation {
+    /// Plans to resume the conversation. Without an id or a turn there is none, and the program starts as defined.
+    fn resume(self) -> Result<Restart, EngineError> {
+        let NodeEntry { spec, last } = &self.entry;
+        let forms = &self.forms;
+        let in_command = || match forms.conversation(&self.argv) {
+            ConversationRef::Id(id) => Some(id),
+            _ => None,
+        };
+        let id = last.agent_session.clone().or_else(|| spec.claude_session_id.clone()).or_else(in_command);
+        let Some(id) = id.filter(|id| forms.is_id(id)) else {
+            if last.has_turns && forms.program_at(&self.argv).is_some() && !forms.resume.is_empty() {
+                return Err(self.error("the id of its conversation is not known"));
+            }
+            return Ok(self.start_as_defined());
+        };
+        let is_there = SessionFiles::for_env(&spec.env)
+            .and_then(|files| files.has_conversation(self.profile.transcript, &id));
+        match is_there {
+            Some(false) if last.has_turns => {
+                return Err(self.error(&format!("{} does not know conversation {id}", self.profile.name)));
+            }
+            // No conversation has begun.
+            Some(false) | None if !last.has_turns => return Ok(self.start_as_defined()),
+            _ => {}
+        }
+        let Some(argv) = forms.resume_command(&self.argv, &id) else {
+            let command = shell_words::join(&self.argv);
+            return Err(self.error(&format!("its command '{command}' does not start the agent itself")));
+        };
+        let resumption = Resumption { id: Some(id.clone()), has_turns: last.has_turns, forms: forms.clone() };
+        let command = Some(CommandLine::Argv(argv));
+        let spec = NodeSpec { command, claude_session_id: Some(id), ..spec.clone() };
+        Ok(Restart { spec, resumption: Some(resumption) })
+    }
+
+    fn start_as_defined(self) -> Restart {
+        let resumption = self.forms.resumes(&self.argv).then(|| Resumption {
+            id: None,
+            has_turns: self.entry.last.has_turns,
+            forms: self.forms.clone(),
+        });
+        Restart { spec: self.entry.spec, resumption }
+    }
+
+    fn error(&self, why: &str) -> EngineError {
+        no_conversation_error(&self.at, ErrorKind::NotFound, why)
+    }
+}
+
+impl Restart {
+    /// Starts the node. If its agent does not resume the conversation, the node stays stopped.
+    async fn run(
+        self,
+        engine: &Engine,
+        session: &Session,
+        at: &NodeRef,
+        entry: NodeEntry,
+    ) -> Result<NodeInfo, EngineError> {
+        let ready_timeout = self.spec.ready_timeout.duration();
+        let info = engine.make(session, self.spec, None).await?;
+        let Some(resumption) = self.resumption else { return Ok(info) };
+        session.set_last(&at.node, LastProcess { end: None, recording: None, ..entry.last.clone() });
+        let Some(node) = session.get(&at.node) else { return Ok(info) };
+        let Some(handle) = node.node().cloned() else { return Ok(info) };
+        // A slow agent continues to start.
+        let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(StateName::Starting);
+        let Some(why) = resumption.failure(&handle, state).await else { return Ok(handle.info()) };
+        handle.stop("it did not resume its conversation").await;
+        session.retire(&at.node, &node, ProcessEnd::lost(engine.inner.clock.now(), &why));
+        session.set_entry(&at.node, Some(entry));
+        engine.inner.persister.save();
+        Err(no_conversation_error(at, ErrorKind::Process, &why))
+    }
+}
+
+impl Resumption {
+    /// Returns why the conversation was not resumed, if it was not.
+    async fn failure(&self, node: &NodeHandle, state: StateName) -> Option<String> {
+        let screen = match state {
+            StateName::Stopped => node.explain().await.map(|why| why.screen).unwrap_or_default(),
+            StateName::Ready if self.has_turns && self.forms.empty.is_some() => {
+                node.explain().await.ok()?.screen
+            }
+            _ => return None,
+        };
+        let rows: Vec<&str> = screen.lines().map(str::trim).filter(|row| !row.is_empty()).collect();
+        let last = &rows[rows.len().saturating_sub(LAST_ROWS)..];
+        let conversation =
+            self.id.as_ref().map_or("its conversation".to_string(), |id| format!("conversation {id}"));
+        if state == StateName::Stopped {
+            return Some(format!("its program ended instead of resuming {conversation}: {}", last.join(" ")));
+        }
+        let is_empty =
+            self.forms.empty.as_ref().is_some_and(|empty| last.iter().any(|row| empty.is_match(row)));
+        is_empty.then(|| format!("its program shows an empty conversation instead of {conversation}"))
+    }
+}
+
+/// Checks the restart of a chat node, whose conversation exists only in its file.
+fn check_chat(at: &NodeRef, keep: Option<&str>, fresh: bool, warnings: &Warnings) -> Result<(), EngineError> {
+    match keep {
+        Some(file) if fresh => {
+            let message = format!("node '{}' was not started: its conversation is stored in {file}", at.node);
+            Err(EngineError::invalid_request(message).hint("move the file away, then start the node"))
+        }
+        None if !fresh => {
+            warnings.add(format!(
+                "the conversation of chat node '{}' was not stored, so a new one begins: `--keep FILE` stores it",
+                at.node
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if no program runs under the name of a node.
+fn is_startable(session: &Session, name: &str) -> bool {
+    session.get(name).is_none_or(|node| has_ended(&node))
+}
+
+fn node_in(session: &Session, node: String) -> NodeRef {
+    NodeRef { session: Some(session.name().to_string()), node }
+}
+
+/// Returns the error of a node whose conversation cannot be resumed.
+fn no_conversation_error(at: &NodeRef, kind: ErrorKind, why: &str) -> EngineError {
+    let node = &at.node;
+    EngineError::new(kind, format!("node '{node}' was not started: {why}"))
+        .hint(format!("`nerve start {node} --fresh` starts it with a new conversation"))
+}

@@ -1,0 +1,116 @@
+//! Stopped nodes: their descriptions, and their removal.
+
+use std::collections::BTreeMap;
+
+use nerve_api::reply::{Done, NodeInfo, NodeMetadata, NodeProgress, NodesPruned};
+use nerve_api::request::{PruneNodes, RemoveNode};
+use nerve_graph::executable::Executable;
+use nerve_graph::session::Session;
+use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
+use nerve_node::command::{BackendKind, CommandLine, StateName};
+use nerve_node::error::EngineError;
+use nerve_types::ExitStatus;
+
+use super::Engine;
+use super::context::RequestContext;
+use super::sessions::definition_metadata;
+
+impl Engine {
+    /// Removes a stopped node, so that it cannot be started again.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (it is running).
+    pub async fn remove_node(&self, request: RemoveNode, _: RequestContext) -> Result<Done, EngineError> {
+        let RemoveNode { node_id: id, session_id } = request;
+        let session = self.inner.sessions.get(session_id.as_deref())?;
+        match session.get(&id) {
+            Some(node) if !has_ended(&node) => {
+                let error = EngineError::invalid_request(format!("cannot remove node '{id}': it is running"));
+                return Err(error.hint(format!("stop it first: `nerve stop {id}`")));
+            }
+            Some(node) => {
+                session.forget(&id, &node);
+            }
+            None if session.definition(&id).is_none() => drop(session.find(&id)?),
+            None => {}
+        }
+        session.set_entry(&id, None);
+        self.inner.persister.save();
+        Ok(Done {})
+    }
+
+    /// Removes all stopped nodes of a session.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub async fn prune_nodes(
+        &self,
+        request: PruneNodes,
+        _: RequestContext,
+    ) -> Result<NodesPruned, EngineError> {
+        let session = self.inner.sessions.get(request.session_id.as_deref())?;
+        let ended = session.nodes().into_iter().filter(|(_, node)| has_ended(node));
+        let ended = ended.filter(|(name, node)| session.forget(name, node)).map(|(name, _)| name);
+        let mut removed: Vec<String> = ended.collect();
+        removed.extend(session.stopped().into_iter().map(|(name, _)| name));
+        removed.sort();
+        removed.dedup();
+        for name in &removed {
+            session.set_entry(name, None);
+        }
+        self.inner.persister.save();
+        Ok(NodesPruned { removed })
+    }
+
+    /// Describes the stopped nodes of a session, sorted by id.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub(super) fn stopped_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, EngineError> {
+        let session = self.inner.sessions.get(session)?;
+        let stopped = session.stopped();
+        Ok(stopped.iter().map(|(name, entry)| stopped_node_info(&session, name, entry)).collect())
+    }
+}
+
+/// Returns true for a node whose program has ended. A graph never ends.
+pub(super) fn has_ended(node: &Executable) -> bool {
+    !node.is_graph() && node.info().state == StateName::Stopped
+}
+
+/// Describes a stopped node.
+pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry) -> NodeInfo {
+    let NodeEntry { spec, last } = entry;
+    let command = match &spec.command {
+        Some(CommandLine::Text(text)) => text.clone(),
+        Some(CommandLine::Argv(argv)) => shell_words::join(argv),
+        None => String::new(),
+    };
+    let mut metadata = BTreeMap::from([("command".to_string(), command)]);
+    let mut add = |name: &str, value: Option<String>| {
+        metadata.extend(value.map(|value| (name.to_string(), value)));
+    };
+    add("cwd", spec.cwd.as_ref().map(|cwd| cwd.display().to_string()));
+    add("profile", last.profile.clone().or_else(|| spec.profile.clone()));
+    add("cols", spec.cols.map(|cols| cols.to_string()));
+    add("rows", spec.rows.map(|rows| rows.to_string()));
+    add("agent_session", last.agent_session.clone().or_else(|| spec.claude_session_id.clone()));
+    add("recording", last.recording.as_ref().map(|path| path.display().to_string()));
+    let end = last.end.as_ref();
+    add("reason", end.map(|end| end.reason.clone()));
+    add("exit", end.and_then(known_exit).map(|exit| exit.to_string()));
+    metadata.extend(definition_metadata(spec));
+    NodeInfo {
+        id: name.to_string(),
+        kind: spec.backend.to_string(),
+        state: StateName::Stopped,
+        persistent: spec.backend != BackendKind::Bash,
+        approximate: spec.pane_id.is_some(),
+        progress: NodeProgress { state_since: end.map(|end| end.at.into()), ..NodeProgress::default() },
+        metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
+    }
+}
+
+fn known_exit(end: &ProcessEnd) -> Option<ExitStatus> {
+    end.exit.filter(|exit| *exit != ExitStatus::Unknown)
+}

@@ -1,0 +1,229 @@
+//! Restarts of stopped nodes: the mock agent under the name `claude` resumes its conversation by its id.
+
+use std::fs;
+
+use nerve_api::reply::NodeDetails;
+use nerve_api::request::{
+    ListNodes, PruneNodes, RemoveNode, RestoreNodes, StartNode, StartSession, StopSession,
+};
+use nerve_engine::EngineConfig;
+use nerve_node::command::{NodeInfo, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_testkit::eventually;
+use nerve_testkit::harness::{EngineHarness, assert_error, node_ref};
+
+use crate::fork::{claude, recall};
+use crate::harness::{Harness, LIMIT};
+
+fn harness() -> Harness {
+    let folder = tempfile::tempdir().unwrap();
+    Harness::with(config(folder.path()), folder)
+}
+
+fn config(folder: &std::path::Path) -> EngineConfig {
+    EngineConfig { sessions_file: Some(folder.join("sessions.json")), ..EngineHarness::config(folder) }
+}
+
+/// Replaces the engine by one that loads the same sessions.
+async fn restart_engine(harness: &mut Harness) {
+    harness.engine.shut_down(false).await;
+    let folder = harness.folder.path().to_path_buf();
+    **harness = EngineHarness::new(config(&folder), LIMIT);
+}
+
+/// Creates a node `c` that has said `one`.
+async fn create_with_turn(harness: &Harness) -> String {
+    let program = claude(harness);
+    let info = harness.create(harness.spec("c", &[&program])).await;
+    harness.ask("c", "one").await;
+    info.metadata["agent_session"].clone()
+}
+
+async fn start(harness: &Harness, node: &str, fresh: bool) -> Result<NodeDetails, EngineError> {
+    let request = StartNode { fresh, ..StartNode::new(node, None) };
+    harness.engine.start_node(request, Default::default()).await
+}
+
+async fn stopped(harness: &Harness) -> Vec<NodeInfo> {
+    harness.engine.list_nodes(ListNodes::default(), Default::default()).await.unwrap().stopped
+}
+
+async fn restore(harness: &Harness) -> Vec<(String, Option<String>)> {
+    let restored = harness.engine.restore_nodes(RestoreNodes {}, Default::default()).await.unwrap();
+    restored.nodes.into_iter().map(|node| (node.node_id, node.error)).collect()
+}
+
+async fn remove(harness: &Harness, node: &str) -> Result<(), EngineError> {
+    let request = RemoveNode::new(node, None);
+    harness.engine.remove_node(request, Default::default()).await.map(drop)
+}
+
+fn forget_conversations(harness: &Harness) {
+    for entry in fs::read_dir(harness.folder.path().join(".claude/projects/-tmp")).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn stopped_node_is_listed_and_resumes_its_conversation() {
+    let harness = harness();
+    let id = create_with_turn(&harness).await;
+    let error = start(&harness, "c", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::AlreadyExists, &["already running"]);
+    harness.stop("c").await;
+
+    let list = harness.engine.list_nodes(ListNodes::default(), Default::default()).await.unwrap();
+    assert_eq!((list.nodes.len(), list.stopped.len()), (0, 1), "{list:?}");
+    let entry = &list.stopped[0];
+    assert_eq!((entry.id.as_str(), entry.state), ("c", StateName::Stopped));
+    let known = ["agent_session", "cwd", "profile", "env", "cols", "reason"];
+    let known = known.map(|name| entry.metadata.text(name));
+    assert_eq!(known, [id.as_str(), "/tmp", "claude", "HOME PS1", "100", "stopped"]);
+    assert!(entry.progress.state_since.is_some_and(|since| since.0 > 0));
+
+    let started = start(&harness, "c", false).await.unwrap();
+    assert_eq!(started.metadata["agent_session"], id);
+    assert!(stopped(&harness).await.is_empty());
+    assert_eq!(recall(&harness, "c").await, "one");
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn fresh_start_begins_a_new_conversation() {
+    let harness = harness();
+    let id = create_with_turn(&harness).await;
+    harness.stop("c").await;
+    let started = start(&harness, "c", true).await.unwrap();
+    assert_ne!(started.metadata["agent_session"], id);
+    assert_eq!(recall(&harness, "c").await, "You said:");
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn unknown_conversation_is_an_error_and_entry_stays() {
+    let harness = harness();
+    let id = create_with_turn(&harness).await;
+    harness.stop("c").await;
+    forget_conversations(&harness);
+    let error = start(&harness, "c", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::NotFound, &["'c' was not started", &id]);
+    assert!(error.hint.is_some_and(|hint| hint.contains("nerve start c --fresh")));
+
+    // Without the folder of its conversations, only the agent itself can say that it does not know the id.
+    fs::remove_dir_all(harness.folder.path().join(".claude/projects")).unwrap();
+    let error = start(&harness, "c", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::Process, &["'c' was not started", "No conversation found"]);
+    assert!(error.hint.is_some_and(|hint| hint.contains("nerve start c --fresh")));
+    assert_eq!(stopped(&harness).await[0].metadata["agent_session"], id);
+    start(&harness, "c", true).await.unwrap();
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn node_without_turns_starts_again() {
+    let harness = harness();
+    let program = claude(&harness);
+    harness.create(harness.spec("c", &[&program])).await;
+    harness.wait_ready("c").await;
+    harness.stop("c").await;
+    start(&harness, "c", false).await.unwrap();
+    harness.ask("c", "one").await;
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn ended_program_is_started_again() {
+    let harness = harness();
+    create_with_turn(&harness).await;
+    harness.engine.write_bytes(&node_ref("c"), b"/exit\r".to_vec()).await.unwrap();
+    harness.wait("c", StateName::Stopped).await.unwrap();
+    assert_eq!(harness.info("c").metadata["exit"], "exit code 0");
+    assert!(restore(&harness).await.is_empty(), "a program that exits by itself is not restored");
+    start(&harness, "c", false).await.unwrap();
+    assert_eq!(recall(&harness, "c").await, "one");
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn next_server_restores_nodes_that_no_request_stopped() {
+    let mut harness = harness();
+    let id = create_with_turn(&harness).await;
+    harness.start("sh", &["bash", "--norc", "--noprofile"]).await;
+    harness.start("done", &["bash", "--norc", "--noprofile"]).await;
+    harness.stop("done").await;
+    restart_engine(&mut harness).await;
+
+    let entries = stopped(&harness).await;
+    let reasons: Vec<_> =
+        entries.iter().map(|node| (node.id.as_str(), node.metadata.text("reason"))).collect();
+    let lost = "its server or its host went down";
+    assert_eq!(reasons, [("c", lost), ("done", "stopped"), ("sh", lost)]);
+    assert_eq!(entries[0].metadata["agent_session"], id);
+
+    assert_eq!(restore(&harness).await, [("c".to_string(), None), ("sh".to_string(), None)]);
+    assert_eq!(recall(&harness, "c").await, "one");
+    assert_eq!(stopped(&harness).await.len(), 1);
+    assert!(restore(&harness).await.is_empty(), "all of them run");
+
+    // The stop of a restored node is requested, so the next server leaves it alone.
+    harness.stop("c").await;
+    restart_engine(&mut harness).await;
+    assert_eq!(restore(&harness).await, [("sh".to_string(), None)]);
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn removed_and_pruned_nodes_are_gone_for_good() {
+    let mut harness = harness();
+    for node in ["a", "b", "c"] {
+        harness.start(node, &["bash", "--norc", "--noprofile"]).await;
+    }
+    assert_error(&remove(&harness, "a").await.unwrap_err(), ErrorKind::InvalidRequest, &["running"]);
+    for node in ["a", "b"] {
+        harness.stop(node).await;
+    }
+    remove(&harness, "a").await.unwrap();
+    assert_error(&remove(&harness, "a").await.unwrap_err(), ErrorKind::NotFound, &["no node 'a'"]);
+    let pruned = harness.engine.prune_nodes(PruneNodes::default(), Default::default()).await.unwrap();
+    assert_eq!(pruned.removed, ["b"]);
+    restart_engine(&mut harness).await;
+    let ids: Vec<String> = stopped(&harness).await.into_iter().map(|node| node.id).collect();
+    assert_eq!(ids, ["c"]);
+}
+
+#[tokio::test]
+async fn new_node_replaces_entry_of_its_name() {
+    let harness = harness();
+    create_with_turn(&harness).await;
+    harness.stop("c").await;
+    harness.start("c", &["bash", "--norc", "--noprofile"]).await;
+    harness.stop("c").await;
+    let entries = stopped(&harness).await;
+    assert_eq!((entries.len(), entries[0].metadata.get("agent_session")), (1, None), "{entries:?}");
+}
+
+#[tokio::test]
+async fn session_start_reports_each_failure() {
+    let harness = harness();
+    create_with_turn(&harness).await;
+    harness.start("sh", &["bash", "--norc", "--noprofile"]).await;
+    harness.engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
+    forget_conversations(&harness);
+    let started = harness.engine.start_session(StartSession::default(), Default::default()).await.unwrap();
+    assert_eq!((started.nodes, started.failed.len()), (vec!["sh".to_string()], 1));
+    assert!(started.failed[0].error.contains("--fresh"), "{:?}", started.failed);
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn conversation_id_is_stored_while_the_node_runs() {
+    let harness = harness();
+    let id = create_with_turn(&harness).await;
+    let file = harness.folder.path().join("sessions.json");
+    eventually("the id is stored", async || {
+        let stored = fs::read_to_string(&file).unwrap_or_default();
+        stored.contains(&id) && stored.contains("has_turns")
+    })
+    .await;
+    harness.stop("c").await;
+}

@@ -1,0 +1,131 @@
+//! Entries of nodes: how a node is started again, and what is known of its last process.
+
+use std::path::PathBuf;
+
+use nerve_node::command::{NodeInfo, NodeSpec, StateName, terminal_kind};
+use nerve_types::{ExitStatus, TsNs};
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of entries of nodes that do not run, per session. The oldest are dropped.
+pub const MAX_STOPPED: usize = 1000;
+
+/// The definition of a node with what is known of its last process. It outlives the process and the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeEntry {
+    /// The specification from which the node is started again.
+    pub spec: NodeSpec,
+    /// The last process.
+    pub last: LastProcess,
+}
+
+/// The last process of a node.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastProcess {
+    /// Name of the agent's profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Id of the agent's conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<String>,
+    /// The recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<PathBuf>,
+    /// The node has had a turn, so its conversation is not empty.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_turns: bool,
+    /// The end; `None` while the process runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<ProcessEnd>,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessEnd {
+    /// Time of the end.
+    pub at: TsNs,
+    /// Reason, for people.
+    pub reason: String,
+    /// Exit status, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitStatus>,
+    /// Cause of the end.
+    pub cause: EndCause,
+}
+
+/// Causes of the end of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// A client stopped the node.
+    Requested,
+    /// The program exited by itself.
+    Exited,
+    /// The server, the host or the machine went down, or the program was killed.
+    Lost,
+}
+
+impl NodeEntry {
+    /// Creates the entry of a node that is being started.
+    pub fn new(spec: NodeSpec) -> NodeEntry {
+        NodeEntry { spec, last: LastProcess::default() }
+    }
+
+    /// Updates the entry from the description of the node.
+    pub(super) fn observe(&mut self, info: &NodeInfo) {
+        let text = |name: &str| info.metadata.get(name).cloned();
+        let last = &mut self.last;
+        last.profile = text("profile").or(last.profile.take());
+        last.agent_session = text("agent_session").or(last.agent_session.take());
+        last.recording = text("recording").map(PathBuf::from).or(last.recording.take());
+        last.has_turns |= text("turns").is_some_and(|turns| turns != "0");
+        if terminal_kind(self.spec.backend).is_some() {
+            let cells = |name: &str| text(name)?.parse().ok();
+            self.spec.cols = cells("cols").or(self.spec.cols);
+            self.spec.rows = cells("rows").or(self.spec.rows);
+        }
+        if info.state != StateName::Stopped {
+            self.last.end = None;
+        } else if self.last.end.is_none() {
+            self.last.end = Some(ProcessEnd::of(info));
+        }
+    }
+}
+
+impl NodeEntry {
+    /// Sets the end of the last process. If it has ended before, a request only changes the cause, so that the node is not restored.
+    pub(super) fn set_end(&mut self, end: ProcessEnd) {
+        match &mut self.last.end {
+            Some(known) if end.cause == EndCause::Requested => {
+                (known.cause, known.reason) = (end.cause, end.reason);
+            }
+            Some(_) => {}
+            none => *none = Some(end),
+        }
+    }
+}
+
+impl ProcessEnd {
+    /// Creates an end that a client requested.
+    pub fn requested(at: TsNs, reason: &str) -> ProcessEnd {
+        ProcessEnd { at, reason: reason.to_string(), exit: None, cause: EndCause::Requested }
+    }
+
+    /// Creates the end of a process that went down with its server, its host or the machine.
+    pub fn lost(at: TsNs, reason: &str) -> ProcessEnd {
+        ProcessEnd { cause: EndCause::Lost, ..ProcessEnd::requested(at, reason) }
+    }
+
+    /// Creates the end of a stopped node from its description.
+    fn of(info: &NodeInfo) -> ProcessEnd {
+        let exit = info.metadata.get("exit").and_then(|text| text.parse::<ExitStatus>().ok());
+        let (cause, reason) = match exit {
+            Some(ExitStatus::Code(_)) => (EndCause::Exited, "its program exited"),
+            Some(ExitStatus::Signal(_)) => (EndCause::Lost, "its program was killed"),
+            Some(ExitStatus::Unknown) | None => (EndCause::Lost, "its program or its host is gone"),
+        };
+        let millis = info.progress.state_since.map_or(0, |since| since.0);
+        let at = TsNs(millis.saturating_mul(1_000_000));
+        ProcessEnd { at, reason: reason.to_string(), exit, cause }
+    }
+}

@@ -1,0 +1,84 @@
+//! `nerve service`, with a script in place of `systemctl`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::harness::Home;
+
+/// A home whose PATH has only a `systemctl` that logs its arguments, or nothing.
+struct Fixture {
+    home: Home,
+    bin: PathBuf,
+}
+
+impl Fixture {
+    fn new(script: Option<&str>) -> Fixture {
+        let home = Home::new();
+        let bin = home.hermetic.work().join("bin");
+        fs::create_dir(&bin).unwrap();
+        if let Some(script) = script {
+            let log = bin.join("log").display().to_string();
+            let path = bin.join("systemctl");
+            fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> '{log}'\n{script}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Fixture { home, bin }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.home.command(args);
+        command.env("PATH", &self.bin).env("XDG_CONFIG_HOME", self.home.hermetic.config());
+        command
+    }
+
+    fn unit(&self) -> PathBuf {
+        self.home.hermetic.config().join("systemd/user/nerve.service")
+    }
+
+    fn log(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.bin.join("log")).unwrap_or_default();
+        log.lines().map(str::to_string).collect()
+    }
+}
+
+#[test]
+fn service_is_installed_shown_and_removed() {
+    let fixture = Fixture::new(Some("case \"$2\" in is-*) echo yes;; esac"));
+    let nerve = |args: &[&str]| fixture.home.run(fixture.command(args));
+    nerve(&["service", "status"]).assert_stderr(3, &["'nerve.service' is not installed"]);
+    let installed = nerve(&["service", "install"]).success();
+    assert!(installed.contains("service 'nerve.service' installed and started"), "{installed}");
+    let reload = "--user daemon-reload";
+    assert_eq!(fixture.log(), [reload, reload, "--user enable --now nerve.service"]);
+    let unit = fs::read_to_string(fixture.unit()).unwrap();
+    for line in
+        ["KillMode=process", " server start --foreground --restore --name default\n", "Environment=\"PATH="]
+    {
+        assert!(unit.contains(line), "{unit}");
+    }
+    assert_eq!(nerve(&["service", "install", "--print"]).success(), unit);
+    assert!(nerve(&["service", "status"]).success().contains("yes"));
+    assert_eq!(nerve(&["service", "uninstall"]).success(), "service 'nerve.service' removed\n");
+    assert!(!fixture.unit().exists());
+}
+
+#[test]
+fn missing_or_failing_systemd_leaves_nothing_behind() {
+    let missing = Fixture::new(None);
+    missing
+        .home
+        .run(missing.command(&["service", "install"]))
+        .assert_stderr(1, &["'systemctl' is not on the PATH", "hint", "nerve server start --restore"]);
+    let failing =
+        Fixture::new(Some("case \"$2\" in enable) echo 'Failed to connect to bus' >&2; exit 1;; esac"));
+    failing
+        .home
+        .run(failing.command(&["service", "install"]))
+        .assert_stderr(1, &["Failed to connect to bus"]);
+    assert!(!missing.unit().exists() && !failing.unit().exists());
+    // A printed unit needs no systemd.
+    let unit = missing.home.run(missing.command(&["service", "install", "work", "--print"])).success();
+    assert!(unit.contains("--restore --name work\n"), "{unit}");
+}
