@@ -56,7 +56,7 @@ pub fn rows_of(bytes: &[u8], cols: Option<u16>, rows: u16) -> Vec<String> {
 
 /// Copies the alternate screen to `last_alt_screen` if `piece` begins with a sequence that leaves or clears it.
 pub fn save_alt_screen(last_alt_screen: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
-    if is_alt_screen_end(piece) && terminal.modes().alternate {
+    if is_screen_end(piece) && terminal.modes().alternate {
         let screen = terminal.tail(usize::from(terminal.size().rows));
         if !screen.is_empty() {
             *last_alt_screen = screen;
@@ -84,14 +84,16 @@ pub fn split_at_ends(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         if rest.is_empty() {
             return None;
         }
-        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && is_alt_screen_end(&rest[at..]));
+        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && is_screen_end(&rest[at..]));
         let (piece, more) = rest.split_at(next.unwrap_or(rest.len()));
         rest = more;
         Some(piece)
     })
 }
 
-fn is_alt_screen_end(bytes: &[u8]) -> bool {
+/// Returns true if output begins with a sequence that leaves or clears the alternate screen. Those that clear it clear the
+/// normal screen too.
+pub fn is_screen_end(bytes: &[u8]) -> bool {
     ALT_SCREEN_ENDS.iter().any(|end| bytes.starts_with(end))
 }
 

@@ -83,7 +83,11 @@ pub fn parse() -> Cli {
         AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::Tools(args) },
     };
     let command = match agent.command {
-        AgentCommand::Record(args) => Command::Record(args),
+        AgentCommand::Record(mut args) => {
+            // The earlier recorder wrote a file only on request.
+            args.no_record = args.out_file.is_none();
+            Command::Record(args)
+        }
         AgentCommand::Replay(args) => Command::RecordingFile(RecordingFileCommand::Replay(args)),
         AgentCommand::View(args) => Command::RecordingFile(RecordingFileCommand::View(args)),
         AgentCommand::Branch(args) => Command::Branch(args),

@@ -29,7 +29,9 @@ pub struct DemoArgs {
 EXAMPLES
   nerve ask 'What does main.rs do?'
   git diff | nerve ask --command codex -
-  nerve ask --file question.md --cwd ~/project --timeout 600 --json")]
+  nerve ask --file question.md --cwd ~/project --timeout 600 --json
+
+In a terminal, a dialog of the agent is shown, and you answer it with the number of a choice.")]
 pub struct AskArgs {
     #[command(flatten)]
     pub prompt: Prompt,

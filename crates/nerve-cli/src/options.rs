@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 41] = [
+const MEANINGS: [(&str, &str); 42] = [
     ("all", "Everything of this user: servers, hosts"),
     ("api-key-env", "Environment variable with the key of a model API"),
-    ("at", "Point to continue from: a turn of a node, a snapshot of a recording"),
+    ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
     ("cancel", "Cancel instead: a dialog, or the turn of a result"),
     ("cols", "Terminal columns"),
     ("command", "Program with its arguments, or shell command line, to run"),
@@ -32,6 +32,7 @@ const MEANINGS: [(&str, &str); 41] = [
     ("max-tokens", "Token limit: of an answer of a chat node, of all requests of a proxy"),
     ("model", "Name of the model"),
     ("name", "Name of the server, or of the new window"),
+    ("no-record", "Keep no recording"),
     ("no-wait", "Return at once, and print the name of what continues"),
     ("node", "Node: to select, or to create"),
     ("output", "File to write"),

@@ -1,7 +1,7 @@
 //! `nerve record`: runs a program in this terminal and records it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use nerve_repl::node_command::{COLS, ROWS};
@@ -15,19 +15,22 @@ In a terminal, nerve's viewer shows the program above a status row, with a colum
 Press ctrl+] ? for the viewer's keys, ctrl+] d to detach and leave the program running; 'nerve attach' returns to it. With --plain, and
 without a terminal, output, keys, window size and exit code pass through as if the shell had started the program.
 
-Output is written to disk only with --out-file or --out-branch-points. Snapshots and branches work in any case: their data is kept while
-the program runs. NERVE_RECORDER_SOCKET in the program's environment is the socket that 'nerve snapshot' uses.
+The recording is kept where 'nerve recording list' finds it, unless --out-file names a file. With --no-record nothing is kept; snapshots
+and branches work while the program runs. NERVE_RECORDER_SOCKET in the program's environment is the socket that 'nerve snapshot' uses.
 
 EXAMPLES
-  nerve record --out-file session.ahr -- claude
-  nerve record --out-file -- codex       in the recordings folder, named by id
+  nerve record -- claude
+  nerve record --out-file session.ahr -- codex
   nerve record --cols 100 --rows 30 --out-file demo.ahr -- bash
   nerve record --headless --out-file ci.ahr \\
       --out-branch-points points.json -- make test")]
 pub struct RecordArgs {
-    /// Recording file, missing or empty; without FILE, where 'nerve recording list' finds it
+    /// Recording file, missing or empty [default: where 'nerve recording list' finds it]
     #[arg(long, value_name = "FILE", num_args = 0..=1, value_hint = ValueHint::FilePath)]
     pub out_file: Option<Option<PathBuf>>,
+    /// Only show the program, and keep no recording
+    #[arg(long, conflicts_with = "out_file")]
+    pub no_record: bool,
     /// Write the final lines, interleaved with the snapshots, to this JSON file at the end
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out_branch_points: Option<PathBuf>,
@@ -70,6 +73,28 @@ pub struct RecordArgs {
     /// Program and arguments
     #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
+}
+
+/// Where a recording is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordingTarget<'a> {
+    /// Nowhere.
+    None,
+    /// The folder of recordings.
+    Library,
+    /// This file.
+    File(&'a Path),
+}
+
+impl RecordArgs {
+    /// Returns where the recording is kept.
+    pub fn target(&self) -> RecordingTarget<'_> {
+        match &self.out_file {
+            Some(Some(path)) => RecordingTarget::File(path),
+            _ if self.no_record => RecordingTarget::None,
+            _ => RecordingTarget::Library,
+        }
+    }
 }
 
 /// Options that a viewer passes to its recorder process.

@@ -88,6 +88,7 @@ EXAMPLES
   nerve view reviewer
   nerve view night/reviewer@2
   nerve view 0195e3a1-77aa
+  nerve view run.ahr --at 1:30
   nerve view run.ahr --gutter left")]
 pub struct ViewArgs {
     #[command(flatten)]
@@ -95,6 +96,9 @@ pub struct ViewArgs {
     /// Side of the snapshot markers [default: from the settings]
     #[arg(long, value_enum, value_name = "SIDE")]
     pub gutter: Option<GutterArg>,
+    /// Show this moment: seconds, M:S or H:M:S from the start [default: the end]
+    #[arg(long, value_name = "TIME", value_parser = start_time, conflicts_with = "task")]
+    pub at: Option<Duration>,
     /// Open the task entry at the end [default: from the settings]
     #[arg(long)]
     pub task: bool,
@@ -418,6 +422,14 @@ impl FromStr for StartPosition {
             .and_then(|whole| Duration::from_secs(whole).checked_add(seconds))
             .map(StartPosition::Time)
             .ok_or_else(wrong)
+    }
+}
+
+/// Parses a time since the start.
+fn start_time(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(StartPosition::Time(time)) => Ok(time),
+        _ => Err("expected seconds, M:S or H:M:S".to_string()),
     }
 }
 

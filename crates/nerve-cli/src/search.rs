@@ -16,7 +16,7 @@ Searches prompts, answers, tools and screens of all nodes and recordings on this
 
 TEXT matches words in this order, and the last one may continue; case, accents and punctuation do not matter. /REGEX/ is a regular expression.
 
-The index is built at the first search, and updated at each. It is in 'search' in the state directory and can be deleted at any time.",
+The index is built at the first search, and updated at each. It is in 'search' in the state directory; if it is deleted, the next search builds it again.",
     after_long_help = EXAMPLES
 )]
 pub struct SearchArgs {
@@ -36,8 +36,9 @@ pub struct SearchArgs {
     #[arg(long = "in", value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<SearchPart>,
     /// Maximum number of hits
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
-    pub lines: usize,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub lines: u32,
     /// Print as JSON
     #[arg(short, long)]
     pub json: bool,

@@ -151,9 +151,7 @@ impl SnapshotStore {
 fn append(session: &Path, line: &SnapshotLine, limit: u64) -> io::Result<()> {
     let length = std::fs::metadata(snapshots::list_path(session)).map_or(0, |meta| meta.len());
     if length >= limit {
-        let why = format!(
-            "the list of a session without a recording is limited to {limit} bytes: record it with --out-file"
-        );
+        let why = format!("the list of a session without a recording is limited to {limit} bytes: record it");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     snapshots::append(session, line)

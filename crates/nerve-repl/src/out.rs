@@ -167,25 +167,41 @@ pub fn failure(failure: &Failure, as_json: bool) {
         let _ = text(partial);
     }
     note(format_args!("{BAD}error{BAD:#}: {}", sanitize(&failure.message)));
-    if let Some(screen) = failure.screen.as_deref().filter(|screen| !screen.trim().is_empty()) {
-        // The last rows usually explain the error. `node why` shows all.
-        let screen = sanitize(screen.trim_end());
-        let rows: Vec<&str> = screen.lines().collect();
-        let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
-        let which = if end.len() < rows.len() { " (last rows)" } else { "" };
-        note(format_args!("{FAINT}screen{which}{FAINT:#}:"));
-        for row in end {
-            note(format_args!("  {FAINT}|{FAINT:#} {row}"));
-        }
-    }
+    screen(failure.screen.as_deref().unwrap_or_default());
     if let Some(delivery) = failure.delivery {
         note(format_args!("{FAINT}delivery{FAINT:#}: {delivery}"));
     }
-    for (number, choice) in failure.choices.iter().enumerate() {
-        note(format_args!("  {}. {}", number + 1, one_line(choice)));
-    }
+    choices(&failure.choices);
     if let Some(text) = &failure.hint {
         hint(sanitize(text));
+    }
+}
+
+/// Prints a dialog to stderr: the screen and the numbered choices.
+pub fn dialog(text: &str, choice_labels: &[String]) {
+    screen(text);
+    choices(choice_labels);
+}
+
+/// Prints the last rows of a screen to stderr. They usually explain an error; `node why` shows all.
+fn screen(text: &str) {
+    let text = sanitize(text.trim_end());
+    if text.trim().is_empty() {
+        return;
+    }
+    let rows: Vec<&str> = text.lines().collect();
+    let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
+    let which = if end.len() < rows.len() { " (last rows)" } else { "" };
+    note(format_args!("{FAINT}screen{which}{FAINT:#}:"));
+    for row in end {
+        note(format_args!("  {FAINT}|{FAINT:#} {row}"));
+    }
+}
+
+/// Prints numbered choices to stderr.
+fn choices(labels: &[String]) {
+    for (number, label) in labels.iter().enumerate() {
+        note(format_args!("  {}. {}", number + 1, one_line(label)));
     }
 }
 

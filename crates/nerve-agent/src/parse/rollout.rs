@@ -46,6 +46,15 @@ pub(crate) struct Line {
     payload: Value,
 }
 
+impl Line {
+    /// Returns the number of turns that the user took back, if the line says so.
+    pub(crate) fn rolled_back(&self) -> Option<usize> {
+        let is_rollback = self.kind == "event_msg" && self.payload["type"] == "thread_rolled_back";
+        let turns = self.payload["num_turns"].as_u64().filter(|_| is_rollback)?;
+        Some(usize::try_from(turns).unwrap_or(usize::MAX))
+    }
+}
+
 /// Decodes the lines of one conversation in order.
 #[derive(Debug, Default)]
 pub(crate) struct RolloutDecoder {

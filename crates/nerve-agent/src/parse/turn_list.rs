@@ -60,11 +60,32 @@ fn read_rollout(text: &str) -> TurnList {
     let (mut fold, mut decoder) = (TurnListFold::default(), rollout::RolloutDecoder::default());
     for line in json_lines::<rollout::Line>(text.lines()) {
         match line {
+            Some(line) if let Some(turns) = line.rolled_back() => {
+                fold.truncate(fold.count().saturating_sub(turns))
+            }
             Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
             None => fold.list.unknown += 1,
         }
     }
-    fold.finish()
+    let mut list = fold.finish();
+    // The end of a task is in the file, so a text alone ends no turn.
+    list.turns.iter_mut().for_each(|turn| turn.answer.said_end = false);
+    list
+}
+
+/// Returns true for a message that Codex writes in the user's name. A user may also type a text that begins with a tag.
+fn is_codex_context(text: &str) -> bool {
+    const TAGS: [&str; 8] = [
+        "<environment_context>",
+        "<user_instructions>",
+        "<permissions instructions>",
+        "<INSTRUCTIONS>",
+        "<skill>",
+        "<turn_aborted>",
+        "<user_shell_command>",
+        "# AGENTS.md instructions for ",
+    ];
+    TAGS.iter().any(|tag| text.starts_with(tag))
 }
 
 fn read_chat(text: &str) -> TurnList {
@@ -130,12 +151,12 @@ impl TurnListFold {
             Item::Session(id) => {
                 self.list.session_id.get_or_insert(id);
             }
-            Item::Prompt(text) => {
+            Item::Prompt(text) | Item::Context(text) if !is_codex_context(&text) => {
                 self.end_turn(true);
                 self.current = Some(CurrentTurn::new(text, entry.at));
             }
             // Texts that the agent adds in the user's name.
-            Item::Context(_) | Item::Rewind => {}
+            Item::Prompt(_) | Item::Context(_) | Item::Rewind => {}
             Item::Unknown => self.list.unknown += 1,
             _ => {
                 let current = self.current.get_or_insert_with(|| CurrentTurn::new(String::new(), entry.at));

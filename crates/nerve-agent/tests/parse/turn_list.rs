@@ -117,6 +117,36 @@ fn gemini_turns_after_rewind_are_left_out() {
     assert_eq!(list.turns[1].answer.sections[0].content, "three");
 }
 
+/// Returns a line of Codex's session file.
+fn rollout_line(kind: &str, payload: &serde_json::Value) -> String {
+    serde_json::json!({"timestamp": "2026-01-31T10:30:00.000Z", "type": kind, "payload": payload}).to_string()
+}
+
+fn rollout_message(role: &str, text: &str) -> String {
+    let content = serde_json::json!([{"type": "text", "text": text}]);
+    let payload = serde_json::json!({"type": "message", "role": role, "content": content});
+    rollout_line("response_item", &payload)
+}
+
+#[test]
+fn codex_context_is_no_prompt_and_rolled_back_turns_are_left_out() {
+    let lines = [
+        rollout_message("user", "# AGENTS.md instructions for /x\nbe brief"),
+        rollout_message("user", "<environment_context>\n</environment_context>"),
+        rollout_message("user", "<b>why</b> is this bold?"),
+        rollout_message("assistant", "one"),
+        rollout_message("user", "abandoned"),
+        rollout_message("assistant", "two"),
+        rollout_line("event_msg", &serde_json::json!({"type": "thread_rolled_back", "num_turns": 1})),
+        rollout_message("user", "second"),
+        rollout_message("assistant", "three"),
+    ];
+    let list = TurnList::read(TranscriptKind::Codex, &lines.join("\n"));
+    assert_eq!(prompts(&list), ["<b>why</b> is this bold?", "second"]);
+    let last = &list.turns[1].answer;
+    assert!(!last.is_complete && !last.said_end, "a text alone ends no turn: {last:?}");
+}
+
 #[test]
 fn incomplete_last_line_is_ignored_and_malformed_lines_are_counted() {
     let text = format!(

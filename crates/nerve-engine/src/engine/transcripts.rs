@@ -8,7 +8,7 @@ use nerve_node::names::check_name;
 use super::Engine;
 use super::context::RequestContext;
 use crate::recordings;
-use crate::transcripts::{self, NodeName};
+use crate::transcripts::{self, NodeAddress};
 
 impl Engine {
     /// Returns the transcript of a node or a recording. The node need not exist any more.
@@ -31,10 +31,10 @@ impl Engine {
                 match (&node_id, &recording) {
                     (Some(node), None) => {
                         let session = session_id.as_deref();
-                        transcripts::of_node(NodeName { node, session, server: &server }, &dirs)
+                        transcripts::read_node(NodeAddress { node, session, server: &server }, &dirs)
                     }
                     (None, Some(recording)) => {
-                        transcripts::of_recording(&recordings::find(&dirs, recording)?, &dirs)
+                        transcripts::read_recording(&recordings::find(&dirs, recording)?, &dirs)
                     }
                     _ => Err(EngineError::invalid_request("node_id or recording is required")),
                 }

@@ -1,16 +1,23 @@
 //! The database of the search index.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_node::error::EngineError;
+use nerve_types::files::Lock;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::DocumentKind;
+use super::documents::{Document, NodeKey, Source};
+use super::update::RecordedTimes;
 
+/// Name of the database.
+const FILE: &str = "index.db";
+/// First words of the message about a damaged index.
+const DAMAGED: &str = "the search index is damaged";
 /// Version of the schema. An older index is built again.
 const VERSION: i64 = 1;
 /// Time to wait for another process that writes.
@@ -24,7 +31,9 @@ const SCHEMA: &str = "
         path TEXT NOT NULL UNIQUE,
         recording TEXT, node TEXT, session TEXT, server TEXT,
         started_ms INTEGER NOT NULL,
+        ended_ms INTEGER,
         is_final INTEGER NOT NULL,
+        session_file TEXT NOT NULL,
         turns_state TEXT NOT NULL,
         screen_state TEXT NOT NULL);
     CREATE TABLE document (
@@ -47,29 +56,8 @@ const SCHEMA: &str = "
 
 /// An open index.
 #[derive(Debug)]
-pub struct SearchIndex {
+pub(super) struct SearchIndex {
     pub(super) connection: Connection,
-    /// The index was damaged and is built again.
-    pub was_damaged: bool,
-}
-
-/// What is indexed: a recording, or the history of a node without one.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Source {
-    pub(super) path: PathBuf,
-    pub(super) recording: Option<String>,
-    pub(super) node: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) server: Option<String>,
-    pub(super) started_ms: u64,
-}
-
-/// The names of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct NodeKey {
-    pub(super) server: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) node: Option<String>,
 }
 
 /// How far a source is indexed.
@@ -77,20 +65,12 @@ pub(super) struct NodeKey {
 pub(super) struct IndexState {
     /// Nothing will change any more.
     pub(super) is_final: bool,
+    /// Path of the agent's session file; empty if there is none.
+    pub(super) session_file: String,
     /// Sizes and times of the files with the turns.
     pub(super) turns: String,
-    /// Size of the recording whose screen is indexed.
+    /// Size and time of the recording whose screen is indexed.
     pub(super) screen: String,
-}
-
-/// A text to index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Document {
-    pub(super) kind: DocumentKind,
-    /// Number of the turn in the transcript, from 1.
-    pub(super) turn: Option<u64>,
-    pub(super) at_ms: u64,
-    pub(super) text: String,
 }
 
 impl Document {
@@ -102,51 +82,55 @@ impl Document {
 }
 
 impl SearchIndex {
-    /// Opens the index `folder/index.db`, or creates it. A damaged one, or one of an older version, is replaced by an empty
-    /// one.
+    /// Opens the index `folder/index.db`, or creates it. Replaces a damaged one, or one of an older version, by an empty one,
+    /// and returns true if it did.
     ///
     /// # Errors
-    /// Process: the file cannot be created or is used by a newer version.
-    pub fn open(folder: &Path) -> Result<SearchIndex, EngineError> {
-        let path = folder.join("index.db");
-        let io = |error: std::io::Error| {
-            EngineError::process(format!("cannot create {}: {error}", path.display()))
+    /// Process: the file cannot be created, or a newer version made it.
+    pub(super) fn open(folder: &Path) -> Result<(SearchIndex, bool), EngineError> {
+        let path = folder.join(FILE);
+        let create = || {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            // SQLite does not wait if two processes create the database or change its journal at once.
+            Lock::take(&folder.join("lock"), LOCK_TIMEOUT)
         };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io)?;
+        let _lock = create()
+            .map_err(|error| EngineError::process(format!("cannot create {}: {error}", path.display())))?;
         match SearchIndex::connect(&path) {
-            Ok(connection) => Ok(SearchIndex { connection, was_damaged: false }),
+            Ok(connection) => Ok((SearchIndex { connection }, false)),
             Err(OpenError::Replaceable) => {
-                for suffix in ["", "-wal", "-shm"] {
-                    let _ = fs::remove_file(folder.join(format!("index.db{suffix}")));
-                }
+                remove_files(folder)?;
                 let connection =
                     SearchIndex::connect(&path).map_err(|error| error.into_engine_error(&path))?;
-                Ok(SearchIndex { connection, was_damaged: true })
+                Ok((SearchIndex { connection }, true))
             }
             Err(error) => Err(error.into_engine_error(&path)),
         }
     }
 
+    /// Removes the index.
+    ///
+    /// # Errors
+    /// Process: a file cannot be removed.
+    pub(super) fn remove(folder: &Path) -> Result<(), EngineError> {
+        let _lock = Lock::take(&folder.join("lock"), LOCK_TIMEOUT)
+            .map_err(|error| EngineError::process(format!("search index: {error}")))?;
+        remove_files(folder)
+    }
+
     fn connect(path: &Path) -> Result<Connection, OpenError> {
         let connection = Connection::open(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|_| OpenError::Replaceable)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(OpenError::Io)?;
         connection.busy_timeout(LOCK_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
-        // The index can be built again, so a lost last write after a power failure does no harm.
-        connection.pragma_update(None, "synchronous", "off")?;
+        connection.pragma_update(None, "synchronous", "normal")?;
+        // Text of removed recordings does not stay in the file.
+        connection.pragma_update(None, "secure_delete", true)?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         match version {
-            0 => {
-                let schema = format!("BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;");
-                // Another process may have created it at the same moment.
-                if let Err(error) = connection.execute_batch(&schema) {
-                    let _ = connection.execute_batch("ROLLBACK");
-                    let now: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-                    if now != VERSION {
-                        return Err(error.into());
-                    }
-                }
-            }
+            0 => connection.execute_batch(&format!(
+                "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
+            ))?,
             VERSION => {}
             newer if newer > VERSION => return Err(OpenError::Newer),
             _ => return Err(OpenError::Replaceable),
@@ -156,10 +140,15 @@ impl SearchIndex {
 
     /// Returns how far each source is indexed.
     pub(super) fn states(&self) -> Result<HashMap<PathBuf, IndexState>, EngineError> {
-        let sql = "SELECT path, is_final, turns_state, screen_state FROM source";
+        let sql = "SELECT path, is_final, session_file, turns_state, screen_state FROM source";
         let mut statement = self.connection.prepare(sql).map_err(failure)?;
         let rows = statement.query_map([], |row| {
-            let state = IndexState { is_final: row.get(1)?, turns: row.get(2)?, screen: row.get(3)? };
+            let state = IndexState {
+                is_final: row.get(1)?,
+                session_file: row.get(2)?,
+                turns: row.get(3)?,
+                screen: row.get(4)?,
+            };
             Ok((PathBuf::from(row.get::<_, String>(0)?), state))
         });
         rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
@@ -185,21 +174,23 @@ impl SearchIndex {
     ) -> rusqlite::Result<()> {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let started = to_sql(source.started_ms);
         let id: i64 = transaction.query_row(
-            "INSERT INTO source (path, recording, node, session, server, started_ms, is_final, turns_state, screen_state)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            "INSERT INTO source (path, recording, node, session, server, started_ms, ended_ms, is_final,
+                 session_file, turns_state, screen_state)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (path) DO UPDATE SET recording = ?2, node = ?3, session = ?4, server = ?5, started_ms = ?6,
-                 is_final = ?7, turns_state = ?8, screen_state = ?9
+                 ended_ms = ?7, is_final = ?8, session_file = ?9, turns_state = ?10, screen_state = ?11
              RETURNING id",
             params![
                 source.path.to_string_lossy(),
                 source.recording,
-                source.node,
-                source.session,
-                source.server,
-                started,
+                source.node.node,
+                source.node.session,
+                source.node.server,
+                to_sql(source.started_ms),
+                source.ended_ms.map(to_sql),
                 state.is_final,
+                state.session_file,
                 state.turns,
                 state.screen
             ],
@@ -213,22 +204,30 @@ impl SearchIndex {
         transaction.commit()
     }
 
-    /// Returns the nodes that have an indexed recording.
-    pub(super) fn recorded_nodes(&self) -> Result<HashSet<NodeKey>, EngineError> {
-        let sql = "SELECT DISTINCT server, session, node FROM source WHERE recording IS NOT NULL AND node IS NOT NULL";
+    /// Returns the times of all indexed recordings of nodes.
+    pub(super) fn recorded_times(&self) -> Result<RecordedTimes, EngineError> {
+        let sql = "SELECT server, session, node, started_ms, ended_ms FROM source
+                   WHERE recording IS NOT NULL AND node IS NOT NULL";
         let mut statement = self.connection.prepare(sql).map_err(failure)?;
-        let rows = statement
-            .query_map([], |row| Ok(NodeKey { server: row.get(0)?, session: row.get(1)?, node: row.get(2)? }))
-            .map_err(failure)?;
-        rows.collect::<Result<_, _>>().map_err(failure)
+        let rows = statement.query_map([], |row| {
+            let key = NodeKey { server: row.get(0)?, session: row.get(1)?, node: row.get(2)? };
+            let (started, ended): (i64, Option<i64>) = (row.get(3)?, row.get(4)?);
+            Ok((key, (from_sql(started), ended.map(from_sql))))
+        });
+        let mut times = RecordedTimes::new();
+        for row in rows.map_err(failure)? {
+            let (key, time) = row.map_err(failure)?;
+            times.entry(key).or_default().push(time);
+        }
+        Ok(times)
     }
 
     /// Removes sources and their documents.
-    pub(super) fn remove(&mut self, paths: &[PathBuf]) -> Result<(), EngineError> {
-        self.remove_in_transaction(paths).map_err(failure)
+    pub(super) fn forget(&mut self, paths: &[PathBuf]) -> Result<(), EngineError> {
+        self.forget_in_transaction(paths).map_err(failure)
     }
 
-    fn remove_in_transaction(&mut self, paths: &[PathBuf]) -> rusqlite::Result<()> {
+    fn forget_in_transaction(&mut self, paths: &[PathBuf]) -> rusqlite::Result<()> {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         for path in paths {
@@ -283,14 +282,43 @@ fn replace_documents(
     Ok(())
 }
 
-fn to_sql(value: u64) -> i64 {
+pub(super) fn to_sql(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(super) fn from_sql(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// Removes the files of the database.
+fn remove_files(folder: &Path) -> Result<(), EngineError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let path = folder.join(format!("{FILE}{suffix}"));
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(EngineError::process(format!("cannot remove {}: {error}", path.display())));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if an error means that the index is damaged.
+pub(super) fn is_damage(error: &EngineError) -> bool {
+    error.message.starts_with(DAMAGED)
 }
 
 /// Converts an error of the database.
 pub(super) fn failure(error: rusqlite::Error) -> EngineError {
-    let error = EngineError::process(format!("search index: {error}"));
-    error.hint("the index can be deleted: it is built again")
+    match is_corruption(&error) {
+        true => EngineError::process(format!("{DAMAGED}: {error}")),
+        false => EngineError::process(format!("search index: {error}")),
+    }
+}
+
+fn is_corruption(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
 /// Reason why an index cannot be opened.
@@ -298,15 +326,17 @@ enum OpenError {
     /// It is damaged or older: an empty one can replace it.
     Replaceable,
     Newer,
-    Other(rusqlite::Error),
+    Io(std::io::Error),
+    Database(rusqlite::Error),
 }
 
 impl OpenError {
     fn into_engine_error(self, path: &Path) -> EngineError {
         let path = path.display();
         match self {
-            OpenError::Other(error) => failure(error),
-            OpenError::Replaceable => EngineError::process(format!("search index {path} is damaged")),
+            OpenError::Database(error) => failure(error),
+            OpenError::Io(error) => EngineError::process(format!("search index {path}: {error}")),
+            OpenError::Replaceable => EngineError::process(format!("{DAMAGED}: {path}")),
             OpenError::Newer => {
                 EngineError::process(format!("search index {path} was made by a newer nerve"))
                     .hint(format!("use that version, or delete the index, which is built again: rm {path}"))
@@ -317,9 +347,6 @@ impl OpenError {
 
 impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> OpenError {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Replaceable,
-            _ => OpenError::Other(error),
-        }
+        if is_corruption(&error) { OpenError::Replaceable } else { OpenError::Database(error) }
     }
 }

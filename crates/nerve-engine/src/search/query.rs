@@ -1,17 +1,19 @@
 //! Finds documents.
 
 use nerve_node::error::EngineError;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use rusqlite::types::Value;
-use rusqlite::{Row, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 use serde::Serialize;
 use strum::VariantArray;
 
 use super::DocumentKind;
-use super::index::{SearchIndex, failure};
+use super::index::{SearchIndex, failure, from_sql, to_sql};
 
-/// Marks around the matched words in a hit's text, and where text was left out.
-const MARKS: [&str; 3] = ["\u{e000}", "\u{e001}", "…"];
+/// Marks around the matched words in a hit's text: private characters.
+const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
+/// Stands where text was left out.
+const ELLIPSIS: &str = "…";
 /// Words of text around a match.
 const WORDS: u32 = 24;
 /// Characters of text on each side of a match of a regular expression.
@@ -27,7 +29,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Parses `/REGEX/` or a text. A text without letters and digits is searched for literally.
+    /// Parses `/REGEX/` or a text. A text without letters and digits is searched for as it is, and so is one in a script
+    /// without spaces between words, which the index has no words of.
     ///
     /// # Errors
     /// InvalidRequest: empty, or an invalid regular expression.
@@ -37,15 +40,20 @@ impl Pattern {
         }
         let inner =
             text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).filter(|text| !text.is_empty());
-        let expression = match inner {
-            Some(inner) => inner.to_string(),
-            None if !text.chars().any(char::is_alphanumeric) => regex::escape(text),
+        let is_literal = !text.chars().any(char::is_alphanumeric) || text.chars().any(is_unspaced);
+        let regex = match inner {
+            Some(inner) => RegexBuilder::new(inner).multi_line(true).build(),
+            None if is_literal => RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build(),
             None => return Ok(Pattern::Text(text.to_string())),
         };
-        let regex =
-            Regex::new(&expression).map_err(|error| EngineError::invalid_request(error.to_string()))?;
-        Ok(Pattern::Regex(regex))
+        regex.map(Pattern::Regex).map_err(|error| EngineError::invalid_request(error.to_string()))
     }
+}
+
+/// Returns true for a letter of a script that does not separate words: Thai, Lao, Burmese, kana, Chinese characters.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 /// What to find.
@@ -78,7 +86,8 @@ pub struct Hit {
     pub server_name: Option<String>,
     /// Recording; null for a node without one.
     pub recording_id: Option<String>,
-    /// Number of the turn in the transcript of the recording, from 1; null for text of the screen.
+    /// Number of the turn in the transcript of the recording, or of the node without one, from 1; null for text of the screen
+    /// and for turns that no transcript has.
     pub turn: Option<u64>,
     /// Time: of the prompt, of the end of the answer, or of the moment on the screen; milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -95,60 +104,68 @@ impl SearchIndex {
     ///
     /// # Errors
     /// The index cannot be read.
-    pub fn search(&self, query: &Query) -> Result<Vec<Hit>, EngineError> {
-        match &query.pattern {
-            Pattern::Text(text) => self.search_words(query, &match_expression(text)),
-            Pattern::Regex(regex) => self.search_regex(query, regex),
-        }
-        .map_err(failure)
+    pub(super) fn search(&self, query: &Query) -> Result<Vec<Hit>, EngineError> {
+        // Another process may update the index between two statements.
+        let transaction = self.connection.unchecked_transaction().map_err(failure)?;
+        let hits = match &query.pattern {
+            Pattern::Text(text) => search_words(&transaction, query, &match_expression(text)),
+            Pattern::Regex(regex) => search_regex(&transaction, query, regex),
+        };
+        hits.map_err(failure)
     }
+}
 
-    fn search_words(&self, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {
-        let (condition, mut values) = conditions(query);
-        values.insert(0, Value::from(expression.to_string()));
-        let sql = format!(
-            "SELECT {COLUMNS} FROM words JOIN document ON document.id = words.rowid
-             JOIN source ON source.id = document.source
-             WHERE words MATCH ? {condition} ORDER BY document.at_ms DESC, document.id DESC LIMIT {}",
-            query.limit
-        );
-        let mut statement = self.connection.prepare(&sql)?;
-        let hits = statement.query_map(params_from_iter(values), hit_of)?.collect::<Result<Vec<_>, _>>()?;
-        // Only for the hits that are returned: it reads the whole text.
-        let mut snippet = self.connection.prepare(
-            "SELECT snippet(words, 0, ?3, ?4, ?5, ?6) FROM words WHERE words MATCH ?1 AND rowid = ?2",
-        )?;
-        hits.into_iter()
-            .map(|(id, mut hit)| {
-                let values = rusqlite::params![expression, id, MARKS[0], MARKS[1], MARKS[2], WORDS];
-                let marked: String = snippet.query_row(values, |row| row.get(0))?;
-                (hit.text, hit.matches) = split_marks(&marked);
-                Ok(hit)
-            })
-            .collect()
-    }
+fn search_words(connection: &Connection, query: &Query, expression: &str) -> rusqlite::Result<Vec<Hit>> {
+    let (condition, mut values) = conditions(query);
+    values.insert(0, Value::from(expression.to_string()));
+    let sql = format!(
+        "SELECT {COLUMNS} FROM words JOIN document ON document.id = words.rowid
+         JOIN source ON source.id = document.source
+         WHERE words MATCH ? {condition} ORDER BY document.at_ms DESC, document.id DESC LIMIT {}",
+        query.limit
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let hits = statement.query_map(params_from_iter(values), hit_of)?.collect::<Result<Vec<_>, _>>()?;
+    // Only for the hits that are returned: it reads the whole text.
+    let mut snippet = connection
+        .prepare("SELECT snippet(words, 0, ?3, ?4, ?5, ?6) FROM words WHERE words MATCH ?1 AND rowid = ?2")?;
+    hits.into_iter()
+        .map(|(id, mut hit)| {
+            let values = rusqlite::params![
+                expression,
+                id,
+                MARKS[0].to_string(),
+                MARKS[1].to_string(),
+                ELLIPSIS,
+                WORDS
+            ];
+            let marked: String = snippet.query_row(values, |row| row.get(0))?;
+            (hit.text, hit.matches) = split_marks(&marked);
+            Ok(hit)
+        })
+        .collect()
+}
 
-    fn search_regex(&self, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<Hit>> {
-        let (condition, values) = conditions(query);
-        let sql = format!(
-            "SELECT {COLUMNS}, document.text FROM document JOIN source ON source.id = document.source
-             WHERE 1 {condition} ORDER BY document.at_ms DESC, document.id DESC"
-        );
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
-        let mut hits = Vec::new();
-        while let Some(row) = rows.next()? {
-            let text = row.get_ref(10)?.as_str()?;
-            let Some(found) = regex.find(text) else { continue };
-            let (_, mut hit) = hit_of(row)?;
-            (hit.text, hit.matches) = excerpt(text, found.range());
-            hits.push(hit);
-            if hits.len() >= query.limit {
-                break;
-            }
+fn search_regex(connection: &Connection, query: &Query, regex: &Regex) -> rusqlite::Result<Vec<Hit>> {
+    let (condition, values) = conditions(query);
+    let sql = format!(
+        "SELECT {COLUMNS}, document.text FROM document JOIN source ON source.id = document.source
+         WHERE 1 {condition} ORDER BY document.at_ms DESC, document.id DESC"
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut hits = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(10)?.as_str()?;
+        let Some(found) = regex.find(text) else { continue };
+        let (_, mut hit) = hit_of(row)?;
+        (hit.text, hit.matches) = excerpt(text, found.range());
+        hits.push(hit);
+        if hits.len() >= query.limit {
+            break;
         }
-        Ok(hits)
     }
+    Ok(hits)
 }
 
 const COLUMNS: &str =
@@ -156,7 +173,7 @@ const COLUMNS: &str =
     source.server, source.recording, source.started_ms, source.path";
 
 fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {
-    let number = |column| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0));
+    let number = |column| Ok::<_, rusqlite::Error>(from_sql(row.get(column)?));
     let kind = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
     let (at_ms, started) = (number(3)?, number(8)?);
     let turn: Option<i64> = row.get(2)?;
@@ -166,7 +183,7 @@ fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {
         session_id: row.get(5)?,
         server_name: row.get(6)?,
         recording_id: row.get(7)?,
-        turn: turn.and_then(|turn| u64::try_from(turn).ok()),
+        turn: turn.map(from_sql),
         at_ms,
         offset_ms: at_ms.saturating_sub(started),
         text: String::new(),
@@ -187,7 +204,7 @@ fn conditions(query: &Query) -> (String, Vec<Value>) {
     }
     if let Some(since) = query.since_ms {
         sql.push_str(" AND document.at_ms >= ?");
-        values.push(Value::from(i64::try_from(since).unwrap_or(i64::MAX)));
+        values.push(Value::from(to_sql(since)));
     }
     if !query.kinds.is_empty() {
         let kinds: Vec<String> = query.kinds.iter().map(|kind| (*kind as i64).to_string()).collect();
@@ -205,11 +222,8 @@ fn match_expression(text: &str) -> String {
 /// Removes the marks from a text and returns the ranges between them.
 fn split_marks(marked: &str) -> (String, Vec<(usize, usize)>) {
     let (mut text, mut matches) = (String::with_capacity(marked.len()), Vec::new());
-    for part in
-        marked.split_inclusive([MARKS[0], MARKS[1]].map(|mark| mark.chars().next().unwrap_or_default()))
-    {
-        let plain = part.trim_end_matches(|c| MARKS[..2].iter().any(|mark| mark.starts_with(c)));
-        text.push_str(plain);
+    for part in marked.split_inclusive(MARKS) {
+        text.push_str(part.trim_end_matches(MARKS));
         if part.ends_with(MARKS[0]) {
             matches.push((text.len(), text.len()));
         } else if part.ends_with(MARKS[1])
@@ -225,7 +239,7 @@ fn split_marks(marked: &str) -> (String, Vec<(usize, usize)>) {
 fn excerpt(text: &str, found: std::ops::Range<usize>) -> (String, Vec<(usize, usize)>) {
     let start = text[..found.start].char_indices().rev().nth(CONTEXT - 1).map_or(0, |(at, _)| at);
     let end = text[found.end..].char_indices().nth(CONTEXT).map_or(text.len(), |(at, _)| found.end + at);
-    let cut = |is_cut: bool| if is_cut { MARKS[2] } else { "" };
+    let cut = |is_cut: bool| if is_cut { ELLIPSIS } else { "" };
     let before = cut(start > 0);
     let shown = format!("{before}{}{}", &text[start..end], cut(end < text.len()));
     let shift = |at: usize| at - start + before.len();
@@ -263,6 +277,7 @@ mod tests {
         assert!(matches!(Pattern::parse("a/b").unwrap(), Pattern::Text(_)));
         assert!(matches!(Pattern::parse("/a.b/").unwrap(), Pattern::Regex(_)));
         assert!(matches!(Pattern::parse("=> ").unwrap(), Pattern::Regex(_)), "no word to look up");
+        assert!(matches!(Pattern::parse("本語").unwrap(), Pattern::Regex(_)), "a part of a run of words");
         assert!(Pattern::parse("  ").is_err() && Pattern::parse("/(/").is_err());
     }
 }

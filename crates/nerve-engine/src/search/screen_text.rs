@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
-use nerve_agent::terminal_text::split_at_ends;
+use nerve_agent::terminal_text::{is_screen_end, split_at_ends};
 use nerve_node::error::EngineError;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
@@ -16,23 +16,34 @@ use nerve_types::TsNs;
 use nerve_vt::terminal::LineIndex;
 
 use super::DocumentKind;
-use super::index::Document;
+use super::documents::Document;
 use crate::recordings::unreadable;
 
-/// Output between two looks at the screen, in bytes.
-const LOOK_INTERVAL: usize = 32 << 10;
+/// Output between two samples of the screen, in bytes.
+const SAMPLE_INTERVAL: usize = 32 << 10;
 /// Size of a document at which the next one begins, in bytes.
 const DOCUMENT_LEN: usize = 2 << 10;
-/// Maximum number of different rows of the alternate screen that are remembered.
+/// Maximum number of different rows of the alternate screen that are remembered. Later ones may be taken twice.
 const MAX_SEEN: usize = 200_000;
+/// Maximum size of the text of a recording, in bytes.
+const MAX_TEXT: usize = 64 << 20;
+/// Limits of the terminal's scrollback, in rows and bytes: rows are taken when they scroll off.
+const SCROLLBACK: (u64, usize) = (64 << 10, 64 << 20);
+
+/// The text of a recording.
+pub(super) struct ScreenText {
+    pub(super) documents: Vec<Document>,
+    /// False if there is more text than the limit.
+    pub(super) is_whole: bool,
+}
 
 /// Reads the text of a recording. Damaged parts are skipped.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub(super) fn read(path: &Path, meta: &Meta) -> Result<Vec<Document>, EngineError> {
+pub(super) fn read(path: &Path, meta: &Meta) -> Result<ScreenText, EngineError> {
     let mut reader = Reader::open(path).map_err(unreadable)?;
-    let mut replay = TerminalReplay::new(meta.initial_size());
+    let mut replay = TerminalReplay::new(meta.initial_size()).with_limits(SCROLLBACK.0, SCROLLBACK.1);
     let mut collector = Collector::default();
     while let Some(part) = reader.next().map_err(unreadable)? {
         let Part::Block(block) = part else { continue };
@@ -43,20 +54,27 @@ pub(super) fn read(path: &Path, meta: &Meta) -> Result<Vec<Document>, EngineErro
                 continue;
             };
             for part in split_at_ends(bytes) {
-                // The part may begin with the sequence that leaves or clears the alternate screen.
-                if replay.terminal.modes().alternate {
-                    collector.look(&replay);
+                // The part may begin with a sequence that clears the screen or leaves the alternate one.
+                let is_cleared = is_screen_end(part);
+                if is_cleared {
+                    collector.take_all(&replay);
                 }
-                for piece in part.chunks(LOOK_INTERVAL) {
+                for piece in part.chunks(SAMPLE_INTERVAL) {
                     replay.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
                     off += piece.len() as u64;
                     collector.add_output(&replay, piece.len());
                 }
+                if is_cleared {
+                    collector.restart_at_screen(&replay);
+                }
             }
             replay.check_work().map_err(unreadable)?;
+            if collector.len > MAX_TEXT {
+                return Ok(ScreenText { documents: collector.documents, is_whole: false });
+            }
         }
     }
-    Ok(collector.finish(&replay))
+    Ok(ScreenText { documents: collector.finish(&replay), is_whole: true })
 }
 
 #[derive(Default)]
@@ -70,32 +88,49 @@ struct Collector {
     /// Hashes of rows of the alternate screen.
     seen: HashSet<u64>,
     hasher: RandomState,
-    /// Bytes of output since the last look.
-    waiting: usize,
+    /// Bytes of output since the last sample.
+    unsampled: usize,
+    /// Bytes of all documents.
+    len: usize,
 }
 
 impl Collector {
     fn add_output(&mut self, replay: &TerminalReplay, bytes: usize) {
-        self.waiting += bytes;
-        if self.waiting >= LOOK_INTERVAL {
-            self.look(replay);
+        self.unsampled += bytes;
+        if self.unsampled >= SAMPLE_INTERVAL {
+            self.sample(replay);
         }
     }
 
     /// Takes the new rows.
-    fn look(&mut self, replay: &TerminalReplay) {
-        self.waiting = 0;
+    fn sample(&mut self, replay: &TerminalReplay) {
+        self.unsampled = 0;
         let terminal = &replay.terminal;
         if terminal.modes().alternate {
             for row in terminal.screen().rows {
-                let hash = self.hasher.hash_one(row.text.trim());
-                if self.seen.len() < MAX_SEEN && self.seen.insert(hash) {
+                if self.seen.len() >= MAX_SEEN {
+                    self.seen.clear();
+                }
+                if self.seen.insert(self.hasher.hash_one(row.text.trim())) {
                     self.add(replay.clock(), row.text.trim());
                 }
             }
             return;
         }
         self.take_lines(replay, terminal.screen_start());
+    }
+
+    /// Takes everything that is on the screen now.
+    fn take_all(&mut self, replay: &TerminalReplay) {
+        self.sample(replay);
+        if !replay.terminal.modes().alternate {
+            self.take_lines(replay, LineIndex(replay.terminal.line_count()));
+        }
+    }
+
+    /// Continues with the rows of the screen, which is empty now: a program draws on lines that were taken.
+    fn restart_at_screen(&mut self, replay: &TerminalReplay) {
+        self.next = self.next.min(replay.terminal.screen_start());
     }
 
     /// Takes the lines of the normal screen up to `end`.
@@ -128,16 +163,14 @@ impl Collector {
         let text = std::mem::take(&mut self.text);
         if !text.is_empty() {
             let at_ms = self.began.0 / 1_000_000;
+            self.len += text.len();
             self.documents.push(Document { kind: DocumentKind::Screen, turn: None, at_ms, text });
         }
     }
 
     /// Takes what is still on the screen.
     fn finish(mut self, replay: &TerminalReplay) -> Vec<Document> {
-        self.look(replay);
-        if !replay.terminal.modes().alternate {
-            self.take_lines(replay, LineIndex(replay.terminal.line_count()));
-        }
+        self.take_all(replay);
         self.end_document();
         self.documents
     }

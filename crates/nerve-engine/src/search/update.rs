@@ -1,33 +1,60 @@
 //! Brings the index up to date with the files.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use nerve_api::reply::{Transcript, TranscriptTurn};
+use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
+use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
-use nerve_record::store::{Store, id_of, sidecar_path};
-use nerve_types::activity::TsMs;
-use nerve_types::{Section, SectionKind};
+use nerve_record::store::{Store, id_of};
 
-use super::index::{Document, IndexState, NodeKey, SearchIndex, Source};
-use super::{DocumentKind, screen_text};
+use super::documents::{NodeKey, Source, of_transcript};
+use super::index::{IndexState, SearchIndex};
+use super::screen_text;
 use crate::data_dirs::DataDirs;
-use crate::transcripts::{NodeName, of_node, of_recording, session_of};
+use crate::transcripts::{NodeAddress, end_of, read_history, read_logged_turns, session_of};
 
-/// Receives the number of sources that were read, and of those to read.
+/// Receives the number of files that were looked at, and of those to look at.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// The result of an update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Updated {
-    /// Number of sources that had changed.
+pub struct UpdateSummary {
+    /// Number of files that had changed.
     pub changed: usize,
-    /// Sources that cannot be read, with the reason. They are tried again next time.
+    /// Files that cannot be read or are indexed in part, with the reason. They are tried again next time.
     pub failed: Vec<(PathBuf, String)>,
 }
+
+impl UpdateSummary {
+    fn add(&mut self, path: &Path, outcome: Result<Outcome, EngineError>) -> Result<(), EngineError> {
+        match outcome {
+            Ok(Outcome::Unchanged) => {}
+            Ok(Outcome::Indexed) => self.changed += 1,
+            Ok(Outcome::Partly(reason)) => {
+                self.changed += 1;
+                self.failed.push((path.to_path_buf(), reason));
+            }
+            Err(error) if super::index::is_damage(&error) => return Err(error),
+            Err(error) => self.failed.push((path.to_path_buf(), error.message)),
+        }
+        Ok(())
+    }
+}
+
+/// The result of indexing one file.
+enum Outcome {
+    Unchanged,
+    Indexed,
+    /// Something could not be read; the reason.
+    Partly(String),
+}
+
+/// Start and end of the recordings of each node, in milliseconds since the Unix epoch. A running one has no end.
+pub(super) type RecordedTimes = HashMap<NodeKey, Vec<(u64, Option<u64>)>>;
 
 impl SearchIndex {
     /// Indexes what is new in the recordings and histories, and forgets what was removed. Ended sessions that are indexed
@@ -35,166 +62,136 @@ impl SearchIndex {
     ///
     /// # Errors
     /// The index cannot be read or written.
-    pub fn update(&mut self, dirs: &DataDirs, progress: Progress<'_>) -> Result<Updated, EngineError> {
+    pub(super) fn update(
+        &mut self,
+        dirs: &DataDirs,
+        progress: Progress<'_>,
+    ) -> Result<UpdateSummary, EngineError> {
         let recordings = Store::new(&dirs.recordings).all();
+        let histories = histories(&dirs.history);
         let mut states = self.states()?;
-        let known: Vec<PathBuf> = states.keys().cloned().collect();
+        let exist: HashSet<&PathBuf> =
+            recordings.iter().chain(histories.iter().map(|history| &history.path)).collect();
+        let removed: Vec<PathBuf> = states.keys().filter(|path| !exist.contains(path)).cloned().collect();
+        if !removed.is_empty() {
+            self.forget(&removed)?;
+        }
         let jobs = recordings.iter().map(|path| (path, states.remove(path).unwrap_or_default()));
         let jobs: Vec<(&PathBuf, IndexState)> = jobs.filter(|(_, state)| !state.is_final).collect();
-        let mut updated = Updated::default();
-        let count = jobs.len();
-        for (done, (path, state)) in jobs.into_iter().enumerate() {
+        let count = jobs.len() + histories.len();
+        let mut summary = UpdateSummary::default();
+        for (done, (path, state)) in jobs.iter().enumerate() {
             progress(done, count);
-            match self.update_recording(path, &state, dirs) {
-                Ok(is_changed) => updated.changed += usize::from(is_changed),
-                Err(error) => updated.failed.push((path.clone(), error.message)),
-            }
+            let outcome = self.update_recording(path, state, dirs);
+            summary.add(path, outcome)?;
         }
-        let histories = self.histories_without_recording(dirs)?;
-        for (path, source) in &histories {
-            let old = states.get(path).cloned().unwrap_or_default();
-            match self.update_history(path, source, &old, dirs) {
-                Ok(is_changed) => updated.changed += usize::from(is_changed),
-                Err(error) => updated.failed.push((path.clone(), error.message)),
-            }
-        }
-        let exist: HashSet<&PathBuf> =
-            recordings.iter().chain(histories.iter().map(|(path, _)| path)).collect();
-        let removed: Vec<PathBuf> = known.into_iter().filter(|path| !exist.contains(path)).collect();
-        if !removed.is_empty() {
-            self.remove(&removed)?;
+        let recorded = self.recorded_times()?;
+        for (done, source) in histories.iter().enumerate() {
+            progress(jobs.len() + done, count);
+            let state = states.remove(&source.path).unwrap_or_default();
+            let times = recorded.get(&source.node).map(Vec::as_slice).unwrap_or_default();
+            let outcome = self.update_history(source, &state, times, dirs);
+            summary.add(&source.path, outcome)?;
         }
         progress(count, count);
-        Ok(updated)
+        Ok(summary)
     }
 
-    /// Indexes a recording if it has changed. Returns true if it has.
+    /// Indexes a recording if it has changed.
     fn update_recording(
         &mut self,
         path: &Path,
         old: &IndexState,
         dirs: &DataDirs,
-    ) -> Result<bool, EngineError> {
-        // Read before the files, so that what is written meanwhile is found next time.
-        let is_ended = !nerve_record::library::is_live(path);
+    ) -> Result<Outcome, EngineError> {
+        // Taken before the files are read, so that what is written meanwhile is found next time.
         let screen = file_state(path);
+        if screen.starts_with("0@") {
+            // Its recorder may be about to lock it.
+            return Ok(Outcome::Unchanged);
+        }
+        let is_ended = !is_live(path);
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
-        let history = meta
-            .server
-            .as_ref()
-            .zip(meta.node.as_ref())
-            .map(|(server, node)| history_path(&dirs.history, server, meta.session.as_deref(), node));
-        // The session file is part of the state, and known only after it was read.
-        let (known_file, known_state) = old.turns.split_once('\n').unwrap_or_default();
-        let turns_state = |file: &str| {
-            let files = [Some(sidecar_path(path, ".meta.json")), history.clone(), Some(PathBuf::from(file))];
+        let source = source_of(path, &meta);
+        let NodeKey { server, session, node } = &source.node;
+        let history = server.as_ref().zip(node.as_ref());
+        let history =
+            history.map(|(server, node)| history_path(&dirs.history, server, session.as_deref(), node));
+        let turns_state = |session_file: &str| {
+            let files = [Some(Meta::sidecar_path(path)), history.clone(), Some(PathBuf::from(session_file))];
             files.into_iter().flatten().map(|file| file_state(&file)).collect::<Vec<_>>().join(" ")
         };
+        // Which session file belongs to the recording is known only after it was read: the first time its state is unknown.
+        let turns = turns_state(&old.session_file);
         let is_same_screen = old.screen == screen;
-        if is_same_screen && !known_state.is_empty() && turns_state(known_file) == known_state {
+        if is_same_screen && old.turns == turns {
             if is_ended {
-                self.replace(
-                    &source_of(path, &meta),
-                    &IndexState { is_final: true, ..old.clone() },
-                    None,
-                    None,
-                )?;
+                self.replace(&source, &IndexState { is_final: true, ..old.clone() }, None, None)?;
             }
-            return Ok(false);
+            return Ok(Outcome::Unchanged);
         }
-        let transcript = of_recording(path, dirs)?;
-        let file = transcript.session_file.clone().unwrap_or_default();
-        // Turns of the screen have no times, and the screen is indexed itself.
-        let turns = documents_of(&transcript, meta.started_at.0 / 1_000_000);
-        let rows = if is_same_screen { None } else { Some(screen_text::read(path, &meta)?) };
-        let state =
-            IndexState { is_final: is_ended, turns: format!("{file}\n{}", turns_state(&file)), screen };
-        self.replace(&source_of(path, &meta), &state, Some(&turns), rows.as_deref())?;
-        Ok(true)
+        let logged = read_logged_turns(path, &meta, dirs)?;
+        let session_file = logged.transcript.session_file.clone().unwrap_or_default();
+        let turns = if session_file == old.session_file { turns } else { String::new() };
+        let documents = of_transcript(&logged.transcript, source.started_ms);
+        let (rows, is_whole) = match is_same_screen {
+            true => (None, true),
+            false => screen_text::read(path, &meta).map(|text| (Some(text.documents), text.is_whole))?,
+        };
+        let state = IndexState { is_final: false, session_file, turns, screen };
+        self.replace(&source, &state, Some(&documents), rows.as_deref())?;
+        Ok(match logged.failure {
+            Some(reason) => Outcome::Partly(reason),
+            None if !is_whole => {
+                Outcome::Partly("only the first 64 MiB of its text are searched".to_string())
+            }
+            None => Outcome::Indexed,
+        })
     }
 
-    /// Indexes the history of a node without a recording if it has changed. Returns true if it has.
+    /// Indexes the turns of a history that no recording of the node covers. They have numbers only if there is no recording
+    /// at all, because the transcript of the node is that of its newest recording.
     fn update_history(
         &mut self,
-        path: &Path,
         source: &Source,
         old: &IndexState,
+        recorded: &[(u64, Option<u64>)],
         dirs: &DataDirs,
-    ) -> Result<bool, EngineError> {
-        let turns = file_state(path);
+    ) -> Result<Outcome, EngineError> {
+        let turns = format!("{} {}", file_state(&source.path), recorded.len());
+        let NodeKey { server: Some(server), session, node: Some(node) } = &source.node else {
+            return Ok(Outcome::Unchanged);
+        };
         if old.turns == turns {
-            return Ok(false);
+            return Ok(Outcome::Unchanged);
         }
-        let (Some(node), Some(server)) = (&source.node, &source.server) else { return Ok(false) };
-        let transcript = of_node(NodeName { node, session: source.session.as_deref(), server }, dirs)?;
-        let documents = documents_of(&transcript, 0);
+        let address = NodeAddress { node, session: session.as_deref(), server };
+        let mut documents =
+            read_history(address, dirs)?.map(|transcript| of_transcript(&transcript, 0)).unwrap_or_default();
+        let is_covered =
+            |at: u64| recorded.iter().any(|(start, end)| *start <= at && end.is_none_or(|end| at <= end));
+        documents.retain(|document| !is_covered(document.at_ms));
+        if !recorded.is_empty() {
+            documents.iter_mut().for_each(|document| document.turn = None);
+        }
         self.replace(source, &IndexState { turns, ..IndexState::default() }, Some(&documents), None)?;
-        Ok(true)
-    }
-
-    /// Returns the histories of nodes that no recording belongs to.
-    fn histories_without_recording(&self, dirs: &DataDirs) -> Result<Vec<(PathBuf, Source)>, EngineError> {
-        let recorded = self.recorded_nodes()?;
-        let mut found = Vec::new();
-        for server in folders(&dirs.history) {
-            let sessions = folders(&server).into_iter().map(|folder| (name_of(&folder), folder));
-            for (session, folder) in sessions.chain([(None, server.clone())]) {
-                for path in histories(&folder) {
-                    let node = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_string);
-                    let session = session.clone().or_else(|| Some(nerve_graph::session::DEFAULT.to_string()));
-                    let server = name_of(&server);
-                    let key =
-                        NodeKey { server: server.clone(), session: session.clone(), node: node.clone() };
-                    if !recorded.contains(&key) {
-                        let source =
-                            Source { path: path.clone(), node, session, server, ..Source::default() };
-                        found.push((path, source));
-                    }
-                }
-            }
-        }
-        Ok(found)
+        Ok(Outcome::Indexed)
     }
 }
 
 fn source_of(path: &Path, meta: &Meta) -> Source {
+    let started_ms = match meta.started_at.0 / 1_000_000 {
+        // Without metadata the first block has the time.
+        0 => RecordingInfo::read(path).ok().and_then(|info| info.started).map_or(0, |at| at.0 / 1_000_000),
+        started => started,
+    };
     Source {
         path: path.to_path_buf(),
         recording: id_of(path).map(str::to_string),
-        node: meta.node.clone(),
-        session: session_of(meta),
-        server: meta.server.clone(),
-        started_ms: meta.started_at.0 / 1_000_000,
+        node: NodeKey { server: meta.server.clone(), session: session_of(meta), node: meta.node.clone() },
+        started_ms,
+        ended_ms: end_of(path, meta).map(|end| end.0),
     }
-}
-
-/// Returns the documents of a transcript, except those that only the screen has. `started` is the time of turns without one,
-/// in milliseconds since the Unix epoch.
-fn documents_of(transcript: &Transcript, started: u64) -> Vec<Document> {
-    let mut documents = Vec::new();
-    let is_of_turns = |turn: &&TranscriptTurn| turn.source != nerve_api::reply::TranscriptSource::Screen;
-    for turn in transcript.turns.iter().filter(is_of_turns) {
-        let time = |text: &Option<String>| {
-            text.clone().and_then(|text| TsMs::try_from(text).ok()).map(|TsMs(at)| at)
-        };
-        let began = time(&turn.started_at).unwrap_or(started);
-        let ended = time(&turn.ended_at).unwrap_or(began);
-        let mut add = |kind, at_ms, text: String| {
-            if !text.trim().is_empty() {
-                documents.push(Document { kind, turn: Some(turn.turn), at_ms, text });
-            }
-        };
-        add(DocumentKind::Prompt, began, turn.prompt.clone());
-        let is_answer = |section: &&Section| section.kind != SectionKind::ToolCall;
-        let answer = turn.sections.iter().filter(is_answer).map(|section| section.content.as_str());
-        add(DocumentKind::Answer, ended, answer.collect::<Vec<_>>().join("\n\n"));
-        for call in turn.sections.iter().filter(|section| section.kind == SectionKind::ToolCall) {
-            let property = |name: &str| call.metadata.get(name).map(String::as_str).unwrap_or_default();
-            let text = format!("{} {}\n{}", property("tool"), property("args"), call.content);
-            add(DocumentKind::Tool, ended, text);
-        }
-    }
-    documents
 }
 
 /// Returns the size and time of a file, as text; empty if there is none.
@@ -205,24 +202,38 @@ fn file_state(path: &Path) -> String {
 }
 
 fn history_path(base: &Path, server: &str, session: Option<&str>, node: &str) -> PathBuf {
-    let session = session.filter(|session| *session != nerve_graph::session::DEFAULT);
+    let session = session.filter(|session| *session != DEFAULT);
     let folder = base.join(server);
     session.map_or(folder.clone(), |session| folder.join(session)).join(format!("{node}.jsonl"))
 }
 
-fn name_of(folder: &Path) -> Option<String> {
-    folder.file_name().and_then(|name| name.to_str()).map(str::to_string)
+/// Lists all histories: `<server>/<node>.jsonl` and `<server>/<session>/<node>.jsonl`.
+fn histories(base: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    for server in folders(base) {
+        let sessions = folders(&server).into_iter().map(|folder| (file_stem(&folder), folder));
+        for (session, folder) in sessions.chain([(Some(DEFAULT.to_string()), server.clone())]) {
+            for path in log_files(&folder) {
+                let (server, session) = (file_stem(&server), session.clone());
+                let node = NodeKey { server, session, node: file_stem(&path) };
+                found.push(Source { path, node, ..Source::default() });
+            }
+        }
+    }
+    found
+}
+
+fn file_stem(path: &Path) -> Option<String> {
+    path.file_stem().and_then(|name| name.to_str()).map(str::to_string)
 }
 
 fn folders(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect()
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
 }
 
-fn histories(folder: &Path) -> Vec<PathBuf> {
+fn log_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.is_file() && path.extension().is_some_and(|end| end == "jsonl")).collect()
 }

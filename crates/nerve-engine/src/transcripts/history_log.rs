@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use nerve_api::reply::TranscriptDialog;
+use nerve_graph::session::DEFAULT;
 use nerve_node::error::EngineError;
 use nerve_record::history::{HistoryError, HistoryReader};
 use nerve_types::activity::TsMs;
 use nerve_types::{Section, SectionKind, Tokens, TsNs};
 use serde::Deserialize;
+
+use super::NodeAddress;
 
 /// A prompt in a history, with its answer.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -59,14 +62,16 @@ impl HistoryLog {
     ///
     /// # Errors
     /// InvalidRequest: invalid names, or several sessions have such a node. Process: the file cannot be read.
-    pub(super) fn read(
-        base: &Path,
-        server: &str,
-        session: Option<&str>,
-        node: &str,
-    ) -> Result<Option<HistoryLog>, EngineError> {
-        let session = session.filter(|session| *session != nerve_graph::session::DEFAULT);
-        let reader = match HistoryReader::open_in_session(base, server, session, node) {
+    pub(super) fn read(base: &Path, address: NodeAddress<'_>) -> Result<Option<HistoryLog>, EngineError> {
+        let NodeAddress { node, session, server } = address;
+        let reader = match session {
+            // The default session has no folder.
+            Some(session) => {
+                HistoryReader::open_exact(base, server, Some(session).filter(|name| *name != DEFAULT), node)
+            }
+            None => HistoryReader::open(base, server, node),
+        };
+        let reader = match reader {
             Ok(reader) => reader,
             Err(HistoryError::NotFound { .. }) => return Ok(None),
             Err(error @ HistoryError::Io { .. }) => return Err(EngineError::process(error.to_string())),
@@ -87,6 +92,7 @@ impl HistoryLog {
         let Some(at) = entry.ts else { return };
         match (entry.op.as_str(), entry.input, entry.dialog) {
             ("send" | "send_stream" | "run", Some(prompt), _) => {
+                let is_complete = entry.response.is_complete || entry.op == "send_stream";
                 let buffer = entry.final_buffer.filter(|text| !text.trim().is_empty());
                 let sections = buffer.map(|text| vec![Section::new(SectionKind::Text, text)]);
                 self.turns.push(LoggedTurn {
@@ -95,7 +101,7 @@ impl HistoryLog {
                     ended: entry.ts_end.unwrap_or(at),
                     sections: sections.unwrap_or(entry.response.sections),
                     tokens: entry.response.tokens,
-                    is_complete: entry.response.is_complete,
+                    is_complete,
                 });
             }
             ("answer" | "cancel", _, Some(dialog)) => self.dialogs.push((
@@ -121,8 +127,8 @@ impl HistoryLog {
     }
 
     /// Leaves out what began after a time, if one is given.
-    pub(super) fn until(mut self, to: Option<TsNs>) -> HistoryLog {
-        if let Some(to) = to.map(TsMs::from) {
+    pub(super) fn until(mut self, to: Option<TsMs>) -> HistoryLog {
+        if let Some(to) = to {
             self.turns.retain(|turn| turn.started <= to);
             self.dialogs.retain(|(at, _)| *at <= to);
         }

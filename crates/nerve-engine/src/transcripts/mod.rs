@@ -9,6 +9,7 @@ mod merge;
 pub mod render;
 
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
@@ -17,9 +18,10 @@ use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
 use nerve_graph::session::DEFAULT;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::fork::branch::RecordedSession;
-use nerve_node::fork::recorded_turns::RecordedTurns;
+use nerve_node::fork::recorded_turns::{RecordedTurns, TurnsError};
 use nerve_node::profiles;
 use nerve_record::ahr::Reader;
+use nerve_record::library::is_live;
 use nerve_record::lookup::{Name, is_path};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
@@ -31,9 +33,9 @@ use self::merge::merge;
 use crate::data_dirs::DataDirs;
 use crate::recordings::{self, final_rows, unreadable};
 
-/// The node whose transcript is read.
+/// The full name of a node.
 #[derive(Debug, Clone, Copy)]
-pub struct NodeName<'a> {
+pub struct NodeAddress<'a> {
     /// The node.
     pub node: &'a str,
     /// Its session; any if `None`.
@@ -42,11 +44,20 @@ pub struct NodeName<'a> {
     pub server: &'a str,
 }
 
+/// The turns of a recording that the agent's session file and the node's history have.
+#[derive(Debug)]
+pub(crate) struct LoggedTurns {
+    /// The transcript.
+    pub(crate) transcript: Transcript,
+    /// Reason why the agent's session file could not be read, although it exists.
+    pub(crate) failure: Option<String>,
+}
+
 /// Reads the transcript of what a user names: a node, `SESSION/NODE`, or a recording by file, id or `NODE@N`.
 ///
 /// # Errors
-/// See [`of_node`], [`of_recording`] and [`recordings::find`].
-pub fn find(
+/// See [`read_node`], [`read_recording`] and [`recordings::find`].
+pub fn read_named(
     source: &str,
     session: Option<&str>,
     server: &str,
@@ -54,8 +65,10 @@ pub fn find(
 ) -> Result<Transcript, EngineError> {
     let name = Name::parse(source).ok().filter(|_| !is_path(source) && !source.contains('@'));
     let node = name.as_ref().and_then(|name| Some((name.node()?, name.session().or(session))));
-    let Some((node, session)) = node else { return of_recording(&recordings::find(dirs, source)?, dirs) };
-    of_node(NodeName { node, session, server }, dirs).or_else(|error| {
+    let Some((node, session)) = node else {
+        return read_recording(&recordings::find(dirs, source)?, dirs);
+    };
+    read_node(NodeAddress { node, session, server }, dirs).or_else(|error| {
         if error.kind != ErrorKind::NotFound {
             return Err(error);
         }
@@ -63,7 +76,7 @@ pub fn find(
         let recording = recordings::find(dirs, source);
         let recording =
             recording.map_err(|other| if other.kind == ErrorKind::NotFound { error } else { other });
-        of_recording(&recording?, dirs)
+        read_recording(&recording?, dirs)
     })
 }
 
@@ -71,44 +84,68 @@ pub fn find(
 ///
 /// # Errors
 /// NotFound: the node has neither a recording nor a history. InvalidRequest: several sessions have such a node.
-pub fn of_node(name: NodeName<'_>, dirs: &DataDirs) -> Result<Transcript, EngineError> {
-    let recording = newest_recording(name, &dirs.recordings);
-    let session = recording.as_ref().and_then(|(_, meta)| session_of(meta));
-    let session = name.session.map(str::to_string).or(session);
-    let log = HistoryLog::read(&dirs.history, name.server, session.as_deref(), name.node)?;
-    let Some((path, meta)) = recording else {
-        let log = log.ok_or_else(|| no_transcript(name))?;
-        let about = Transcript {
-            node_id: Some(name.node.to_string()),
-            session_id: session,
-            server_name: Some(name.server.to_string()),
-            ..Transcript::default()
-        };
-        return Ok(merge(about, Vec::new(), log));
+pub fn read_node(address: NodeAddress<'_>, dirs: &DataDirs) -> Result<Transcript, EngineError> {
+    let Some((path, meta)) = newest_recording(address, &dirs.recordings) else {
+        return read_history(address, dirs)?.ok_or_else(|| no_transcript(address));
     };
-    let mut transcript = about(&path, &meta);
-    let turns = agent_turns(&meta, dirs, &mut transcript);
+    let session = session_of(&meta);
+    let address = NodeAddress { session: session.as_deref(), ..address };
+    let AgentTurns { transcript, turns, .. } = read_agent_turns(&path, &meta, dirs);
     // The conversation may have begun in an earlier recording.
     let began = turns.first().and_then(|turn| turn.started).map_or(meta.started_at, to_ns);
-    let log = log.map(|log| log.since(began.min(meta.started_at))).unwrap_or_default();
-    finish(transcript, turns, log, &path, &meta)
+    let log = HistoryLog::read(&dirs.history, address)?.unwrap_or_default();
+    let log = log.since(began.min(meta.started_at));
+    with_screen(merge(transcript, turns, log), &path, &meta)
 }
 
 /// Reads the transcript of a recording: the turns that began while it was recorded.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn of_recording(path: &Path, dirs: &DataDirs) -> Result<Transcript, EngineError> {
+pub fn read_recording(path: &Path, dirs: &DataDirs) -> Result<Transcript, EngineError> {
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
-    let mut transcript = about(path, &meta);
-    let mut turns = agent_turns(&meta, dirs, &mut transcript);
-    turns.retain(|turn| turn.started.is_none_or(|at| is_within(&meta, to_ns(at))));
+    with_screen(read_logged_turns(path, &meta, dirs)?.transcript, path, &meta)
+}
+
+/// Reads the turns that began while a recording was made, without those that only its screen has.
+///
+/// # Errors
+/// The history cannot be read.
+pub(crate) fn read_logged_turns(
+    path: &Path,
+    meta: &Meta,
+    dirs: &DataDirs,
+) -> Result<LoggedTurns, EngineError> {
+    let ended = end_of(path, meta);
+    let is_within = |at: TsMs| at >= TsMs::from(meta.started_at) && ended.is_none_or(|end| at <= end);
+    let AgentTurns { transcript, mut turns, failure } = read_agent_turns(path, meta, dirs);
+    turns.retain(|turn| turn.started.is_none_or(is_within));
+    let session = session_of(meta);
     let log = match (&meta.server, &meta.node) {
-        (Some(server), Some(node)) => HistoryLog::read(&dirs.history, server, meta.session.as_deref(), node)?,
+        (Some(server), Some(node)) => {
+            HistoryLog::read(&dirs.history, NodeAddress { node, session: session.as_deref(), server })?
+        }
         _ => None,
     };
-    let log = log.map(|log| log.since(meta.started_at).until(meta.ended_at)).unwrap_or_default();
-    finish(transcript, turns, log, path, &meta)
+    let log = log.map(|log| log.since(meta.started_at).until(ended)).unwrap_or_default();
+    Ok(LoggedTurns { transcript: merge(transcript, turns, log), failure })
+}
+
+/// Reads the whole history of a node; `None` if there is none.
+///
+/// # Errors
+/// InvalidRequest: invalid names, or several sessions have such a node. Process: the file cannot be read.
+pub(crate) fn read_history(
+    address: NodeAddress<'_>,
+    dirs: &DataDirs,
+) -> Result<Option<Transcript>, EngineError> {
+    let about = Transcript {
+        node_id: Some(address.node.to_string()),
+        session_id: address.session.map(str::to_string),
+        server_name: Some(address.server.to_string()),
+        ..Transcript::default()
+    };
+    Ok(HistoryLog::read(&dirs.history, address)?.map(|log| merge(about, Vec::new(), log)))
 }
 
 /// Leaves only one turn, if one is selected.
@@ -126,18 +163,18 @@ pub fn select_turn(mut transcript: Transcript, turn: Option<u64>) -> Result<Tran
 }
 
 /// Returns the newest recording of a node and its metadata.
-fn newest_recording(name: NodeName<'_>, recordings: &Path) -> Option<(PathBuf, Meta)> {
+fn newest_recording(address: NodeAddress<'_>, recordings: &Path) -> Option<(PathBuf, Meta)> {
     Store::new(recordings).all().into_iter().find_map(|path| {
         let meta = Meta::load(&path).ok().flatten()?;
-        let is_it = meta.node.as_deref() == Some(name.node)
-            && meta.server.as_deref() == Some(name.server)
-            && name.session.is_none_or(|session| session_of(&meta).as_deref() == Some(session));
-        is_it.then_some((path, meta))
+        let is_node = meta.node.as_deref() == Some(address.node)
+            && meta.server.as_deref() == Some(address.server)
+            && address.session.is_none_or(|session| session_of(&meta).as_deref() == Some(session));
+        is_node.then_some((path, meta))
     })
 }
 
-fn no_transcript(name: NodeName<'_>) -> EngineError {
-    EngineError::not_found(format!("node '{}' has neither a recording nor a history", name.node))
+fn no_transcript(address: NodeAddress<'_>) -> EngineError {
+    EngineError::not_found(format!("node '{}' has neither a recording nor a history", address.node))
         .hint("list the recordings: nerve recording list")
 }
 
@@ -147,8 +184,8 @@ pub(crate) fn session_of(meta: &Meta) -> Option<String> {
     meta.session.clone().or_else(default)
 }
 
-/// Returns a transcript without turns.
-fn about(path: &Path, meta: &Meta) -> Transcript {
+/// Describes a recording in a transcript without turns.
+fn describe_recording(path: &Path, meta: &Meta) -> Transcript {
     Transcript {
         node_id: meta.node.clone(),
         session_id: session_of(meta),
@@ -165,34 +202,49 @@ fn to_ns(at: TsMs) -> TsNs {
     TsNs(at.0.saturating_mul(1_000_000))
 }
 
-fn is_within(meta: &Meta, at: TsNs) -> bool {
-    // Session files have milliseconds.
-    let at = at.0 / 1_000_000;
-    at >= meta.started_at.0 / 1_000_000 && meta.ended_at.is_none_or(|ended| at <= ended.0 / 1_000_000)
+/// Returns the end of a recording; `None` while it is recorded. A recorder that was killed leaves no end, so the time of its
+/// last write counts.
+pub(crate) fn end_of(path: &Path, meta: &Meta) -> Option<TsMs> {
+    if meta.ended_at.is_some() || is_live(path) {
+        return meta.ended_at.map(TsMs::from);
+    }
+    let written = std::fs::metadata(path).and_then(|file| file.modified()).ok()?;
+    let written = written.duration_since(UNIX_EPOCH).ok()?;
+    Some(TsMs(u64::try_from(written.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// Reads the turns from the agent's session file. Notes in the transcript where they were read, or why they were not.
-fn agent_turns(meta: &Meta, dirs: &DataDirs, transcript: &mut Transcript) -> Vec<TurnRecord> {
+/// The turns of an agent's session file.
+struct AgentTurns {
+    /// The transcript without turns, with the path of the file, or a note why it was not read.
+    transcript: Transcript,
+    turns: Vec<TurnRecord>,
+    /// Reason why the file could not be read, although it exists.
+    failure: Option<String>,
+}
+
+fn read_agent_turns(path: &Path, meta: &Meta, dirs: &DataDirs) -> AgentTurns {
+    let mut transcript = describe_recording(path, meta);
+    let none = |transcript| AgentTurns { transcript, turns: Vec::new(), failure: None };
     let (profiles, _) = profiles::load(Some(&dirs.profiles));
     let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };
     let by_name = meta.profile.as_deref().and_then(|name| profiles.get(name));
-    let Some(profile) = by_name.or_else(|| profiles.for_command(command)) else { return Vec::new() };
+    let Some(profile) = by_name.or_else(|| profiles.for_command(command)) else { return none(transcript) };
     match session_turns(meta, command, &profile) {
-        Ok(None) => Vec::new(),
+        Ok(None) => none(transcript),
         Ok(Some(RecordedTurns { path, list })) => {
             transcript.session_file = Some(path.display().to_string());
             transcript.conversation_id = list.session_id.or(transcript.conversation_id.take());
             if list.unknown > 0 {
                 let count = list.unknown;
-                transcript
-                    .notes
-                    .push(format!("{count} entries of the agent's session file are of unknown kinds"));
+                let note = format!("{count} entries of the agent's session file are of unknown kinds");
+                transcript.notes.push(note);
             }
-            list.turns
+            AgentTurns { transcript, turns: list.turns, failure: None }
         }
-        Err(reason) => {
-            transcript.notes.push(format!("the agent's session file was not read: {reason}"));
-            Vec::new()
+        Err(error) => {
+            transcript.notes.push(format!("the agent's session file was not read: {error}"));
+            let failure = matches!(error, TurnsError::Unreadable(_)).then(|| error.to_string());
+            AgentTurns { transcript, turns: Vec::new(), failure }
         }
     }
 }
@@ -201,7 +253,7 @@ fn session_turns(
     meta: &Meta,
     command: &[String],
     profile: &Profile,
-) -> Result<Option<RecordedTurns>, String> {
+) -> Result<Option<RecordedTurns>, TurnsError> {
     RecordedSession {
         profile,
         command,
@@ -216,15 +268,8 @@ fn session_turns(
     .turns()
 }
 
-/// Adds the turns. Parses the screen if nothing else has them.
-fn finish(
-    transcript: Transcript,
-    turns: Vec<TurnRecord>,
-    log: HistoryLog,
-    path: &Path,
-    meta: &Meta,
-) -> Result<Transcript, EngineError> {
-    let mut transcript = merge(transcript, turns, log);
+/// Parses the screen of a recording if nothing else has turns.
+fn with_screen(mut transcript: Transcript, path: &Path, meta: &Meta) -> Result<Transcript, EngineError> {
     if transcript.turns.is_empty() {
         transcript.turns = screen_turns(path, meta)?;
     }

@@ -1,7 +1,7 @@
 //! Reads all turns of a recorded session's conversation from the agent's own session file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nerve_agent::parse::turn_list::TurnList;
 use nerve_agent::profile::TranscriptKind;
@@ -20,18 +20,35 @@ pub struct RecordedTurns {
     pub list: TurnList,
 }
 
+/// Reason why a conversation is not available.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TurnsError {
+    /// It is not known, or the agent no longer has it.
+    #[error("{0}")]
+    Missing(String),
+    /// It exists and cannot be read now.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl From<String> for TurnsError {
+    fn from(reason: String) -> TurnsError {
+        TurnsError::Missing(reason)
+    }
+}
+
 impl RecordedSession<'_> {
     /// Reads the conversation. Returns `None` if the agent keeps no session file.
     ///
     /// # Errors
     /// The reason why the conversation cannot be found or read.
-    pub fn turns(&self) -> Result<Option<RecordedTurns>, String> {
+    pub fn turns(&self) -> Result<Option<RecordedTurns>, TurnsError> {
         let (Some(kind), Some(forms)) = (self.profile.transcript, &self.profile.session) else {
             return Ok(None);
         };
         let home = self.home.and_then(|home| Some(("HOME".to_string(), home.to_str()?.to_string())));
         let env: BTreeMap<String, String> = home.into_iter().collect();
-        let files = SessionFiles::for_env(&env).ok_or("there is no home directory")?;
+        let files = SessionFiles::for_env(&env).ok_or_else(|| "there is no home directory".to_string())?;
         let id = conversation_id(self, forms);
         let latest = self.ended_at.unwrap_or(TsNs(u64::MAX));
         let path = match kind {
@@ -40,7 +57,7 @@ impl RecordedSession<'_> {
                 Err(reason) => single_transcript(self, &files, None).ok_or(reason)?,
             },
             TranscriptKind::Codex => {
-                let id = id.ok_or("the agent's conversation is not known")?;
+                let id = id.ok_or_else(|| "the agent's conversation is not known".to_string())?;
                 files.rollout(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
             }
             TranscriptKind::Gemini => {
@@ -53,20 +70,27 @@ impl RecordedSession<'_> {
             }
             TranscriptKind::Opencode => {
                 let path = files.opencode_database();
+                if !path.is_file() {
+                    return Err(TurnsError::Missing(format!("the agent has no database {}", path.display())));
+                }
                 let sessions = match &id {
                     Some(id) => database::session(&path, id),
                     None => database::started_in(&path, self.cwd, self.started_at, latest),
                 };
-                let sessions = sessions.map_err(|error| format!("{}: {error}", path.display()))?;
+                let sessions = sessions.map_err(|error| unreadable(&path, &error))?;
                 let session = single(sessions)?;
                 let list =
                     TurnList { session_id: Some(session.id), ..TurnList::of_messages(&session.messages) };
                 return Ok(Some(RecordedTurns { path, list }));
             }
         };
-        let text = read_transcript(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = read_transcript(&path).map_err(|error| unreadable(&path, &error))?;
         Ok(Some(RecordedTurns { list: TurnList::read(kind, &text), path }))
     }
+}
+
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> TurnsError {
+    TurnsError::Unreadable(format!("{}: {error}", path.display()))
 }
 
 /// Returns the only conversation, because several cannot be distinguished.
@@ -75,7 +99,7 @@ fn single<T>(mut found: Vec<T>) -> Result<T, String> {
         (Some(one), 0) => Ok(one),
         (None, _) => Err("the agent has no such conversation".to_string()),
         (Some(_), others) => Err(format!(
-            "the agent's conversation is not known: {} were begun in its folder in that time",
+            "the agent's conversation is not known: {} began in its folder in that time",
             others + 1
         )),
     }

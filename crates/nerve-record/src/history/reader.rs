@@ -71,6 +71,23 @@ impl HistoryReader {
         node: &str,
     ) -> Result<HistoryReader, HistoryError> {
         let path = path::find(base, server, session, node)?;
+        HistoryReader::open_path(path, server, node)
+    }
+
+    /// Opens the history of a node in exactly this session; `None`: the default one.
+    ///
+    /// # Errors
+    /// As [`HistoryReader::open`], but never [`HistoryError::Ambiguous`].
+    pub fn open_exact(
+        base: &Path,
+        server: &str,
+        session: Option<&str>,
+        node: &str,
+    ) -> Result<HistoryReader, HistoryError> {
+        HistoryReader::open_path(path::of_node(base, server, session, node)?, server, node)
+    }
+
+    fn open_path(path: PathBuf, server: &str, node: &str) -> Result<HistoryReader, HistoryError> {
         let file = path::open_to_read(&path).map_err(|error| match error {
             HistoryError::Io { source, path, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 HistoryError::NotFound { node: node.to_string(), server: server.to_string(), path }

@@ -200,8 +200,11 @@ impl RecordingView {
         self.seek(to.since(self.start))
     }
 
-    /// Seeks to a time since the start.
-    pub(super) fn seek(&mut self, to: Duration) -> Result<(), AhrError> {
+    /// Seeks to a time since the start, and pauses. Waits for the index if there is none yet.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn seek(&mut self, to: Duration) -> Result<(), AhrError> {
         let to = self.start + to;
         if to >= self.end {
             self.go_to_end();

@@ -1,8 +1,10 @@
 //! `nerve ask`: asks an agent one question and stops it again. Needs no server.
 
+use std::io::IsTerminal;
+
 use anyhow::{Context, Result};
-use nerve_api::reply::{ExecuteReply, Turn};
-use nerve_api::request::ExecuteInput;
+use nerve_api::reply::{AnswerReply, ExecuteReply, Turn};
+use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice};
 use nerve_engine::{Engine, EngineConfig, RequestContext};
 use nerve_node::command::{CommandLine, NodeRef, NodeSpec};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -35,10 +37,9 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         telemetry: trace_export.telemetry,
         ..EngineConfig::default()
     });
-    let waiting = format!("asking {}", args.command);
     let stop = nerve_server::stop_signal();
     let answer = tokio::select! {
-        answer = out::progress(&waiting, ask(&engine, &args, text)) => answer,
+        answer = ask(&engine, &args, &text) => answer,
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     engine.shut_down(false).await;
@@ -50,8 +51,30 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
     printed
 }
 
-async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<Turn> {
-    engine.create(spec(args)?).await.map_err(with_doctor_hint)?;
+/// Runs the turn. On a terminal, the user answers the agent's dialogs.
+async fn ask(engine: &Engine, args: &AskArgs, text: &str) -> Result<Turn> {
+    let waiting = format!("asking {}", args.command);
+    out::progress(&waiting, engine.create(spec(args)?)).await.map_err(with_doctor_hint)?;
+    let can_answer = !args.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    loop {
+        let mut ended = out::progress(&waiting, send(engine, args, text)).await.map(Some);
+        while let Err(error) = &ended
+            && error.kind == ErrorKind::Blocked
+            && can_answer
+        {
+            let Some(choice) = read_choice(error).await else { break };
+            ended = out::progress(&waiting, answer(engine, args, choice)).await;
+        }
+        match ended.map_err(with_dialog_hint)? {
+            Some(turn) => return Ok(turn),
+            // The dialog came before the prompt, which was not sent.
+            None => {}
+        }
+    }
+}
+
+/// Sends the prompt and waits for the answer.
+async fn send(engine: &Engine, args: &AskArgs, text: &str) -> Result<Turn, EngineError> {
     let span = trace::context();
     let request = ExecuteInput {
         parser: args.parser,
@@ -60,9 +83,51 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<Turn> {
         tracestate: span.as_ref().and_then(TraceContext::tracestate),
         ..ExecuteInput::new(NAME, text)
     };
-    match engine.execute_input(request, RequestContext::default()).await.map_err(with_dialog_hint)? {
+    match engine.execute_input(request, RequestContext::default()).await? {
         ExecuteReply::Turn(turn) => Ok(*turn),
-        other => anyhow::bail!("unexpected reply of the engine: {other:?}"),
+        other => Err(EngineError::internal(format!("unexpected reply of the engine: {other:?}"))),
+    }
+}
+
+/// Answers a dialog and waits for the end of the turn that it interrupted. Returns `None` if it interrupted none. An invalid
+/// choice is an error of the kind Blocked, so that the user is asked again.
+async fn answer(engine: &Engine, args: &AskArgs, choice: NodeChoice) -> Result<Option<Turn>, EngineError> {
+    let request = AnswerNode {
+        node_id: NAME.to_string(),
+        choice: Some(choice),
+        wait: true,
+        timeout: Some(args.timeout.0.into()),
+        ..AnswerNode::default()
+    };
+    match engine.answer_node(request, RequestContext::default()).await {
+        Ok(AnswerReply::Turn(turn)) => Ok(Some(*turn)),
+        Ok(AnswerReply::Done(_)) => Ok(None),
+        Err(error) if error.kind == ErrorKind::InvalidRequest => {
+            out::note(&error.message);
+            Err(EngineError { kind: ErrorKind::Blocked, screen: None, ..error })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Shows a dialog and reads the choice of the user: its number or a part of its label. Returns `None` at the end of input.
+async fn read_choice(error: &EngineError) -> Option<NodeChoice> {
+    out::dialog(error.screen.as_deref().unwrap_or_default(), &error.choices);
+    loop {
+        out::note_piece("choice: ");
+        // A thread of its own: the runtime would wait for it at the end of the process.
+        let (sender, line) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = std::io::stdin().read_line(&mut line);
+            let _ = sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line));
+        });
+        let line = line.await.ok().flatten()?;
+        match (line.trim(), line.trim().parse()) {
+            ("", _) => {}
+            (_, Ok(number)) => return Some(NodeChoice::Number(number)),
+            (label, Err(_)) => return Some(NodeChoice::Label(label.to_string())),
+        }
     }
 }
 
@@ -98,8 +163,9 @@ fn with_doctor_hint(error: EngineError) -> EngineError {
 /// Replaces the hint of a blocked agent: its dialog cannot be answered after it was stopped.
 fn with_dialog_hint(error: EngineError) -> EngineError {
     match error.kind {
-        ErrorKind::Blocked => error
-            .hint("use a node on a server to answer dialogs: nerve server start; nerve new NAME --command …"),
+        ErrorKind::Blocked => error.hint(
+            "run 'nerve ask' in a terminal to answer dialogs, or use a node on a server: nerve new NAME",
+        ),
         _ => error,
     }
 }

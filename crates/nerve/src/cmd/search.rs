@@ -8,7 +8,8 @@ use jiff::civil::Date;
 use jiff::{Timestamp, Zoned};
 use nerve_cli::recording::Age;
 use nerve_cli::search::{SearchArgs, SearchPart};
-use nerve_engine::search::{DocumentKind, Hit, Pattern, Query, SearchIndex};
+use nerve_engine::search::{DocumentKind, Hit, Pattern, Query, SearchResult};
+use nerve_graph::session::DEFAULT;
 use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
@@ -18,6 +19,8 @@ use crate::out;
 
 /// Time after which a running update shows its progress.
 const PROGRESS_DELAY: Duration = Duration::from_millis(500);
+/// Name of the default server.
+const DEFAULT_SERVER: &str = "default";
 /// Maximum number of unreadable files that are named.
 const MAX_NAMED: usize = 3;
 
@@ -29,15 +32,20 @@ pub(super) fn run(args: &SearchArgs) -> Result<u8> {
         session: args.session.clone(),
         since_ms: args.since.as_deref().map(|text| since(text, &Zoned::now())).transpose()?,
         kinds: args.parts.iter().map(|part| kind_of(*part)).collect(),
-        limit: args.lines,
+        limit: args.lines as usize,
     };
-    let paths = ServerPaths::from_env();
-    let mut index = SearchIndex::open(&paths.search())?;
-    if index.was_damaged {
-        out::note("the search index was damaged or old and is built again");
+    let SearchResult { hits, update, was_replaced } = search(&query)?;
+    if was_replaced {
+        out::note("the search index was damaged or old and was built again");
     }
-    update(&mut index, &paths)?;
-    let hits = index.search(&query)?;
+    for (path, reason) in update.failed.iter().take(MAX_NAMED) {
+        let text = format!("{} is not searched completely: {reason}", path.display());
+        out::warning(out::sanitize(&text));
+    }
+    let more = update.failed.len().saturating_sub(MAX_NAMED);
+    if more > 0 {
+        out::warning(format_args!("{more} more files are not searched completely"));
+    }
     if args.json {
         let hits: Vec<_> = hits.iter().map(as_json).collect::<Result<_>>()?;
         out::json(&json!({ "hits": hits }))?;
@@ -47,31 +55,25 @@ pub(super) fn run(args: &SearchArgs) -> Result<u8> {
     Ok(if hits.is_empty() { FAILED } else { DONE })
 }
 
-/// Brings the index up to date. Shows the progress on a terminal if it takes long.
-fn update(index: &mut SearchIndex, paths: &ServerPaths) -> Result<()> {
+/// Searches, and shows the progress of the index on a terminal if it takes long.
+fn search(query: &Query) -> Result<SearchResult> {
+    let paths = ServerPaths::from_env();
     let begun = Instant::now();
     let mut stderr = std::io::stderr();
-    let is_shown = stderr.is_terminal();
-    let mut was_shown = false;
-    let updated = index.update(&paths.data_dirs(), &mut |done, count| {
-        if is_shown && (was_shown || begun.elapsed() >= PROGRESS_DELAY) {
-            was_shown = true;
-            let percent = (done * 100).checked_div(count).unwrap_or(100);
-            let _ = write!(stderr, "\rindexing: {done} of {count} recordings ({percent} %)");
-        }
-    });
-    if was_shown {
-        let _ = write!(stderr, "\r\x1b[K");
+    let is_terminal = stderr.is_terminal();
+    let mut is_shown = false;
+    let result =
+        nerve_engine::search::search(&paths.search(), &paths.data_dirs(), query, &mut |done, count| {
+            if is_terminal && (is_shown || begun.elapsed() >= PROGRESS_DELAY) {
+                is_shown = true;
+                let percent = (done * 100).checked_div(count).unwrap_or(100);
+                let _ = write!(stderr, "\rindexing: {done} of {count} files ({percent} %)");
+            }
+        });
+    if is_shown {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
-    let updated = updated?;
-    for (path, reason) in updated.failed.iter().take(MAX_NAMED) {
-        out::warning(format_args!("{} is not searched: {reason}", path.display()));
-    }
-    let more = updated.failed.len().saturating_sub(MAX_NAMED);
-    if more > 0 {
-        out::warning(format_args!("{more} more recordings are not searched"));
-    }
-    Ok(())
+    Ok(result?)
 }
 
 fn kind_of(part: SearchPart) -> DocumentKind {
@@ -113,13 +115,22 @@ fn as_json(hit: &Hit) -> Result<serde_json::Value> {
 }
 
 fn print(hit: &Hit) -> Result<()> {
-    let name = hit.node_id.as_ref().or(hit.recording_id.as_ref()).map_or("?", String::as_str);
+    let name = out::sanitize(&node_path(hit).or(hit.recording_id.clone()).unwrap_or_default());
     let turn = hit.turn.map(|turn| format!(" · turn {turn}")).unwrap_or_default();
     let kind: &str = hit.kind.into();
     let time = local_time(hit.at_ms as f64 / 1e3);
     out::line(format_args!("{name}{turn} · {time} · {kind}"))?;
     out::line(format_args!("    {}", highlighted(hit)))?;
-    out::line(format_args!("    {}\n", open_command(hit)))
+    out::line(format_args!("    {}\n", out::sanitize(&open_command(hit))))
+}
+
+/// Returns the node of a hit, with its session unless that is the default one.
+fn node_path(hit: &Hit) -> Option<String> {
+    let node = hit.node_id.as_ref()?;
+    Some(match hit.session_id.as_deref().filter(|session| *session != DEFAULT) {
+        Some(session) => format!("{session}/{node}"),
+        None => node.clone(),
+    })
 }
 
 /// Returns the text of a hit in one line with its matches in bold.
@@ -138,10 +149,22 @@ fn highlighted(hit: &Hit) -> String {
 
 /// Returns the command that shows a hit.
 fn open_command(hit: &Hit) -> String {
-    let source = hit.recording_id.as_ref().or(hit.node_id.as_ref()).map_or("", String::as_str);
-    match hit.turn {
-        Some(turn) => format!("nerve transcript {source} --turn {turn}"),
-        None => format!("nerve view {source} --from {:.1}", hit.offset_ms as f64 / 1e3),
+    let server = hit.server_name.as_deref().filter(|server| *server != DEFAULT_SERVER);
+    let server = server.map(|server| format!(" --server {}", shell_words::quote(server))).unwrap_or_default();
+    match (&hit.recording_id, hit.turn) {
+        (Some(id), Some(turn)) => format!("nerve transcript {} --turn {turn}", shell_words::quote(id)),
+        (Some(id), None) => {
+            format!("nerve view {} --at {:.1}", shell_words::quote(id), hit.offset_ms as f64 / 1e3)
+        }
+        (None, Some(turn)) => {
+            let node = node_path(hit).unwrap_or_default();
+            format!("nerve transcript {} --turn {turn}{server}", shell_words::quote(&node))
+        }
+        (None, None) => {
+            let session = hit.session_id.as_deref().filter(|session| *session != DEFAULT);
+            let session = session.map(|session| format!(" --session {session}")).unwrap_or_default();
+            format!("nerve logs {}{session}{server}", hit.node_id.as_deref().unwrap_or_default())
+        }
     }
 }
 

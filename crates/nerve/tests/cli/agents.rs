@@ -5,9 +5,11 @@ use std::process::Stdio;
 
 use nerve_testkit::harness::signal;
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Home, NERVE};
+use crate::tty::Tty;
 
 /// The command of the built-in agent.
 fn agent(flags: &str) -> String {
@@ -42,6 +44,21 @@ fn ask_answers_one_prompt_and_leaves_no_server() {
     assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
     home.nerve(&["ask", "--command", "claud-misspelt", "x"])
         .assert_stderr(1, &["claud-misspelt", "nerve doctor"]);
+}
+
+#[test]
+fn ask_on_terminal_lets_user_answer_dialog() {
+    let home = Home::new();
+    let ask = ["ask", "--command", &agent(""), "--profile", "claude", "PERMIT this"];
+    let mut tty = Tty::with_stderr(home.command(&ask), Size::new(100, 40));
+    tty.expect("1. ");
+    tty.expect("choice:");
+    tty.send("99\r");
+    tty.expect("no choice 99");
+    tty.send("1\r");
+    assert_eq!(tty.wait_for_exit(), Some(0), "{}", tty.text());
+    // Without a terminal the dialog is an error.
+    home.nerve(&ask).assert_stderr(5, &["1. ", "in a terminal"]);
 }
 
 #[test]

@@ -78,7 +78,24 @@ fn keys_output_size_and_exit_code_pass_through() {
 }
 
 #[test]
-fn file_is_opt_in_and_socket_always_exists() {
+fn recording_is_kept_unless_refused() {
+    let home = Home::new();
+    let ids = |home: &Home| {
+        let list = home.nerve(&["recording", "list", "--json"]).json();
+        list.as_array().unwrap().len()
+    };
+    home.ok(&["record", "--no-record", "--", "echo", "unheard"]);
+    assert_eq!(home.run(ah(&home, &["agent", "record", "--", "echo", "unheard"])).code, 0);
+    assert_eq!(ids(&home), 0, "the earlier recorder records on request");
+    home.ok(&["record", "--", "echo", "heard"]);
+    assert_eq!(ids(&home), 1);
+    assert_eq!(home.ok(&["replay", "--fast"]).trim_end(), "heard");
+    home.nerve(&["record", "--no-record", "--out-file", "x.ahr", "--", "true"])
+        .assert_stderr(2, &["--no-record", "--out-file"]);
+}
+
+#[test]
+fn no_file_is_left_in_the_directory_and_socket_exists() {
     let home = Home::new();
     let script = "test -S \"$NERVE_RECORDER_SOCKET\" && test \"$AH_RECORDER_IPC_SOCKET\" = \"$NERVE_RECORDER_SOCKET\" \
                   && test -n \"$NERVE_SESSION_ID\" && echo there";

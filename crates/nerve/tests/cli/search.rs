@@ -83,6 +83,8 @@ fn removed_recordings_are_forgotten() {
     home.ok(&["record", "--headless", "--out-file", "--", "printf", "wordgamma"]);
     let found = home.hits(&["wordgamma"]);
     assert_eq!((found.len(), &found[0]["kind"]), (1, &"screen".into()), "{found:?}");
+    let open = found[0]["open"].as_str().unwrap();
+    assert!(open.starts_with("nerve view ") && open.contains(" --at 0."), "{open}");
     home.ok(&["recording", "prune", "--max-size", "0"]);
     assert!(home.hits(&["wordgamma"]).is_empty());
 }
@@ -93,6 +95,67 @@ fn text_of_alternate_screen_is_found() {
     let script = "printf '\\033[?1049h\\033[Hworddelta on a full screen'; sleep 0.1; printf '\\033[?1049l'";
     home.ok(&["record", "--headless", "--out-file", "--", "sh", "-c", script]);
     assert_eq!(home.hits(&["worddelta on a full", "--in", "screen"]).len(), 1);
+}
+
+#[test]
+fn text_before_a_clear_is_found() {
+    let home = Home::new();
+    let script =
+        "echo wordzeta; printf '\\033[H\\033[J'; echo wordeta; printf '\\033[2J\\033[H'; echo wordtheta";
+    home.ok(&["record", "--headless", "--out-file", "--", "sh", "-c", script]);
+    for word in ["wordzeta", "wordeta", "wordtheta"] {
+        assert_eq!(home.hits(&[word]).len(), 1, "{word}");
+    }
+}
+
+#[test]
+fn unrecorded_turns_of_recorded_node_are_found() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    for (option, word) in [("--no-record", "wordiota"), ("--record", "wordkappa")] {
+        home.ok(&["new", "sh", option, "-c", "bash --norc", "--env", "PS1=$ "]);
+        home.ok(&["send", "sh", &format!("echo {word}")]);
+        home.ok(&["stop", "sh"]);
+    }
+    let open = |word: &str| home.hits(&[word, "--in", "prompts"])[0]["open"].as_str().unwrap().to_string();
+    assert_eq!(open("wordiota"), "nerve logs sh");
+    assert!(open("wordkappa").ends_with(" --turn 1"), "{}", open("wordkappa"));
+}
+
+#[test]
+fn nodes_of_one_name_keep_their_histories_apart() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["session", "create", "work"]);
+    home.ok(&["node", "create", "b", "--backend", "bash"]);
+    home.ok(&["node", "create", "b", "--backend", "bash", "--session", "work"]);
+    home.ok(&["send", "b", "echo wordlambda"]);
+    home.ok(&["send", "b", "echo wordmu", "--session", "work"]);
+    assert_eq!(home.hits(&["wordmu", "--in", "prompts"])[0]["open"], "nerve transcript work/b --turn 1");
+    let shown = home.ok(&["transcript", "work/b"]);
+    assert!(shown.contains("wordmu") && !shown.contains("wordlambda"), "{shown}");
+    let shown = home.ok(&["transcript", "b", "--session", "default"]);
+    assert!(shown.contains("wordlambda") && !shown.contains("wordmu"), "{shown}");
+}
+
+#[test]
+fn concurrent_first_searches_succeed() {
+    let home = with_agent();
+    home.ok(&["send", "m", "wordnu"]);
+    let searches: Vec<_> = (0..6)
+        .map(|_| home.command(&["search", "wordnu"]).stdout(std::process::Stdio::piped()).spawn().unwrap())
+        .collect();
+    for search in searches {
+        let output = search.wait_with_output().unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn part_of_unspaced_text_is_found() {
+    let home = with_agent();
+    home.ok(&["send", "m", "日本語のテキスト"]);
+    assert_eq!(home.hits(&["本語", "--in", "prompts"]).len(), 1);
 }
 
 #[test]
@@ -122,6 +185,7 @@ fn bad_input_is_an_error() {
     home.nerve(&["search", ""]).assert_stderr(2, &["empty"]);
     home.nerve(&["search", "/(/"]).assert_stderr(2, &["regex"]);
     home.nerve(&["search", "x", "--since", "soon"]).assert_stderr(2, &["--since", "yesterday"]);
+    home.nerve(&["search", "x", "-n", "0"]).assert_stderr(2, &["1..=100000"]);
     home.nerve(&["search", "x", "--in", "dreams"]).assert_stderr(2, &["prompts", "screen"]);
     let none = home.nerve(&["search", "not there"]);
     assert_eq!((none.code, none.stdout.as_str()), (1, ""), "as grep");

@@ -148,6 +148,18 @@ fn seeking_and_playing_reach_any_moment() {
 }
 
 #[test]
+fn view_opens_at_a_time() {
+    let (home, path) = home();
+    let mut tty = Tty::new(&home, SIZE, &["view", &path, "--at", "0:45.5"]);
+    tty.expect("\n0:45 ━");
+    tty.expect("│line 45");
+    assert!(!tty.text().contains("│line 46"), "{}", tty.text());
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    home.nerve(&["view", &path, "--at", "+100"]).assert_stderr(2, &["--at", "H:M:S"]);
+}
+
+#[test]
 fn double_esc_works_without_kitty_protocol() {
     let (home, path) = home();
     let mut tty = Tty::without_kitty(&home, SIZE, &["view", "--task", &path]);

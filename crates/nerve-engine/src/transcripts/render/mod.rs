@@ -34,14 +34,14 @@ fn properties(transcript: &Transcript) -> Vec<(&'static str, &str)> {
 
 /// Returns the time of a turn, its tokens, and a remark if its end is unknown.
 fn turn_details(turn: &TranscriptTurn) -> String {
-    let time = turn.started_at.as_deref().map(minute);
+    let time = turn.started_at.as_deref().map(shorten_time);
     let tokens = turn.tokens.and_then(token_text);
     let remark = (!turn.is_complete && !turn.sections.is_empty()).then(|| "incomplete".to_string());
     [time, tokens, remark].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// Shortens `2026-01-31T10:30:05.123Z` to `2026-01-31 10:30:05 UTC`.
-fn minute(time: &str) -> String {
+fn shorten_time(time: &str) -> String {
     match (time.get(..10), time.get(11..19)) {
         (Some(day), Some(clock)) => format!("{day} {clock} UTC"),
         _ => time.to_string(),
@@ -76,7 +76,7 @@ fn dialog_text(dialog: &TranscriptDialog) -> String {
     };
     let by = [dialog.client.as_str(), dialog.transport.as_str()];
     let by = by.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
-    let at = dialog.at.as_deref().map(|at| format!(" at {}", minute(at))).unwrap_or_default();
+    let at = dialog.at.as_deref().map(|at| format!(" at {}", shorten_time(at))).unwrap_or_default();
     format!("Dialog '{}' {answer}{}{at}", dialog.dialog, if by.is_empty() { by } else { format!(" by {by}") })
 }
 

@@ -36,7 +36,7 @@ pub(crate) use self::foreground::record_in_viewer;
 use crate::cmd::{screen_support, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out};
-use nerve_cli::record::{Ipc, RecordArgs};
+use nerve_cli::record::{Ipc, RecordArgs, RecordingTarget};
 
 /// Time limit for the last event after the program's end.
 const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -79,9 +79,9 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     };
     args.out_branch_points.as_deref().map_or(Ok(()), check_writable)?;
     let paths = ServerPaths::from_env();
-    // Branch points are read from a recording; without --out-file a temporary one is used.
-    let scratch = match (&args.out_file, &args.out_branch_points) {
-        (None, Some(_)) => Some(tempfile::Builder::new().prefix("nerve-record-").tempdir()?),
+    // Branch points are read from a recording; if none is kept, a temporary one is used.
+    let scratch = match (args.target(), &args.out_branch_points) {
+        (RecordingTarget::None, Some(_)) => Some(tempfile::Builder::new().prefix("nerve-record-").tempdir()?),
         _ => None,
     };
     let mut spec = spec(&args, &paths, scratch.as_ref().map(tempfile::TempDir::path))?;
@@ -188,15 +188,19 @@ fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Resul
         .into_iter()
         .filter(|entry| entry.label.get("recorder") == label().get("recorder") && !entry.is_alive());
     dead.for_each(|entry| entry.forget(&hosting.registry));
-    let recording = match &args.out_file {
-        Some(Some(path)) if path.as_os_str() == "-" => {
+    let recording = match args.target() {
+        RecordingTarget::File(path) if path.as_os_str() == "-" => {
             let failure =
                 Failure::new(USAGE, "cannot record to standard output: a recording is a file with an index");
             return Err(failure.hint("name a file; ./- is a file named -").into());
         }
-        Some(Some(path)) => Some(std::path::absolute(path).context("cannot find the current directory")?),
-        Some(None) => Some(Store::new(hosting.recordings).path_for(&session_id, Clock::start().now())?),
-        None => scratch.map(|folder| folder.join("session.ahr")),
+        RecordingTarget::File(path) => {
+            Some(std::path::absolute(path).context("cannot find the current directory")?)
+        }
+        RecordingTarget::Library => {
+            Some(Store::new(hosting.recordings).path_for(&session_id, Clock::start().now())?)
+        }
+        RecordingTarget::None => scratch.map(|folder| folder.join("session.ahr")),
     };
     Ok(HostSpec {
         runtime: hosting.runtime.join(&id),
@@ -217,7 +221,7 @@ fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Resul
             Ipc::Tcp(addr) => Some(addr),
         },
         label: label(),
-        end: Some(EndSnapshot { files: args.out_file.is_some().then(|| paths.snapshots()) }),
+        end: Some(EndSnapshot { files: (args.target() != RecordingTarget::None).then(|| paths.snapshots()) }),
         viewed: args.daemon.is_some(),
     })
 }

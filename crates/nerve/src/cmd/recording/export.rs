@@ -34,7 +34,7 @@ pub(super) fn print(recording: &Path, format: Format) -> Result<u8> {
 pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
-    let mut out = Output::open(&args.output)?;
+    let mut out = OutputFile::open(&args.output)?;
     let code = write(&recording, args.format.format(), args.input, &mut out.writer)?;
     out.finish()?;
     Ok(code)
@@ -67,33 +67,33 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
 }
 
 /// Standard output, a device or pipe, or a file that gets its final name once it is complete.
-struct Output {
-    writer: BufWriter<Box<dyn Write>>,
+pub(crate) struct OutputFile {
+    pub(crate) writer: BufWriter<Box<dyn Write>>,
     /// The temporary name and the final one.
     draft: Option<(TempPath, PathBuf)>,
 }
 
-impl Output {
-    fn new(writer: impl Write + 'static, draft: Option<(TempPath, PathBuf)>) -> Output {
-        Output { writer: BufWriter::new(Box::new(writer)), draft }
+impl OutputFile {
+    fn new(writer: impl Write + 'static, draft: Option<(TempPath, PathBuf)>) -> OutputFile {
+        OutputFile { writer: BufWriter::new(Box::new(writer)), draft }
     }
 
-    fn open(path: &Path) -> Result<Output> {
+    pub(crate) fn open(path: &Path) -> Result<OutputFile> {
         if path == Path::new("-") {
-            return Ok(Output::new(io::stdout(), None));
+            return Ok(OutputFile::new(io::stdout(), None));
         }
         let cannot = || format!("cannot write {}", path.display());
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             let file = File::options().write(true).open(path).with_context(cannot)?;
-            return Ok(Output::new(file, None));
+            return Ok(OutputFile::new(file, None));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let draft = NamedTempFile::with_prefix_in(".export-", folder).with_context(cannot)?;
         let (file, draft) = draft.into_parts();
-        Ok(Output::new(file, Some((draft, path.into()))))
+        Ok(OutputFile::new(file, Some((draft, path.into()))))
     }
 
-    fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.writer.flush().map_err(write_failure)?;
         if let Some((draft, path)) = self.draft {
             draft.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,7 +1,7 @@
 //! Commands on recordings. They read the file and need no server.
 
 mod branches;
-mod export;
+pub(crate) mod export;
 mod format;
 mod import;
 mod inspect;

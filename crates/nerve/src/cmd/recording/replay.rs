@@ -33,6 +33,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
         return view::view(&ViewArgs {
             source: args.source.clone(),
             gutter: None,
+            at: None,
             task: false,
             no_colors: args.no_colors,
         });

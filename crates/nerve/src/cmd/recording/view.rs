@@ -43,7 +43,9 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
         None => viewer.with_closed_entry(),
     };
     let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
-    let view = RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
+    let mut view =
+        RecordingView::open(&recording, load_meta(&recording).initial_size()).map_err(read_failure)?;
+    args.at.map_or(Ok(()), |time| view.seek(time)).map_err(read_failure)?;
     let gutter: Gutter = settings::gutter(&settings, args.gutter);
     let options = ViewerOptions { coloured, ..settings::viewer_options(&settings, name.clone(), gutter) };
     let (code, view) = runtime.block_on(async {

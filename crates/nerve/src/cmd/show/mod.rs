@@ -145,6 +145,7 @@ fn view_recording(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
     let args = ViewArgs {
         source: recording_arg(recording),
         gutter: Some(GutterArg::None),
+        at: None,
         task: false,
         no_colors: false,
     };

@@ -1,0 +1,81 @@
+//! The texts that are indexed, and where they come from.
+
+use std::path::PathBuf;
+
+use nerve_api::reply::Transcript;
+use nerve_types::activity::TsMs;
+use nerve_types::{Section, SectionKind};
+
+/// What a document contains.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum DocumentKind {
+    /// A prompt.
+    Prompt,
+    /// The text of an answer.
+    Answer,
+    /// A tool call with its result.
+    Tool,
+    /// Text on the screen.
+    Screen,
+}
+
+/// What is indexed: a recording, or the history of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    /// Id of the recording; `None` for a history.
+    pub(super) recording: Option<String>,
+    pub(super) node: NodeKey,
+    pub(super) started_ms: u64,
+    /// End of the recording; `None` while it runs.
+    pub(super) ended_ms: Option<u64>,
+}
+
+/// The names of a node; all `None` for a recording without one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct NodeKey {
+    pub(super) server: Option<String>,
+    pub(super) session: Option<String>,
+    pub(super) node: Option<String>,
+}
+
+/// A text to index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Document {
+    pub(super) kind: DocumentKind,
+    /// Number of the turn in the transcript, from 1.
+    pub(super) turn: Option<u64>,
+    pub(super) at_ms: u64,
+    pub(super) text: String,
+}
+
+/// Returns the documents of a transcript. `started_ms` is the time of turns without one.
+pub(super) fn of_transcript(transcript: &Transcript, started_ms: u64) -> Vec<Document> {
+    let mut documents = Vec::new();
+    for turn in &transcript.turns {
+        let time = |text: &Option<String>| {
+            text.clone().and_then(|text| TsMs::try_from(text).ok()).map(|TsMs(at)| at)
+        };
+        let began = time(&turn.started_at).unwrap_or(started_ms);
+        let ended = time(&turn.ended_at).unwrap_or(began);
+        let mut add = |kind, at_ms, text: String| {
+            if !text.trim().is_empty() {
+                documents.push(Document { kind, turn: Some(turn.turn), at_ms, text });
+            }
+        };
+        add(DocumentKind::Prompt, began, turn.prompt.clone());
+        let is_answer = |section: &&Section| section.kind != SectionKind::ToolCall;
+        let answer = turn.sections.iter().filter(is_answer).map(|section| section.content.as_str());
+        add(DocumentKind::Answer, ended, answer.collect::<Vec<_>>().join("\n\n"));
+        for call in turn.sections.iter().filter(|section| section.kind == SectionKind::ToolCall) {
+            let property = |name: &str| call.metadata.get(name).map(String::as_str).unwrap_or_default();
+            let text = format!("{} {}\n{}", property("tool"), property("args"), call.content);
+            add(DocumentKind::Tool, ended, text);
+        }
+    }
+    documents
+}
