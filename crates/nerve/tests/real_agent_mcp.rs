@@ -112,7 +112,9 @@ async fn claude_lists_creates_uses_and_stops_a_node() {
         "{results:?}"
     );
     let nodes = fixture.nerve(&["server", "node", "list", "--json"]).await;
-    assert!(nodes.contains("boss") && !nodes.contains("worker"), "{nodes}");
+    let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
+    assert_eq!(nodes["nodes"], serde_json::json!(["boss"]), "{nodes:#}");
+    assert_eq!(nodes["stopped"][0]["id"], "worker", "{nodes:#}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,5 +194,7 @@ async fn claude_creates_uses_and_stops_a_node_over_http() {
     fixture.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
     check_turn("END it", r#""stopped":true"#).await;
     let nodes = fixture.nerve(&["server", "node", "list", "--json"]).await;
-    assert!(nodes.contains("boss") && !nodes.contains("worker"), "{nodes}");
+    let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
+    assert_eq!(nodes["nodes"], serde_json::json!(["boss"]), "{nodes:#}");
+    assert_eq!(nodes["stopped"][0]["id"], "worker", "{nodes:#}");
 }

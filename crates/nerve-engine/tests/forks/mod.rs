@@ -251,7 +251,7 @@ async fn codex_fork_diverges() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gemini_forks_if_its_session_id_is_known() {
+async fn gemini_forks_after_its_first_turn() {
     let Some(harness) = Harness::new("gemini").await else { return };
     let id = "44444444-4444-4444-8444-444444444444";
     harness.create("c", &["--session-id", id]).await;
@@ -266,31 +266,26 @@ async fn gemini_forks_if_its_session_id_is_known() {
     harness.ask("d", "again the fork worddelta").await;
     harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
     harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
-    let error = harness.fork("d", "e", None).await.unwrap_err();
-    assert_error(&error, ErrorKind::InvalidRequest, &["id of its conversation"]);
+    // The fork's own id is known since its first turn.
+    harness.fork_when_ready("d", "e", None).await;
+    harness.ask("e", "in the second fork wordepsilon").await;
+    harness.assert_context("wordepsilon", &["wordalpha", "wordgamma", "worddelta"], &["wordbeta"]);
     harness.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opencode_forks_if_started_with_a_session() {
+async fn opencode_forks_after_its_first_turn_or_if_started_with_a_session() {
     let Some(harness) = Harness::new("opencode").await else { return };
     harness.create("c", &[]).await;
     harness.ask("c", "the shared wordalpha").await;
-    let deadline = Instant::now() + TURN;
-    let error = loop {
-        harness.wait_ready("c").await;
-        match harness.fork("c", "d", None).await.unwrap_err() {
-            // The agent is generating a title.
-            error if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
-            error => break error,
-        }
-    };
-    assert_error(&error, ErrorKind::InvalidRequest, &["id of its conversation"]);
     let mut list = harness.home.recipe_command(&harness.recipe, &harness.home.work());
     list.args(["session", "list", "--format", "json"]);
     let listed = tokio::task::spawn_blocking(move || list.output().unwrap()).await.unwrap();
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
+    // The id is known since the first turn.
+    harness.fork_when_ready("c", "early", None).await;
+    harness.nodes.stop("early").await;
     harness.nodes.stop("c").await;
 
     // The start page does not count as ready: a prompt there would start a new conversation.

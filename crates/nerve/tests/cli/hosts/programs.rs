@@ -256,7 +256,8 @@ fn secret_env_values_reach_program_and_no_file() {
     home.ok(&["server", "node", "wait", "sh"]);
     assert_eq!(home.execute("sh", "echo ${#API_TOKEN}"), "12\n");
     for file in files_under(&home.hermetic.nerve_home()) {
-        let bytes = fs::read(&file).unwrap();
+        // A file that is being replaced may be gone.
+        let Ok(bytes) = fs::read(&file) else { continue };
         assert!(!bytes.windows(12).any(|window| window == b"s3cr3t-value"), "it is in {}", file.display());
     }
     let host = home.host_of("sh");
