@@ -1,6 +1,6 @@
 //! Resolves names of recordings and sessions: an id, a node, or the beginning of an id.
 //!
-//! [`select`] is pure: candidates in, result out. [`Finder`] supplies candidates from the files of a [`Store`], and opens
+//! [`select`] is pure: candidates in, result out. [`Finder`] supplies candidates from the files of a [`Store`](crate::store::Store), and opens
 //! only those it needs.
 
 mod candidate;
