@@ -65,10 +65,9 @@ async fn ask(engine: &Engine, args: &AskArgs, text: &str) -> Result<Turn> {
             let Some(choice) = read_choice(error).await else { break };
             ended = out::progress(&waiting, answer(engine, args, choice)).await;
         }
-        match ended.map_err(with_dialog_hint)? {
-            Some(turn) => return Ok(turn),
-            // The dialog came before the prompt, which was not sent.
-            None => {}
+        // No turn has ended if the dialog came before the prompt, which was not sent.
+        if let Some(turn) = ended.map_err(with_dialog_hint)? {
+            return Ok(turn);
         }
     }
 }
@@ -90,7 +89,7 @@ async fn send(engine: &Engine, args: &AskArgs, text: &str) -> Result<Turn, Engin
 }
 
 /// Answers a dialog and waits for the end of the turn that it interrupted. Returns `None` if it interrupted none. An invalid
-/// choice is an error of the kind Blocked, so that the user is asked again.
+/// choice is an error of the kind Blocked, so that the user chooses again.
 async fn answer(engine: &Engine, args: &AskArgs, choice: NodeChoice) -> Result<Option<Turn>, EngineError> {
     let request = AnswerNode {
         node_id: NAME.to_string(),
