@@ -261,9 +261,12 @@ class NerveClient(GraphCommands, BranchCommands):
         data = await self.request("LIST_NODES", {"session_id": session_id})
         return list_of(NodeInfo, field_of(data, "stopped"))
 
-    async def prune_nodes(self, session_id: Optional[str] = None) -> List[str]:
-        """Removes all stopped nodes of a session; returns their ids."""
-        return from_wire(NodesPruned, await self.request("PRUNE_NODES", {"session_id": session_id})).removed
+    async def prune_nodes(
+        self, session_id: Optional[str] = None, all: bool = False, dry_run: bool = False
+    ) -> List[str]:
+        """Removes the stopped nodes of a session; returns their ids. `all`: also those that could be restored."""
+        params = {"session_id": session_id, "all": all, "dry_run": dry_run}
+        return from_wire(NodesPruned, await self.request("PRUNE_NODES", params)).removed
 
     async def restore_nodes(self) -> List[RestoredNode]:
         """Starts the nodes of all sessions that ran when the server or the machine went down."""
@@ -286,9 +289,12 @@ class NerveClient(GraphCommands, BranchCommands):
         """Deletes a session and stops its nodes."""
         await self.request("DELETE_SESSION", {"name": name})
 
-    async def start_session(self, name: str) -> Lifecycle:
-        """Starts all stopped nodes of a session; returns which were started and which failed."""
-        return from_wire(Lifecycle, await self.request("START_SESSION", {"name": name}))
+    async def start_session(self, name: str, all: bool = False) -> Lifecycle:
+        """Starts the stopped nodes of a session; returns which were started and which failed.
+
+        `all`: also those whose programs exited by themselves.
+        """
+        return from_wire(Lifecycle, await self.request("START_SESSION", {"name": name, "all": all}))
 
     async def stop_session(self, name: str) -> Lifecycle:
         """Stops all nodes of a session and keeps their definitions."""

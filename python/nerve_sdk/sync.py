@@ -521,9 +521,9 @@ class NerveClient:
         """Lists the stopped nodes of a session, which can be started again."""
         return self._portal.run(lambda: self._inner.list_stopped_nodes(session_id))
 
-    def prune_nodes(self, session_id: Optional[str] = None) -> List[str]:
-        """Removes all stopped nodes of a session; returns their ids."""
-        return self._portal.run(lambda: self._inner.prune_nodes(session_id))
+    def prune_nodes(self, session_id: Optional[str] = None, all: bool = False, dry_run: bool = False) -> List[str]:
+        """Removes the stopped nodes of a session; returns their ids. `all`: also those that could be restored."""
+        return self._portal.run(lambda: self._inner.prune_nodes(session_id, all, dry_run))
 
     def restore_nodes(self) -> List[RestoredNode]:
         """Starts the nodes of all sessions that ran when the server or the machine went down."""
@@ -545,9 +545,12 @@ class NerveClient:
         """Deletes a session and stops its nodes."""
         self._portal.run(lambda: self._inner.delete_session(name))
 
-    def start_session(self, name: str) -> Lifecycle:
-        """Starts all stopped nodes of a session; returns which were started and which failed."""
-        return self._portal.run(lambda: self._inner.start_session(name))
+    def start_session(self, name: str, all: bool = False) -> Lifecycle:
+        """Starts the stopped nodes of a session; returns which were started and which failed.
+
+        `all`: also those whose programs exited by themselves.
+        """
+        return self._portal.run(lambda: self._inner.start_session(name, all))
 
     def stop_session(self, name: str) -> Lifecycle:
         """Stops all nodes of a session and keeps their definitions."""

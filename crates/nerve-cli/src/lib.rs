@@ -110,7 +110,7 @@ pub enum Command {
     Start(NodeShortcut<StartArgs>),
     /// Remove a stopped node
     Rm(NodeShortcut<RemoveArgs>),
-    /// Remove all stopped nodes of a session
+    /// Remove the stopped nodes of a session
     Prune(NodeShortcut<PruneArgs>),
     /// Show the audit log of a node: prompts, answers, dialogs
     Logs(NodeShortcut<HistoryArgs>),

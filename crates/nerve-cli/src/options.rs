@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
 const MEANINGS: [(&str, &str); 42] = [
-    ("all", "Everything of this user: servers, hosts"),
+    ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
     ("cancel", "Cancel instead: a dialog, or the turn of a result"),

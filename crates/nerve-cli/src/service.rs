@@ -32,8 +32,8 @@ EXAMPLES
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The service starts the server at login, with the nodes that ran when the server or the machine went down. The server has the PATH and
-NERVE_HOME of this command. 'loginctl enable-linger' starts the service at boot and keeps it after logout.
+The service starts the server at login, with the nodes that ran when the server or the machine went down. The server has the
+variables PATH, NERVE_HOME, AH_HOME, XDG_STATE_HOME and XDG_CONFIG_HOME of this command. 'loginctl enable-linger' starts the service at boot and keeps it after logout.
 
 EXAMPLES
   nerve service install

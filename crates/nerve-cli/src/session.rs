@@ -34,13 +34,15 @@ EXAMPLES
 EXAMPLES
   nerve session info review")]
     Info(NameArg),
-    /// Start all stopped nodes of a session again
+    /// Start the stopped nodes of a session again
     #[command(after_long_help = "\
-Agents resume their conversations. Exits with 1 if a node could not be started.
+Agents resume their conversations. Nodes whose programs exited by themselves stay stopped, unless --all is given. Exits with 1 if a node
+could not be started.
 
 EXAMPLES
-  nerve session start review")]
-    Start(NameArg),
+  nerve session start review
+  nerve session start review --all")]
+    Start(StartArgs),
     /// Stop all nodes of a session and keep their definitions
     #[command(after_long_help = "\
 'session start' starts them again.
@@ -65,6 +67,15 @@ pub struct CreateArgs {
     /// Tag; repeatable
     #[arg(long = "tag", short_alias = 't', value_name = "TAG")]
     pub tags: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct StartArgs {
+    #[command(flatten)]
+    pub session: NameArg,
+    /// Also start nodes whose programs exited by themselves
+    #[arg(long)]
+    pub all: bool,
 }
 
 #[derive(Debug, Args)]

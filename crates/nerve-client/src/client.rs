@@ -202,7 +202,7 @@ impl NerveClient {
         self.request(&DeleteSession::new(Some(name.to_string()))).await.map(drop)
     }
 
-    /// Starts all nodes of a session that are not running. Returns those that were started and those that failed.
+    /// Starts the nodes of a session that were stopped by a request or lost. Returns those that were started and those that failed.
     pub async fn start_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         self.request(&StartSession::new(Some(name.to_string()))).await
     }

@@ -333,9 +333,10 @@ impl NerveClient {
         Ok(self.request(&ListNodes { session_id, ..ListNodes::default() }).await?.stopped)
     }
 
-    /// Removes all stopped nodes of a session. Returns their ids.
+    /// Removes the stopped nodes of a session, except those that could be restored. Returns their ids.
     pub async fn prune_nodes(&self, session: Option<&str>) -> Result<Vec<String>, ClientError> {
-        Ok(self.request(&PruneNodes { session_id: session.map(str::to_string) }).await?.removed)
+        let request = PruneNodes { session_id: session.map(str::to_string), ..PruneNodes::default() };
+        Ok(self.request(&request).await?.removed)
     }
 
     /// Starts the nodes of all sessions that ran when the server or the machine went down.

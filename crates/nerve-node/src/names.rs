@@ -11,6 +11,14 @@ pub fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
     check(what, name).map_err(|error| EngineError::invalid_request(error.to_string()))
 }
 
+/// Returns the option that selects a session in a command, with a leading space; empty for the default session.
+pub fn session_option(session: &str) -> String {
+    match session {
+        DEFAULT_SESSION => String::new(),
+        session => format!(" --session {session}"),
+    }
+}
+
 /// Returns the reference with its session filled in.
 pub fn with_session(at: &NodeRef) -> NodeRef {
     NodeRef {

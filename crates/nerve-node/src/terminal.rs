@@ -295,6 +295,9 @@ impl Node for TerminalNode {
         for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
             add(name, Some(value));
         }
+        // Prompts that a user typed into the terminal are not counted as turns.
+        let has_conversation = status.has_worked && inner.profile.session.is_some();
+        add("has_turns", has_conversation.then(|| "true".to_string()));
         add("agent_version", inner.agent_version.clone());
         add("agent_session", status.agent_session.clone());
         let is_claude =

@@ -166,6 +166,23 @@ impl TranscriptSource {
         }
     }
 
+    /// Returns the only conversation in the agent's folder that has changed since a time, if no other agent of its kind runs there:
+    /// the one of prompts that a user typed. `None` for agents whose conversation is known otherwise.
+    pub(super) fn only_conversation(&self, since: TsNs) -> Option<Location> {
+        let mut found: Vec<Location> = match self.kind {
+            TranscriptKind::Claude | TranscriptKind::Codex => return None,
+            TranscriptKind::Gemini => self.chats(since).into_iter().map(Location::File).collect(),
+            TranscriptKind::Opencode => {
+                let path = open_database_path(self.pid)?;
+                let sessions = database::sessions_since(&path, &self.cwd()?, since).ok()?.into_iter();
+                sessions
+                    .map(|session| Location::Database { path: path.clone(), session: session.id })
+                    .collect()
+            }
+        };
+        found.pop().filter(|_| found.is_empty() && self.is_alone())
+    }
+
     /// Returns the folders whose files to watch for the transcript.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         match self.kind {
@@ -379,6 +396,34 @@ mod tests {
         let turn = codex_turn(&[TEXT, r#"{"type":"event_msg","payload":{"type":"task_complete"}}"#]).await;
         let turn = turn.expect("a turn");
         assert_eq!((turn.text().as_str(), turn.is_complete), ("All.", true));
+    }
+
+    #[test]
+    fn typed_conversation_is_known_if_it_is_the_only_one() {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join(".gemini/tmp/p");
+        std::fs::create_dir_all(project.join("chats")).unwrap();
+        std::fs::write(project.join(".project_root"), std::env::current_dir().unwrap().to_str().unwrap())
+            .unwrap();
+        let source = TranscriptSource {
+            kind: TranscriptKind::Gemini,
+            file: None,
+            home: home.path().to_path_buf(),
+            session: None,
+            pid: std::process::id().cast_signed(),
+            full_screen: false,
+            last: None,
+        };
+        let id = || source.only_conversation(TsNs(0))?.conversation_id();
+        assert_eq!(id(), None);
+        let write = |id: &str| {
+            let path = project.join(format!("chats/session-1-{id}.jsonl"));
+            std::fs::write(path, format!("{{\"sessionId\":\"{id}\"}}\n")).unwrap();
+        };
+        write("one");
+        assert_eq!(id().as_deref(), Some("one"));
+        write("two");
+        assert_eq!(id(), None, "ambiguous");
     }
 
     #[tokio::test]

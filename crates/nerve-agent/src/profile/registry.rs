@@ -129,7 +129,7 @@ pub(super) fn program_at(argv: &[String]) -> Option<usize> {
 }
 
 /// Returns true for `NAME=value`, as in `env` and `sudo`.
-fn is_assignment(word: &str) -> bool {
+pub(super) fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::pattern::Pattern;
-use super::registry::{file_name, program_at};
+use super::registry::{file_name, is_assignment, program_at};
 
 /// Forms for naming, resuming and forking a conversation of a program.
 #[derive(Debug, Clone, Deserialize)]
@@ -158,6 +158,14 @@ impl SessionArgs {
     /// such as `env`, but not into the arguments of a shell or another program.
     pub fn program_at(&self, argv: &[String]) -> Option<usize> {
         program_at(argv).filter(|at| self.programs.iter().any(|program| program == file_name(&argv[*at])))
+    }
+
+    /// Returns the variables that a wrapper such as `env` sets for the program. `None` if the command is not of one of
+    /// [`SessionArgs::programs`].
+    pub fn assignments(&self, argv: &[String]) -> Option<Vec<(String, String)>> {
+        let words = argv[..self.program_at(argv)?].iter().filter(|word| is_assignment(word));
+        let pairs = words.filter_map(|word| word.split_once('='));
+        Some(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect())
     }
 
     /// Returns true if the text has the format of an id.

@@ -45,13 +45,19 @@ impl StartNode {
     }
 }
 
-/// PRUNE_NODES: removes all stopped nodes of a session, so that they cannot be started again.
+/// PRUNE_NODES: removes the stopped nodes of a session, so that they cannot be started again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PruneNodes {
     /// Session of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Also remove those that were lost, which RESTORE_NODES would start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+    /// Only return what would be removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 /// FORK_NODE: creates a node that continues from the state of another node.

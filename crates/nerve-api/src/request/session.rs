@@ -54,10 +54,37 @@ session_requests! {
     GetSession;
     /// DELETE_SESSION: stops a session's nodes and deletes it.
     DeleteSession;
-    /// START_SESSION: starts the stopped nodes of a session. Agents resume their conversations.
-    StartSession;
     /// STOP_SESSION: stops the nodes of a session and keeps their definitions.
     StopSession;
+}
+
+/// START_SESSION: starts the nodes of a session that were stopped by a request or lost. Agents resume their conversations.
+///
+/// Without `name` and `session_id`, it applies to the default session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StartSession {
+    /// Name of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Name of the session, under the key that other requests use. `name` takes precedence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Also start those whose programs exited by themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+impl StartSession {
+    /// Creates the request. `name`: `None` for the default session.
+    pub fn new(name: Option<String>) -> StartSession {
+        StartSession { name, session_id: None, all: false }
+    }
+
+    /// Returns the name of the session, `None` for the default session.
+    pub fn session(&self) -> Option<&str> {
+        self.name.as_deref().or(self.session_id.as_deref())
+    }
 }
 
 /// RESTORE_NODES: starts the nodes of all sessions that ran when the server or the machine went down.

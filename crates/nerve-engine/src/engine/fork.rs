@@ -10,6 +10,7 @@ use nerve_api::reply::NodeForked;
 use nerve_api::request::{ForkNode, InheritedNode};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::Session;
+use nerve_graph::session::entry::NodeEntry;
 use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -72,7 +73,7 @@ impl Engine {
         }
         let from = ForkSource { at: source.clone(), definition, terminal };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
-        let created = self.make(&session, spec, Some(source.node.clone())).await;
+        let created = self.make(&session, NodeEntry::new(spec), Some(source.node.clone())).await;
         if let (Err(_), Some(copy)) = (&created, copy) {
             // Nothing refers to the copy.
             let _ = std::fs::remove_file(copy);
@@ -101,10 +102,10 @@ impl Engine {
             NodeSpec { node_id: at.node.clone(), session_id: at.session.clone(), chat, ..spec }
         });
         let info = fork.info();
-        if !session.fill(&at.node, reservation, fork) {
+        if !session.fill_with_entry(&at.node, reservation, fork, spec.map(NodeEntry::new)) {
             return Err(EngineError::not_found("its session was deleted meanwhile"));
         }
-        self.register_node(session, &at, spec, info.kind.clone(), Some(source.node.clone()));
+        self.announce_node(&at, info.kind.clone(), Some(source.node.clone()));
         Ok(info)
     }
 
@@ -310,7 +311,7 @@ impl ForkSource {
                 };
                 let message = format!("cannot fork node '{}': {what}", self.at.node);
                 let hint = match forms.id_source {
-                    None => "it is known only if the command contains it",
+                    None => "it is known from its command, or after its first turn",
                     Some(IdSource::Claude) => "the agent reports it with its first turn; nodes created with a plain `claude` have it from the start",
                     Some(IdSource::Codex) => "the program must have exactly one open conversation",
                 };

@@ -6,12 +6,14 @@ use nerve_agent::profile::Profile;
 use nerve_agent::profile::session::{ConversationRef, SessionArgs};
 use nerve_api::reply::{NodeDetails, NodeFailure, NodesChanged, NodesRestored, RestoredNode};
 use nerve_api::request::{RestoreNodes, StartNode, StartSession};
-use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry, ProcessEnd};
+use nerve_graph::executable::Executable;
+use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
 use nerve_graph::session::{DEFAULT, START_STOP_TIMEOUT, Session};
 use nerve_node::NodeHandle;
 use nerve_node::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, StateName, terminal_kind};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::fork::session_files::SessionFiles;
+use nerve_node::names::session_option;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -44,7 +46,7 @@ impl Engine {
         Ok(self.start(&at, fresh, &context.warnings).await?.into())
     }
 
-    /// Starts the stopped nodes of a session concurrently.
+    /// Starts the stopped nodes of a session concurrently. Those whose programs exited by themselves only if the request is for all.
     ///
     /// # Errors
     /// NotFound (session).
@@ -54,7 +56,11 @@ impl Engine {
         context: RequestContext,
     ) -> Result<NodesChanged, EngineError> {
         let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
-        let stopped = session.entries().into_iter().filter(|(name, _)| is_startable(&session, name));
+        let is_chosen = |entry: &NodeEntry| {
+            request.all || entry.last.end.as_ref().is_none_or(|end| end.cause != EndCause::Exited)
+        };
+        let stopped = session.entries().into_iter();
+        let stopped = stopped.filter(|(name, entry)| is_chosen(entry) && is_startable(&session, name));
         let stopped = stopped.map(|(name, _)| node_in(&session, name)).collect();
         let (mut nodes, mut failed) = (Vec::new(), Vec::new());
         for (at, started) in self.start_all(stopped, &context.warnings).await {
@@ -78,10 +84,7 @@ impl Engine {
         self.wait_for_gone_hosts().await;
         let mut lost = Vec::new();
         for session in self.inner.sessions.list() {
-            let is_lost = |entry: &NodeEntry| {
-                entry.last.end.as_ref().is_some_and(|end| end.cause == EndCause::Lost)
-                    && entry.spec.pane_id.is_none()
-            };
+            let is_lost = |entry: &NodeEntry| entry.is_lost() && entry.spec.pane_id.is_none();
             let entries = session.entries().into_iter();
             let entries = entries.filter(|(name, entry)| is_lost(entry) && is_startable(&session, name));
             lost.extend(entries.map(|(name, _)| node_in(&session, name)));
@@ -115,15 +118,17 @@ impl Engine {
     /// Waits until the adopted nodes whose hosts are gone are known to be stopped.
     async fn wait_for_gone_hosts(&self) {
         let gone = std::mem::take(&mut *self.inner.gone_nodes.lock());
-        for at in gone {
-            if let Ok(node) = self.node(&at) {
-                // A node that is not stopped in time is not restored.
-                let _ = node.wait(&[StateName::Stopped], Some(START_STOP_TIMEOUT)).await;
-            }
+        let nodes = gone.iter().filter_map(|at| self.node(at).ok());
+        let waits = nodes.map(|node| {
+            tokio::spawn(async move { node.wait(&[StateName::Stopped], Some(START_STOP_TIMEOUT)).await })
+        });
+        for wait in waits.collect::<Vec<_>>() {
+            // A node that is not stopped in time is not restored.
+            let _ = wait.await;
         }
     }
 
-    /// Starts nodes concurrently. Returns the outcomes in the same order.
+    /// Starts nodes concurrently. Returns the outcomes in the same order, without the nodes that another request has started meanwhile.
     async fn start_all(
         &self,
         nodes: Vec<NodeRef>,
@@ -142,16 +147,25 @@ impl Engine {
         });
         let mut outcomes = Vec::new();
         for (at, start) in starts.collect::<Vec<_>>() {
-            outcomes.push((at, start.await.map_err(EngineError::from).flatten()));
+            let outcome = start.await.map_err(EngineError::from).flatten();
+            if !outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::AlreadyExists) {
+                outcomes.push((at, outcome));
+            }
         }
         outcomes
     }
 
     async fn start(&self, at: &NodeRef, fresh: bool, warnings: &Warnings) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
+        let option = session_option(session.name());
+        if session.is_starting(&at.node) {
+            let error = EngineError::already_exists(format!("node '{}' is already starting", at.node));
+            return Err(error.hint(format!("wait for it: `nerve wait {}{option}`", at.node)));
+        }
         if session.get(&at.node).is_some_and(|node| !has_ended(&node)) {
             let error = EngineError::already_exists(format!("node '{}' is already running", at.node));
-            return Err(error.hint(format!("to start it anew, stop it first: `nerve stop {}`", at.node)));
+            let hint = format!("to start it anew, stop it first: `nerve stop {}{option}`", at.node);
+            return Err(error.hint(hint));
         }
         let Some(entry) = session.entry(&at.node) else {
             // The error lists the nodes.
@@ -161,6 +175,13 @@ impl Engine {
         };
         if let Some(keep) = entry.spec.chat.as_ref().map(|chat| &chat.keep) {
             check_chat(at, keep.as_deref(), fresh, warnings)?;
+        }
+        if !entry.env_omitted.is_empty() {
+            warnings.add(format!(
+                "node '{}' starts without {}: their values were not stored, and the server's environment has none",
+                at.node,
+                entry.env_omitted.join(", ")
+            ));
         }
         let (engine, at) = (self.clone(), at.clone());
         // The start is completed even if the future is dropped.
@@ -225,7 +246,7 @@ struct KnownConversation {
 impl KnownConversation {
     /// Plans to resume the conversation. Without an id or a turn there is none, and the program starts as defined.
     fn resume(self) -> Result<Restart, EngineError> {
-        let NodeEntry { spec, last } = &self.entry;
+        let NodeEntry { spec, last, .. } = &self.entry;
         let forms = &self.forms;
         let in_command = || match forms.conversation(&self.argv) {
             ConversationRef::Id(id) => Some(id),
@@ -233,13 +254,13 @@ impl KnownConversation {
         };
         let id = last.agent_session.clone().or_else(|| spec.claude_session_id.clone()).or_else(in_command);
         let Some(id) = id.filter(|id| forms.is_id(id)) else {
-            if last.has_turns && forms.program_at(&self.argv).is_some() && !forms.resume.is_empty() {
+            if last.has_turns && !forms.resume.is_empty() {
                 return Err(self.error("the id of its conversation is not known"));
             }
             return Ok(self.start_as_defined());
         };
-        let is_there = SessionFiles::for_env(&spec.env)
-            .and_then(|files| files.has_conversation(self.profile.transcript, &id));
+        let is_there =
+            self.session_files().and_then(|files| files.has_conversation(self.profile.transcript, &id));
         match is_there {
             Some(false) if last.has_turns => {
                 return Err(self.error(&format!("{} does not know conversation {id}", self.profile.name)));
@@ -256,6 +277,13 @@ impl KnownConversation {
         let command = Some(CommandLine::Argv(argv));
         let spec = NodeSpec { command, claude_session_id: Some(id), ..spec.clone() };
         Ok(Restart { spec, resumption: Some(resumption) })
+    }
+
+    /// Returns the agent's files. `None` if they cannot be located: a script may set other folders.
+    fn session_files(&self) -> Option<SessionFiles> {
+        let mut env = self.entry.spec.env.clone();
+        env.extend(self.forms.assignments(&self.argv)?);
+        SessionFiles::for_env(&env)
     }
 
     fn start_as_defined(self) -> Restart {
@@ -282,18 +310,25 @@ impl Restart {
         entry: NodeEntry,
     ) -> Result<NodeInfo, EngineError> {
         let ready_timeout = self.spec.ready_timeout.duration();
-        let info = engine.make(session, self.spec, None).await?;
-        let Some(resumption) = self.resumption else { return Ok(info) };
-        session.set_last(&at.node, LastProcess { end: None, recording: None, ..entry.last.clone() });
-        let Some(node) = session.get(&at.node) else { return Ok(info) };
-        let Some(handle) = node.node().cloned() else { return Ok(info) };
+        let last = match &self.resumption {
+            Some(_) => {
+                LastProcess { end: None, recording: None, is_stop_requested: false, ..entry.last.clone() }
+            }
+            None => LastProcess::default(),
+        };
+        let started = NodeEntry { spec: self.spec, last, env_omitted: entry.env_omitted.clone() };
+        let handle = engine.make_node(session, started, None).await?;
+        let Some(resumption) = self.resumption else { return Ok(handle.info()) };
         // A slow agent continues to start.
         let state = handle.wait(&STARTED, Some(ready_timeout)).await.unwrap_or(StateName::Starting);
         let Some(why) = resumption.failure(&handle, state).await else { return Ok(handle.info()) };
         handle.stop("it did not resume its conversation").await;
-        session.retire(&at.node, &node, ProcessEnd::lost(engine.inner.clock.now(), &why));
-        session.set_entry(&at.node, Some(entry));
+        let is_restored = session.restore_entry(&at.node, &Executable::from(handle), entry);
         engine.inner.persister.save();
+        if !is_restored {
+            let message = format!("node '{}' was not started: it was stopped or replaced meanwhile", at.node);
+            return Err(EngineError::process(message));
+        }
         Err(no_conversation_error(at, ErrorKind::Process, &why))
     }
 }
@@ -339,9 +374,9 @@ fn check_chat(at: &NodeRef, keep: Option<&str>, fresh: bool, warnings: &Warnings
     }
 }
 
-/// Returns true if no program runs under the name of a node.
-fn is_startable(session: &Session, name: &str) -> bool {
-    session.get(name).is_none_or(|node| has_ended(&node))
+/// Returns true if no program runs or starts under the name of a node.
+pub(super) fn is_startable(session: &Session, name: &str) -> bool {
+    session.get(name).is_none_or(|node| has_ended(&node)) && !session.is_starting(name)
 }
 
 fn node_in(session: &Session, node: String) -> NodeRef {
@@ -350,7 +385,7 @@ fn node_in(session: &Session, node: String) -> NodeRef {
 
 /// Returns the error of a node whose conversation cannot be resumed.
 fn no_conversation_error(at: &NodeRef, kind: ErrorKind, why: &str) -> EngineError {
-    let node = &at.node;
+    let (node, option) = (&at.node, session_option(at.session.as_deref().unwrap_or(DEFAULT)));
     EngineError::new(kind, format!("node '{node}' was not started: {why}"))
-        .hint(format!("`nerve start {node} --fresh` starts it with a new conversation"))
+        .hint(format!("`nerve start {node}{option} --fresh` starts it with a new conversation"))
 }

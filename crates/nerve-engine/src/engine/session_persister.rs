@@ -222,7 +222,7 @@ impl FileWriter {
     }
 }
 
-/// Waits for an event after which a node's process is known better: its start, the end of a turn, its end.
+/// Waits for an event after which a node's process is known better: its start, the beginning and the end of a turn, its end.
 async fn next_change(events: &mut broadcast::Receiver<Event>) {
     loop {
         match events.recv().await {
@@ -232,6 +232,7 @@ async fn next_change(events: &mut broadcast::Receiver<Event>) {
                     kind,
                     EventKind::NodeCreated { .. }
                         | EventKind::NodeReady { .. }
+                        | EventKind::NodeBusy { .. }
                         | EventKind::NodeStopped { .. }
                 ) {
                     return;
@@ -284,22 +285,18 @@ fn restore(
     session.describe(stored.description.clone(), stored.tags.clone());
     session.keep();
     for node in &stored.nodes {
-        let missing: Vec<&str> = node
-            .env_omitted
-            .iter()
-            .map(String::as_str)
-            .filter(|name| std::env::var_os(name).is_none())
-            .collect();
-        if !missing.is_empty() {
+        let restored = entry(node, stored);
+        if !restored.env_omitted.is_empty() {
             report(format!(
                 "node '{}' of session '{}': no value for {}: secrets are not persisted and the server's environment has none",
                 node.spec.node_id,
                 stored.name,
-                missing.join(", ")
+                restored.env_omitted.join(", ")
             ));
         }
-        session.set_entry(&node.spec.node_id, Some(entry(node, stored)));
+        session.set_entry(&node.spec.node_id, Some(restored));
     }
+    session.limit_entries();
     for graph in &stored.graphs {
         let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
         match compiled {
@@ -318,11 +315,11 @@ fn restore(
 
 /// Returns the stored form of an entry.
 fn record(entry: NodeEntry) -> NodeRecord {
-    let NodeEntry { spec, last } = entry;
+    let NodeEntry { spec, last, env_omitted } = entry;
     let cwd = spec.cwd.or_else(|| std::env::current_dir().ok());
     // The record belongs to its session.
     let spec = NodeSpec { session_id: None, cwd, ..spec };
-    NodeRecord { spec, env_omitted: Vec::new(), last: Some(last) }
+    NodeRecord { spec, env_omitted, last: Some(last) }
 }
 
 /// Returns the entry of a persisted node. Omitted variables get their values from the server's environment. A process without an
@@ -330,9 +327,11 @@ fn record(entry: NodeEntry) -> NodeRecord {
 fn entry(node: &NodeRecord, session: &SessionMetadata) -> NodeEntry {
     let mut spec = node.spec.clone();
     spec.session_id = Some(session.name.clone()).filter(|name| name != DEFAULT);
-    let values = node.env_omitted.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-    spec.env.extend(values);
-    let mut entry = NodeEntry { spec, last: node.last.clone().unwrap_or_default() };
+    let (known, env_omitted): (Vec<_>, Vec<_>) =
+        node.env_omitted.iter().cloned().partition(|name| std::env::var(name).is_ok());
+    spec.env
+        .extend(known.into_iter().filter_map(|name| std::env::var(&name).ok().map(|value| (name, value))));
+    let mut entry = NodeEntry { spec, last: node.last.clone().unwrap_or_default(), env_omitted };
     let last = &mut entry.last;
     if last.end.is_none() {
         let recording = last.recording.clone();

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use nerve_api::reply::{
-    Done, NodeCreated, NodeDetails, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
+    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
 };
 use nerve_api::request::{
     CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StopNode,
     StopSession,
 };
-use nerve_graph::session::entry::ProcessEnd;
+use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::names::with_session;
 
 use super::Engine;
 use super::context::RequestContext;
+use super::restart::is_startable;
 use super::specs::{self, node_ref};
 use super::stopped_nodes::stopped_node_info;
 use crate::page::paginate;
@@ -37,7 +39,14 @@ impl Engine {
         if let Some(from) = spec.inherit.take() {
             spec = self.inherit(spec, from)?;
         }
+        let replaced = self.replaced_conversation(&spec.node_ref());
         let info = self.create(spec).await?;
+        if let Some(id) = replaced {
+            context.warnings.add(format!(
+                "node '{}' replaces a stopped node of this name, whose conversation was {id}",
+                info.id
+            ));
+        }
         let has = |name: &str, cells: u16| info.metadata.get(name).is_none_or(|is| *is == cells.to_string());
         if wanted.into_iter().any(|(name, cells)| cells.is_some_and(|cells| !has(name, cells))) {
             let (cols, rows) = (info.metadata.text("cols"), info.metadata.text("rows"));
@@ -57,48 +66,57 @@ impl Engine {
         self.create_detached(self.resume_if_free(spec)).await
     }
 
+    /// Returns the id of the conversation of a stopped node that a new node of its name replaces.
+    fn replaced_conversation(&self, at: &NodeRef) -> Option<String> {
+        let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
+        let entry = session.entry(&at.node).filter(|_| is_startable(&session, &at.node))?;
+        entry.last.agent_session.filter(|_| entry.last.has_turns)
+    }
+
     /// Completes the start even if the future is dropped.
     async fn create_detached(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         let engine = self.clone();
         let created = self.inner.creating.spawn(async move {
             let session = engine.inner.sessions.get(spec.session_id.as_deref())?;
-            engine.make(&session, spec, None).await
+            engine.make(&session, NodeEntry::new(spec), None).await
         });
         created.await?
     }
 
-    /// Creates a node under its name.
+    /// Creates a node under the name in its entry, and describes it.
     pub(super) async fn make(
         &self,
         session: &Session,
-        spec: NodeSpec,
+        entry: NodeEntry,
         forked_from: Option<String>,
     ) -> Result<NodeInfo, EngineError> {
-        let at = spec.node_ref();
+        Ok(self.make_node(session, entry, forked_from).await?.info())
+    }
+
+    /// Creates a node under the name in its entry.
+    pub(super) async fn make_node(
+        &self,
+        session: &Session,
+        entry: NodeEntry,
+        forked_from: Option<String>,
+    ) -> Result<NodeHandle, EngineError> {
+        let at = entry.spec.node_ref();
         let reservation = session.reserve(&at.node)?;
-        let created = self.inner.factory.create(spec.clone()).await;
+        let created = self.inner.factory.create(entry.spec.clone()).await;
         let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
-        let info = node.info();
-        if !session.fill(&at.node, reservation, Arc::clone(&node)) {
+        let kind = node.info().kind;
+        if !session.fill_with_entry(&at.node, reservation, Arc::clone(&node), Some(entry)) {
             node.stop("its session was deleted, or the server was shut down").await;
             return Err(EngineError::not_found(
                 "its session was deleted meanwhile, or the server is shutting down",
             ));
         }
-        self.register_node(session, &at, Some(spec), info.kind.clone(), forked_from);
-        Ok(info)
+        self.announce_node(&at, kind, forked_from);
+        Ok(node)
     }
 
     /// Persists and publishes a new node.
-    pub(super) fn register_node(
-        &self,
-        session: &Session,
-        at: &NodeRef,
-        spec: Option<NodeSpec>,
-        kind: String,
-        forked_from: Option<String>,
-    ) {
-        session.define(&at.node, spec);
+    pub(super) fn announce_node(&self, at: &NodeRef, kind: String, forked_from: Option<String>) {
         self.inner.persister.save();
         self.inner.events.publish(Some(&with_session(at)), EventKind::NodeCreated { kind, forked_from });
     }
@@ -106,15 +124,20 @@ impl Engine {
     /// Stops a node. Its entry stays, so that it can be started again.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound, Busy (it is starting).
     pub async fn stop_node(&self, request: StopNode, _: RequestContext) -> Result<Stopped, EngineError> {
         let StopNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
         let end = || ProcessEnd::requested(self.inner.clock.now(), "stopped");
         match session.get(&id) {
             Some(node) => {
+                session.request_stop(&id, &node);
                 node.stop("stopped").await;
                 session.retire(&id, &node, end());
+            }
+            None if session.is_starting(&id) => {
+                let error = EngineError::busy(format!("cannot stop node '{id}': it is starting"));
+                return Err(error.hint("try again in a moment"));
             }
             None if session.definition(&id).is_some() => session.set_end(&id, end()),
             None => drop(session.find(&id)?),
@@ -192,8 +215,10 @@ impl Engine {
                 info.metadata.extend(entry.iter().flat_map(|entry| definition_metadata(&entry.spec)));
                 Ok(info)
             }
-            (None, Some(entry)) => Ok(stopped_node_info(&session, &at.node, &entry)),
-            (None, None) => session.find(&at.node).map(|node| node.info()),
+            (None, Some(entry)) if !session.is_starting(&at.node) => {
+                Ok(stopped_node_info(&session, &at.node, &entry))
+            }
+            (None, _) => session.find(&at.node).map(|node| node.info()),
         }
     }
 
@@ -257,7 +282,8 @@ impl Engine {
         Ok(Done {})
     }
 
-    /// Stops the nodes of a session. Their definitions stay, so that they can be started again.
+    /// Stops the nodes of a session. Their definitions stay, so that they can be started again. Nodes that were lost earlier count as
+    /// stopped by this request, too, so that they are not restored.
     ///
     /// # Errors
     /// NotFound.
@@ -269,14 +295,16 @@ impl Engine {
         let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
         let running: Vec<_> = session.nodes().into_iter().filter(|(_, node)| !node.is_graph()).collect();
         let nodes = running.iter().filter_map(|(_, node)| node.node().cloned()).collect();
+        running.iter().for_each(|(name, node)| session.request_stop(name, node));
         stop_all(nodes, "its session was stopped").await;
-        for (name, node) in &running {
-            let end = ProcessEnd::requested(self.inner.clock.now(), "its session was stopped");
-            session.retire(name, node, end);
-        }
+        let end = || ProcessEnd::requested(self.inner.clock.now(), "its session was stopped");
+        running.iter().for_each(|(name, node)| session.retire(name, node, end()));
+        session.stopped().iter().for_each(|(name, _)| session.set_end(name, end()));
         self.inner.persister.save();
+        let failed = session.starting().into_iter();
+        let failed = failed.map(|node_id| NodeFailure { node_id, error: "it is starting".to_string() });
         let nodes = running.into_iter().map(|(name, _)| name).collect();
-        Ok(NodesChanged { nodes, failed: Vec::new() })
+        Ok(NodesChanged { nodes, failed: failed.collect() })
     }
 }
 

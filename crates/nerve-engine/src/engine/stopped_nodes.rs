@@ -1,6 +1,6 @@
 //! Stopped nodes: their descriptions, and their removal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nerve_api::reply::{Done, NodeInfo, NodeMetadata, NodeProgress, NodesPruned};
 use nerve_api::request::{PruneNodes, RemoveNode};
@@ -19,27 +19,16 @@ impl Engine {
     /// Removes a stopped node, so that it cannot be started again.
     ///
     /// # Errors
-    /// NotFound, InvalidRequest (it is running).
+    /// NotFound, InvalidRequest (it is running or starting).
     pub async fn remove_node(&self, request: RemoveNode, _: RequestContext) -> Result<Done, EngineError> {
         let RemoveNode { node_id: id, session_id } = request;
         let session = self.inner.sessions.get(session_id.as_deref())?;
-        match session.get(&id) {
-            Some(node) if !has_ended(&node) => {
-                let error = EngineError::invalid_request(format!("cannot remove node '{id}': it is running"));
-                return Err(error.hint(format!("stop it first: `nerve stop {id}`")));
-            }
-            Some(node) => {
-                session.forget(&id, &node);
-            }
-            None if session.definition(&id).is_none() => drop(session.find(&id)?),
-            None => {}
-        }
-        session.set_entry(&id, None);
+        session.remove_stopped(&id)?;
         self.inner.persister.save();
         Ok(Done {})
     }
 
-    /// Removes all stopped nodes of a session.
+    /// Removes the stopped nodes of a session. Those that were lost stay unless the request is for all, because they can be restored.
     ///
     /// # Errors
     /// NotFound (session).
@@ -50,14 +39,13 @@ impl Engine {
     ) -> Result<NodesPruned, EngineError> {
         let session = self.inner.sessions.get(request.session_id.as_deref())?;
         let ended = session.nodes().into_iter().filter(|(_, node)| has_ended(node));
-        let ended = ended.filter(|(name, node)| session.forget(name, node)).map(|(name, _)| name);
-        let mut removed: Vec<String> = ended.collect();
-        removed.extend(session.stopped().into_iter().map(|(name, _)| name));
-        removed.sort();
-        removed.dedup();
-        for name in &removed {
-            session.set_entry(name, None);
-        }
+        let ended = ended.map(|(name, _)| name);
+        let names: BTreeSet<String> =
+            ended.chain(session.stopped().into_iter().map(|(name, _)| name)).collect();
+        let is_lost = |name: &str| session.entry(name).is_some_and(|entry| entry.is_lost());
+        let chosen = names.into_iter().filter(|name| request.all || !is_lost(name));
+        // A node that was started meanwhile stays.
+        let removed = chosen.filter(|name| request.dry_run || session.remove_stopped(name).is_ok()).collect();
         self.inner.persister.save();
         Ok(NodesPruned { removed })
     }
@@ -80,7 +68,7 @@ pub(super) fn has_ended(node: &Executable) -> bool {
 
 /// Describes a stopped node.
 pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry) -> NodeInfo {
-    let NodeEntry { spec, last } = entry;
+    let NodeEntry { spec, last, .. } = entry;
     let command = match &spec.command {
         Some(CommandLine::Text(text)) => text.clone(),
         Some(CommandLine::Argv(argv)) => shell_words::join(argv),
@@ -97,6 +85,7 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
     add("agent_session", last.agent_session.clone().or_else(|| spec.claude_session_id.clone()));
     add("recording", last.recording.as_ref().map(|path| path.display().to_string()));
     let end = last.end.as_ref();
+    add("end", end.map(|end| end.cause.as_str().to_string()));
     add("reason", end.map(|end| end.reason.clone()));
     add("exit", end.and_then(known_exit).map(|exit| exit.to_string()));
     metadata.extend(definition_metadata(spec));

@@ -1,19 +1,20 @@
 //! Restarts of stopped nodes: the mock agent under the name `claude` resumes its conversation by its id.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use nerve_api::reply::NodeDetails;
 use nerve_api::request::{
     ListNodes, PruneNodes, RemoveNode, RestoreNodes, StartNode, StartSession, StopSession,
 };
-use nerve_engine::EngineConfig;
-use nerve_node::command::{NodeInfo, StateName};
+use nerve_engine::{EngineConfig, RequestContext};
+use nerve_node::command::{NodeInfo, NodeSpec, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_testkit::eventually;
 use nerve_testkit::harness::{EngineHarness, assert_error, node_ref};
 
 use crate::fork::{claude, recall};
-use crate::harness::{Harness, LIMIT};
+use crate::harness::{Harness, LIMIT, mock_agent};
 
 fn harness() -> Harness {
     let folder = tempfile::tempdir().unwrap();
@@ -43,6 +44,28 @@ async fn start(harness: &Harness, node: &str, fresh: bool) -> Result<NodeDetails
     let request = StartNode { fresh, ..StartNode::new(node, None) };
     harness.engine.start_node(request, Default::default()).await
 }
+
+/// Starts a node and returns the warnings of the reply.
+async fn start_with_warnings(harness: &Harness, node: &str) -> String {
+    let context = RequestContext::default();
+    let warnings = context.warnings.clone();
+    harness.engine.start_node(StartNode::new(node, None), context).await.unwrap();
+    warnings.take().join("\n")
+}
+
+async fn prune(harness: &Harness, all: bool, dry_run: bool) -> Vec<String> {
+    let request = PruneNodes { all, dry_run, ..PruneNodes::default() };
+    harness.engine.prune_nodes(request, Default::default()).await.unwrap().removed
+}
+
+async fn start_all(harness: &Harness, all: bool) -> Vec<String> {
+    let request = StartSession { all, ..StartSession::default() };
+    let started = harness.engine.start_session(request, Default::default()).await.unwrap();
+    assert!(started.failed.is_empty(), "{started:?}");
+    started.nodes
+}
+
+const SHELL: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
 async fn stopped(harness: &Harness) -> Vec<NodeInfo> {
     harness.engine.list_nodes(ListNodes::default(), Default::default()).await.unwrap().stopped
@@ -225,5 +248,133 @@ async fn conversation_id_is_stored_while_the_node_runs() {
         stored.contains(&id) && stored.contains("has_turns")
     })
     .await;
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn typed_prompt_counts_as_turn() {
+    let harness = harness();
+    let program = claude(&harness);
+    harness.create(harness.spec("c", &[&program])).await;
+    harness.wait_ready("c").await;
+    assert_eq!(harness.info("c").metadata.get("has_turns"), None);
+    // As an attached terminal does.
+    harness.engine.write_bytes(&node_ref("c"), b"STALL 5\r".to_vec()).await.unwrap();
+    harness.wait("c", StateName::Busy).await.unwrap();
+    harness.wait_ready("c").await;
+    assert_eq!(harness.info("c").metadata["turns"], "0");
+    harness.stop("c").await;
+    start(&harness, "c", false).await.unwrap();
+    assert_eq!(recall(&harness, "c").await, "STALL 5");
+    harness.stop("c").await;
+    forget_conversations(&harness);
+    let error = start(&harness, "c", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::NotFound, &["'c' was not started"]);
+}
+
+#[tokio::test]
+async fn agent_behind_script_is_not_started_anew() {
+    let harness = harness();
+    let path = harness.folder.path().join("start-agent");
+    fs::write(&path, format!("#!/bin/sh\nexec '{}'\n", mock_agent().display())).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let spec = harness.spec("c", &[path.to_str().unwrap()]);
+    harness.create(NodeSpec { profile: Some("claude".into()), ..spec }).await;
+    harness.ask("c", "one").await;
+    harness.stop("c").await;
+    let error = start(&harness, "c", false).await.unwrap_err();
+    assert_error(&error, ErrorKind::NotFound, &["'c' was not started"]);
+    assert!(error.hint.is_some_and(|hint| hint.contains("--fresh")));
+    start(&harness, "c", true).await.unwrap();
+    harness.stop("c").await;
+}
+
+#[tokio::test]
+async fn node_stopped_during_its_start_is_not_restored() {
+    let mut harness = harness();
+    create_with_turn(&harness).await;
+    restart_engine(&mut harness).await;
+    fs::write(claude(&harness), "#!/bin/sh\nexec sleep 60\n").unwrap();
+    let engine = harness.engine.clone();
+    let starting =
+        tokio::spawn(async move { engine.start_node(StartNode::new("c", None), Default::default()).await });
+    eventually("the program runs", async || harness.engine.nodes(None).unwrap().len() == 1).await;
+    harness.stop("c").await;
+    let error = starting.await.unwrap().unwrap_err();
+    assert_error(&error, ErrorKind::Process, &["'c' was not started", "stopped or replaced meanwhile"]);
+    assert_eq!(stopped(&harness).await[0].metadata["end"], "requested");
+    restart_engine(&mut harness).await;
+    assert!(restore(&harness).await.is_empty());
+}
+
+#[tokio::test]
+async fn session_stop_includes_nodes_that_are_not_restored_yet() {
+    let mut harness = harness();
+    harness.start("sh", &SHELL).await;
+    restart_engine(&mut harness).await;
+    harness.engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
+    assert!(restore(&harness).await.is_empty());
+    assert_eq!(start_all(&harness, false).await, ["sh"]);
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn session_start_leaves_exited_programs_alone() {
+    let harness = harness();
+    harness.start("done", &["sh", "-c", "exit 0"]).await;
+    harness.wait("done", StateName::Stopped).await.unwrap();
+    harness.start("trap", &["sh", "-c", "trap 'exit 7' HUP TERM; while :; do sleep 0.1; done"]).await;
+    harness.engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
+    let ends: Vec<String> = stopped(&harness).await.iter().map(|node| node.metadata["end"].clone()).collect();
+    assert_eq!(ends, ["exited", "requested"], "the exit status of a stopped program is not its own");
+    assert_eq!(start_all(&harness, false).await, ["trap"]);
+    assert_eq!(start_all(&harness, true).await, ["done"]);
+    harness.stop("trap").await;
+}
+
+#[tokio::test]
+async fn prune_keeps_nodes_that_can_be_restored() {
+    let mut harness = harness();
+    for node in ["lost", "old"] {
+        harness.start(node, &SHELL).await;
+    }
+    harness.stop("old").await;
+    restart_engine(&mut harness).await;
+    assert_eq!(prune(&harness, true, true).await, ["lost", "old"]);
+    assert_eq!(prune(&harness, false, false).await, ["old"]);
+    assert_eq!(restore(&harness).await, [("lost".to_string(), None)]);
+    restart_engine(&mut harness).await;
+    assert_eq!(prune(&harness, true, false).await, ["lost"]);
+    assert!(stopped(&harness).await.is_empty());
+}
+
+#[tokio::test]
+async fn names_of_secrets_without_value_are_kept() {
+    const NAME: &str = "NERVE_RESTART_TEST_TOKEN";
+    let mut harness = harness();
+    let mut spec = harness.spec("sh", &SHELL);
+    spec.env.insert(NAME.to_string(), "secret".to_string());
+    harness.create(spec).await;
+    harness.stop("sh").await;
+    assert_eq!(start_with_warnings(&harness, "sh").await, "", "this server knows the value");
+    for _ in 0..2 {
+        harness.stop("sh").await;
+        restart_engine(&mut harness).await;
+        let warnings = start_with_warnings(&harness, "sh").await;
+        assert!(warnings.contains(NAME), "{warnings}");
+    }
+    harness.stop("sh").await;
+}
+
+#[tokio::test]
+async fn replaced_conversation_is_named() {
+    let harness = harness();
+    let id = create_with_turn(&harness).await;
+    harness.stop("c").await;
+    let context = RequestContext::default();
+    let warnings = context.warnings.clone();
+    harness.engine.create_node(harness.spec("c", &SHELL), context).await.unwrap();
+    let warnings = warnings.take().join("\n");
+    assert!(warnings.contains(&id), "{warnings}");
     harness.stop("c").await;
 }

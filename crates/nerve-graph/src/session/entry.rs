@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of entries of nodes that do not run, per session. The oldest are dropped.
 pub const MAX_STOPPED: usize = 1000;
 
+/// Reason for an end that a client requested.
+const STOPPED: &str = "stopped";
+
 /// The definition of a node with what is known of its last process. It outlives the process and the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeEntry {
@@ -16,6 +19,8 @@ pub struct NodeEntry {
     pub spec: NodeSpec,
     /// The last process.
     pub last: LastProcess,
+    /// Names of variables of the specification that have no value: it was not stored, and the server's environment has none.
+    pub env_omitted: Vec<String>,
 }
 
 /// The last process of a node.
@@ -34,6 +39,9 @@ pub struct LastProcess {
     /// The node has had a turn, so its conversation is not empty.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_turns: bool,
+    /// A client has requested to stop the process while it ran.
+    #[serde(skip)]
+    pub is_stop_requested: bool,
     /// The end; `None` while the process runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<ProcessEnd>,
@@ -68,7 +76,12 @@ pub enum EndCause {
 impl NodeEntry {
     /// Creates the entry of a node that is being started.
     pub fn new(spec: NodeSpec) -> NodeEntry {
-        NodeEntry { spec, last: LastProcess::default() }
+        NodeEntry { spec, last: LastProcess::default(), env_omitted: Vec::new() }
+    }
+
+    /// Returns true if the last process went down with its server, its host or the machine, or was killed.
+    pub fn is_lost(&self) -> bool {
+        self.last.end.as_ref().is_some_and(|end| end.cause == EndCause::Lost)
     }
 
     /// Updates the entry from the description of the node.
@@ -78,7 +91,7 @@ impl NodeEntry {
         last.profile = text("profile").or(last.profile.take());
         last.agent_session = text("agent_session").or(last.agent_session.take());
         last.recording = text("recording").map(PathBuf::from).or(last.recording.take());
-        last.has_turns |= text("turns").is_some_and(|turns| turns != "0");
+        last.has_turns |= text("turns").is_some_and(|turns| turns != "0") || text("has_turns").is_some();
         if terminal_kind(self.spec.backend).is_some() {
             let cells = |name: &str| text(name)?.parse().ok();
             self.spec.cols = cells("cols").or(self.spec.cols);
@@ -87,20 +100,34 @@ impl NodeEntry {
         if info.state != StateName::Stopped {
             self.last.end = None;
         } else if self.last.end.is_none() {
-            self.last.end = Some(ProcessEnd::of(info));
+            let mut end = ProcessEnd::of(info);
+            if self.last.is_stop_requested {
+                (end.cause, end.reason) = (EndCause::Requested, STOPPED.to_string());
+            }
+            self.last.end = Some(end);
         }
     }
-}
 
-impl NodeEntry {
-    /// Sets the end of the last process. If it has ended before, a request only changes the cause, so that the node is not restored.
+    /// Sets the end of the last process. If it has ended before, a request only changes the cause of a lost one, so that the node is
+    /// not restored.
     pub(super) fn set_end(&mut self, end: ProcessEnd) {
         match &mut self.last.end {
-            Some(known) if end.cause == EndCause::Requested => {
+            Some(known) if end.cause == EndCause::Requested && known.cause != EndCause::Exited => {
                 (known.cause, known.reason) = (end.cause, end.reason);
             }
             Some(_) => {}
             none => *none = Some(end),
+        }
+    }
+}
+
+impl EndCause {
+    /// Returns the name: `requested`, `exited` or `lost`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EndCause::Requested => "requested",
+            EndCause::Exited => "exited",
+            EndCause::Lost => "lost",
         }
     }
 }

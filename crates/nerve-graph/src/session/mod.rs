@@ -15,12 +15,12 @@ use nerve_node::NodeHandle;
 use nerve_node::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
-use nerve_node::names::check_name;
+use nerve_node::names::{check_name, session_option};
 use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::entry::{LastProcess, MAX_STOPPED, NodeEntry, ProcessEnd};
+use self::entry::{MAX_STOPPED, NodeEntry, ProcessEnd};
 use crate::context::RunContext;
 use crate::executable::Executable;
 
@@ -169,20 +169,26 @@ impl Session {
     /// # Errors
     /// NotFound; the hint lists the existing nodes.
     pub fn find(&self, name: &str) -> Result<Executable, EngineError> {
-        self.get(name).ok_or_else(|| {
-            let session = self.inner.state.lock().outer.clone().unwrap_or_else(|| self.clone());
-            let state = session.inner.state.lock();
-            let error = EngineError::not_found(format!("no node '{name}' in session '{}'", session.name()));
-            if state.entries.contains_key(name) {
-                return error.hint(format!("the node is stopped: `nerve start {name}` starts it"));
-            }
-            let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
-            let hint = match known.is_empty() {
-                true => "the session has no nodes".to_string(),
-                false => format!("nodes: {}", known.join(", ")),
-            };
-            error.hint(hint)
-        })
+        self.get(name).ok_or_else(|| self.not_found(name))
+    }
+
+    fn not_found(&self, name: &str) -> EngineError {
+        let session = self.inner.state.lock().outer.clone().unwrap_or_else(|| self.clone());
+        let state = session.inner.state.lock();
+        let error = EngineError::not_found(format!("no node '{name}' in session '{}'", session.name()));
+        if matches!(state.slots.get(name), Some(Slot::Reserved(_))) {
+            return error.hint("the node is starting: try again in a moment");
+        }
+        if state.entries.contains_key(name) {
+            let option = session_option(session.name());
+            return error.hint(format!("the node is stopped: `nerve start {name}{option}` starts it"));
+        }
+        let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
+        let hint = match known.is_empty() {
+            true => "the session has no nodes".to_string(),
+            false => format!("nodes: {}", known.join(", ")),
+        };
+        error.hint(hint)
     }
 
     /// Returns the names of all nodes and graphs, sorted.
@@ -267,7 +273,7 @@ impl Session {
         let graphs: Vec<String> = names.iter().copied().filter(is_graph).cloned().collect();
         let mut nodes: Vec<String> = names.into_iter().filter(|name| !is_graph(name)).cloned().collect();
         let stopped: Vec<String> = state.stopped().map(|(name, _)| name.clone()).collect();
-        nodes.extend(stopped.iter().filter(|name| !state.slots.contains_key(*name)).cloned());
+        nodes.extend(stopped.iter().cloned());
         nodes.sort();
         SessionInfo {
             name: self.inner.name.clone(),
@@ -334,8 +340,14 @@ impl Session {
         if state.closed {
             return Err(EngineError::process("the session is being closed"));
         }
-        match state.slots.get(name) {
-            Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {}
+        let State { slots, entries, .. } = &mut *state;
+        match slots.get(name) {
+            Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {
+                // If the start fails, the entry still has the end of this process.
+                if let Some(entry) = entries.get_mut(name) {
+                    entry.observe(&old.info());
+                }
+            }
             None => {}
             Some(slot) => {
                 let is_graph = slot.entry().is_some_and(Executable::is_graph);
@@ -354,10 +366,24 @@ impl Session {
     /// Puts a started node or a graph under its reserved name. Returns false if the session was closed or the reservation is not
     /// valid.
     pub fn fill(&self, name: &str, reservation: Reservation, entry: impl Into<Executable>) -> bool {
+        self.inner.state.lock().fill(name, reservation, entry.into())
+    }
+
+    /// Puts a started node under its reserved name, like [`Session::fill`], together with the entry from which it can be started
+    /// again. `None` removes the old entry of the name.
+    pub fn fill_with_entry(
+        &self,
+        name: &str,
+        reservation: Reservation,
+        node: impl Into<Executable>,
+        entry: Option<NodeEntry>,
+    ) -> bool {
         let mut state = self.inner.state.lock();
-        let closed = state.closed;
-        let slot = state.slots.get_mut(name).filter(|slot| !closed && slot.is_reserved(reservation));
-        slot.map(|slot| *slot = Slot::Registered(entry.into())).is_some()
+        let is_filled = state.fill(name, reservation, node.into());
+        if is_filled {
+            state.set_entry(name, entry);
+        }
+        is_filled
     }
 
     /// Releases a reserved name. Does nothing if the name belongs to another caller by now.
@@ -370,18 +396,54 @@ impl Session {
         self.remove_if(name, |slot| slot.entry().is_some_and(|there| there.is_same(entry)))
     }
 
-    /// Sets or removes the spec from which a node can be started again.
-    pub fn define(&self, name: &str, spec: Option<NodeSpec>) {
-        self.set_entry(name, spec.map(NodeEntry::new));
-    }
-
     /// Sets or removes the entry of a node.
     pub fn set_entry(&self, name: &str, entry: Option<NodeEntry>) {
+        self.inner.state.lock().set_entry(name, entry);
+    }
+
+    /// Drops the oldest entries of nodes that do not run, over the limit.
+    pub fn limit_entries(&self) {
+        self.inner.state.lock().drop_surplus_entries();
+    }
+
+    /// Puts the earlier entry of a node back whose start has failed, and frees its name. Returns false, and changes nothing, if the
+    /// name belongs to another node by now, or a client has requested to stop the node.
+    pub fn restore_entry(&self, name: &str, node: &Executable, entry: NodeEntry) -> bool {
         let mut state = self.inner.state.lock();
-        match entry {
-            Some(entry) => drop(state.entries.insert(name.to_string(), entry)),
-            None => drop(state.entries.remove(name)),
+        let is_stop_requested = state.entries.get(name).is_none_or(|entry| entry.last.is_stop_requested);
+        if is_stop_requested || !state.is_registered(name, node) {
+            return false;
         }
+        state.slots.remove(name);
+        state.set_entry(name, Some(entry));
+        true
+    }
+
+    /// Removes a stopped node and its entry.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (it is running or starting).
+    pub fn remove_stopped(&self, name: &str) -> Result<(), EngineError> {
+        let refusal = {
+            let mut state = self.inner.state.lock();
+            let State { slots, entries, .. } = &mut *state;
+            match slots.get(name) {
+                Some(Slot::Reserved(_)) => Some("it is starting"),
+                Some(Slot::Registered(node)) if node.is_graph() || node.state() != StateName::Stopped => {
+                    Some("it is running")
+                }
+                Some(Slot::Registered(_)) => {
+                    slots.remove(name);
+                    entries.remove(name);
+                    return Ok(());
+                }
+                None if entries.remove(name).is_some() => return Ok(()),
+                None => None,
+            }
+        };
+        let Some(refusal) = refusal else { return Err(self.not_found(name)) };
+        let error = EngineError::invalid_request(format!("cannot remove node '{name}': {refusal}"));
+        Err(error.hint(format!("stop it first: `nerve stop {name}{}`", session_option(self.name()))))
     }
 
     /// Returns the definition of the node of that name.
@@ -401,23 +463,42 @@ impl Session {
         self.inner.state.lock().entries.iter().map(|(name, entry)| (name.clone(), entry.clone())).collect()
     }
 
-    /// Returns the names and entries of the nodes that are not registered.
+    /// Returns the names of the nodes that are being started.
+    pub fn starting(&self) -> Vec<String> {
+        let state = self.inner.state.lock();
+        let starting = state.slots.iter().filter(|(_, slot)| slot.entry().is_none());
+        starting.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns true if the node of that name is being started.
+    pub fn is_starting(&self, name: &str) -> bool {
+        self.inner.state.lock().slots.get(name).is_some_and(|slot| slot.entry().is_none())
+    }
+
+    /// Returns the names and entries of the nodes that neither run nor start.
     pub fn stopped(&self) -> Vec<(String, NodeEntry)> {
         let state = self.inner.state.lock();
         state.stopped().map(|(name, entry)| (name.clone(), entry.clone())).collect()
     }
 
-    /// Sets what is known of the last process of a node.
-    pub fn set_last(&self, name: &str, last: LastProcess) {
-        if let Some(entry) = self.inner.state.lock().entries.get_mut(name) {
-            entry.last = last;
+    /// Notes that a client stops a running node, so that its end counts as requested, whatever its exit status. Does nothing if the
+    /// node has ended by itself, or the name belongs to another node by now.
+    pub fn request_stop(&self, name: &str, node: &Executable) {
+        let mut state = self.inner.state.lock();
+        if state.is_registered(name, node)
+            && node.state() != StateName::Stopped
+            && let Some(entry) = state.entries.get_mut(name)
+        {
+            entry.last.is_stop_requested = true;
         }
     }
 
-    /// Sets the end in the entry of a node that does not run.
+    /// Sets the end in the entry of a node that neither runs nor starts.
     pub fn set_end(&self, name: &str, end: ProcessEnd) {
         let mut state = self.inner.state.lock();
-        if let Some(entry) = state.entries.get_mut(name) {
+        if !state.slots.contains_key(name)
+            && let Some(entry) = state.entries.get_mut(name)
+        {
             entry.set_end(end);
         }
     }
@@ -427,14 +508,18 @@ impl Session {
     pub fn retire(&self, name: &str, node: &Executable, end: ProcessEnd) {
         let info = node.info();
         let mut state = self.inner.state.lock();
-        if !state.slots.get(name).and_then(Slot::entry).is_some_and(|there| there.is_same(node)) {
+        let is_registered = state.is_registered(name, node);
+        // Another request may have freed the name meanwhile.
+        if !is_registered && state.slots.contains_key(name) {
             return;
         }
         state.slots.remove(name);
         match state.entries.get_mut(name) {
             Some(entry) if entry.spec.pane_id.is_some() => drop(state.entries.remove(name)),
             Some(entry) => {
-                entry.observe(&info);
+                if is_registered {
+                    entry.observe(&info);
+                }
                 entry.set_end(end);
             }
             None => {}
@@ -448,8 +533,7 @@ impl Session {
             let info = node.info();
             let mut state = self.inner.state.lock();
             // The name may belong to a newer node by now.
-            let is_same =
-                state.slots.get(&name).and_then(Slot::entry).is_some_and(|there| there.is_same(&node));
+            let is_same = state.is_registered(&name, &node);
             if let Some(entry) = state.entries.get_mut(&name).filter(|_| is_same) {
                 entry.observe(&info);
             }
@@ -480,10 +564,27 @@ impl Session {
 }
 
 impl State {
-    /// Returns the names and entries of the nodes that are not registered.
+    /// Returns the names and entries of the nodes that neither run nor start.
     fn stopped(&self) -> impl Iterator<Item = (&String, &NodeEntry)> {
-        let is_registered = |name: &String| self.slots.get(name).is_some_and(|slot| slot.entry().is_some());
-        self.entries.iter().filter(move |(name, _)| !is_registered(name))
+        self.entries.iter().filter(move |(name, _)| !self.slots.contains_key(*name))
+    }
+
+    /// Returns true if the name belongs to this node or graph.
+    fn is_registered(&self, name: &str, node: &Executable) -> bool {
+        self.slots.get(name).and_then(Slot::entry).is_some_and(|there| there.is_same(node))
+    }
+
+    fn fill(&mut self, name: &str, reservation: Reservation, entry: Executable) -> bool {
+        let closed = self.closed;
+        let slot = self.slots.get_mut(name).filter(|slot| !closed && slot.is_reserved(reservation));
+        slot.map(|slot| *slot = Slot::Registered(entry)).is_some()
+    }
+
+    fn set_entry(&mut self, name: &str, entry: Option<NodeEntry>) {
+        match entry {
+            Some(entry) => drop(self.entries.insert(name.to_string(), entry)),
+            None => drop(self.entries.remove(name)),
+        }
     }
 
     /// Drops the oldest entries of nodes that do not run, over the limit.

@@ -32,6 +32,8 @@ pub struct SessionFiles {
     home: PathBuf,
     /// Claude Code's settings folder.
     claude: PathBuf,
+    /// Codex's folder.
+    codex: PathBuf,
     /// Folder of programs' data (XDG Base Directory Specification).
     data: PathBuf,
 }
@@ -44,14 +46,20 @@ impl SessionFiles {
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
         let claude = var("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
+        let codex = var("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
         let data = var("XDG_DATA_HOME").filter(|path| path.is_absolute());
         let data = data.unwrap_or_else(|| home.join(".local/share"));
-        Some(SessionFiles { home, claude, data })
+        Some(SessionFiles { home, claude, codex, data })
     }
 
     /// Locates the files below a home folder.
     pub(crate) fn in_home(home: PathBuf) -> SessionFiles {
-        SessionFiles { claude: home.join(".claude"), data: home.join(".local/share"), home }
+        SessionFiles {
+            claude: home.join(".claude"),
+            codex: home.join(".codex"),
+            data: home.join(".local/share"),
+            home,
+        }
     }
 
     /// Returns the id of a running process's current conversation, if it can be determined. Blocks for at most half a second per
@@ -99,7 +107,7 @@ impl SessionFiles {
     pub fn has_conversation(&self, kind: Option<TranscriptKind>, id: &str) -> Option<bool> {
         let (folder, is_there): (_, &dyn Fn() -> bool) = match kind? {
             TranscriptKind::Claude => (self.claude.join("projects"), &|| self.transcript(id).is_some()),
-            TranscriptKind::Codex => (self.home.join(".codex"), &|| self.has_rollout(id)),
+            TranscriptKind::Codex => (self.codex.clone(), &|| self.has_rollout(id)),
             TranscriptKind::Gemini => (self.home.join(".gemini/tmp"), &|| self.chat(id).is_some()),
             TranscriptKind::Opencode => return None,
         };
@@ -108,7 +116,7 @@ impl SessionFiles {
 
     /// Returns true if Codex has a rollout file of a conversation: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl`.
     fn has_rollout(&self, id: &str) -> bool {
-        let mut folders = vec![self.home.join(".codex/sessions")];
+        let mut folders = vec![self.codex.join("sessions")];
         for _ in 0..3 {
             folders = folders.iter().flat_map(|folder| entries(folder)).collect();
         }
@@ -137,7 +145,7 @@ impl SessionFiles {
     pub fn rollout(&self, id: &str) -> Option<PathBuf> {
         let entries =
             |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let years = entries(self.home.join(".codex/sessions"));
+        let years = entries(self.codex.join("sessions"));
         let files = years.flat_map(entries).flat_map(entries).flat_map(entries);
         files.filter(|file| rollout_id(file).as_deref() == Some(id)).max()
     }
@@ -386,9 +394,7 @@ mod tests {
 
     fn home() -> (tempfile::TempDir, SessionFiles) {
         let home = tempfile::tempdir().unwrap();
-        let env = BTreeMap::from([("HOME".to_string(), home.path().display().to_string())]);
-        let session_files =
-            SessionFiles { claude: home.path().join(".claude"), ..SessionFiles::for_env(&env).unwrap() };
+        let session_files = SessionFiles::in_home(home.path().into());
         (home, session_files)
     }
 
@@ -441,6 +447,19 @@ mod tests {
         let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
         assert_eq!(session_files.chat(A), Some(chat));
         assert_eq!(session_files.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "same prefix, other id");
+    }
+
+    #[test]
+    fn codex_folder_of_environment_is_searched() {
+        let (home, _) = home();
+        let var = |name: &str, path: PathBuf| (name.to_string(), path.display().to_string());
+        let env =
+            BTreeMap::from([var("HOME", home.path().into()), var("CODEX_HOME", home.path().join("other"))]);
+        write(&home, &format!("other/sessions/2026/11/22/rollout-2026-11-22T08-59-47-{A}.jsonl"), "");
+        fs::create_dir_all(home.path().join(".codex")).unwrap();
+        let session_files = SessionFiles::for_env(&env).unwrap();
+        let has = |id: &str| session_files.has_conversation(Some(TranscriptKind::Codex), id);
+        assert_eq!((has(A), has(B)), (Some(true), Some(false)));
     }
 
     #[test]

@@ -67,7 +67,7 @@ EXAMPLES
     /// Remove a stopped node, so that it cannot be started again
     #[command(visible_alias = "rm")]
     Remove(RemoveArgs),
-    /// Remove all stopped nodes of a session
+    /// Remove the stopped nodes of a session
     Prune(PruneArgs),
     /// Stop a node (older name of 'stop')
     #[command(hide = true)]
@@ -118,12 +118,21 @@ pub struct RemoveArgs {
 /// Arguments of `nerve prune`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Their recordings, their audit logs and the agents' conversations stay. 'nerve recording prune' removes recordings.
+Nodes that ran when the server or the machine went down stay, because 'nerve server start --restore' starts them; --all removes them,
+too. Recordings, audit logs and the agents' conversations stay. 'nerve recording prune' removes recordings.
 
 EXAMPLES
   nerve prune
+  nerve prune --all --dry-run
   nerve prune --session review")]
-pub struct PruneArgs {}
+pub struct PruneArgs {
+    /// Also remove nodes that ran when the server or the machine went down
+    #[arg(long)]
+    pub all: bool,
+    /// Print what would be removed
+    #[arg(long, short_alias = 'n')]
+    pub dry_run: bool,
+}
 
 /// Arguments of `nerve stop`.
 #[derive(Debug, Args)]

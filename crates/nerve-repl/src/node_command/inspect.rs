@@ -29,7 +29,8 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     let row = |node: &NodeInfo| {
         let field = |name: &str| node.metadata.text(name).to_string();
         let exit_code = field("exit").strip_prefix("exit code ").map(str::to_string);
-        let mut state = match exit_code.filter(|_| node.state == NodeState::Stopped) {
+        let has_exited = node.state == NodeState::Stopped && field("end") != "requested";
+        let mut state = match exit_code.filter(|_| has_exited) {
             Some(code) => format!("exited {code}"),
             None => format_state(node.state, &node.metadata),
         };

@@ -135,16 +135,18 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
             }
             out::line(format_args!("node '{}' removed", params.node_id))
         }
-        NodeCommand::Prune(_) => {
-            let data = target.request(&PruneNodes { session_id: target.session.clone() }).await?;
+        NodeCommand::Prune(args) => {
+            let (session_id, all, dry_run) = (target.session.clone(), args.all, args.dry_run);
+            let data = target.request(&PruneNodes { session_id, all, dry_run }).await?;
             if target.json {
                 return out::json(&data);
             }
             let removed = serde_json::from_value::<NodesPruned>(data)?.removed;
             if removed.is_empty() {
-                out::note("no stopped nodes");
+                out::note("no stopped nodes to remove");
             }
-            removed.iter().try_for_each(|node| out::line(format_args!("node '{node}' removed")))
+            let how = if dry_run { "would be removed" } else { "removed" };
+            removed.iter().try_for_each(|node| out::line(format_args!("node '{node}' {how}")))
         }
     }
 }

@@ -129,6 +129,14 @@ const HISTORY: &[Query] = &[
     Query::same("inputs_only", Kind::Bool, "Returns only send, send_stream, write and run."),
 ];
 
+const PRUNED: &[Query] = &[
+    SESSION,
+    Query::same("all", Kind::Bool, "Also removes nodes that ran when the server or the machine went down."),
+    Query::same("dry_run", Kind::Bool, "Only returns what would be removed."),
+];
+const STARTED: &[Query] =
+    &[Query::same("all", Kind::Bool, "Also starts nodes whose programs exited by themselves.")];
+
 const TURN: Query = Query::same("turn", Kind::Number, "Returns only this turn, from 1.");
 const TRANSCRIPT: &[Query] = &[SESSION, TURN];
 const RECORDING_TRANSCRIPT: &[Query] = &[
@@ -187,7 +195,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         .with_query(IN_SESSION)
         .optional_body(),
     delete::<RemoveNode>("/stopped-nodes/{node_id}", "Removes a stopped node").with_query(IN_SESSION),
-    delete::<PruneNodes>("/stopped-nodes", "Removes all stopped nodes of a session").with_query(IN_SESSION),
+    delete::<PruneNodes>("/stopped-nodes", "Removes the stopped nodes of a session").with_query(PRUNED),
     post::<RestoreNodes>(
         "/stopped-nodes/restore",
         "Starts the nodes that ran when the server or the machine went down",
@@ -251,7 +259,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     post::<CreateSession>("/sessions", "Creates a session").body().creates(),
     get::<GetSession>("/sessions/{name}", "Returns a session"),
     delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and deletes it"),
-    post::<StartSession>("/sessions/{name}/start", "Starts the stopped nodes of a session"),
+    post::<StartSession>("/sessions/{name}/start", "Starts the stopped nodes of a session")
+        .with_query(STARTED),
     post::<StopSession>("/sessions/{name}/stop", "Stops the nodes of a session and keeps their definitions"),
     list::<ListGraphs>("/graphs", "Lists the graphs of a session").with_query(PAGED_IN_SESSION),
     post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates(),

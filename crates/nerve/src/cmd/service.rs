@@ -9,13 +9,14 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result};
 use nerve_cli::server::NameArgs;
 use nerve_cli::service::{InstallArgs, ServiceArgs, ServiceCommand};
+use nerve_server::daemon::{NameStatus, holder};
 use nerve_server::paths::ServerPaths;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 use crate::out;
 
 /// Variables of this process that the server needs to find the agents and its files.
-const VARIABLES: [&str; 2] = ["PATH", "NERVE_HOME"];
+const VARIABLES: [&str; 5] = ["PATH", "NERVE_HOME", "AH_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &ServiceArgs) -> Result<()> {
@@ -67,6 +68,14 @@ impl Service {
         );
         for name in VARIABLES {
             if let Ok(value) = std::env::var(name) {
+                // The service runs in another folder.
+                let value = match name {
+                    "NERVE_HOME" if !value.is_empty() => {
+                        let path = std::path::absolute(&value).context("cannot resolve NERVE_HOME")?;
+                        path.to_str().context("the path of NERVE_HOME is not UTF-8")?.to_string()
+                    }
+                    _ => value,
+                };
                 let _ = writeln!(text, "Environment={}", quote(&format!("{name}={value}")));
             }
         }
@@ -84,6 +93,7 @@ fn install(args: &InstallArgs) -> Result<()> {
     }
     // Nothing is written without a systemd that can use it.
     systemctl(&["daemon-reload"])?;
+    check_not_running(&service)?;
     if let Some(folder) = service.path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
@@ -95,6 +105,17 @@ fn install(args: &InstallArgs) -> Result<()> {
     }
     started?;
     out::line(format_args!("service '{}' installed and started: {}", service.unit, service.path.display()))
+}
+
+/// Fails if a server of this name runs that is not the service: the service could not start.
+fn check_not_running(service: &Service) -> Result<()> {
+    let (name, paths) = (&service.server, ServerPaths::from_env());
+    let is_held = holder(&paths, name)? != NameStatus::Free;
+    if !is_held || call(&["is-active", &service.unit])?.status.success() {
+        return Ok(());
+    }
+    let message = format!("cannot install service '{}': server '{name}' is running", service.unit);
+    Err(Failure::new(FAILED, message).hint(format!("stop it first: 'nerve server stop {name}'")).into())
 }
 
 fn uninstall(service: &Service) -> Result<()> {

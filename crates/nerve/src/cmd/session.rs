@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
-use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions};
+use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions, StartSession};
 
 use super::server::connect;
 use crate::exit::{FAILED, Failure};
@@ -44,7 +44,10 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
                 ("graphs", session.graphs.join(", ")),
             ])
         }
-        SessionCommand::Start(args) => lifecycle(client.start_session(&args.name).await?, "started", json),
+        SessionCommand::Start(args) => {
+            let request = StartSession { all: args.all, ..StartSession::new(Some(args.session.name)) };
+            lifecycle(client.request(&request).await?, "started", json)
+        }
         SessionCommand::Stop(args) => lifecycle(client.stop_session(&args.name).await?, "stopped", json),
         SessionCommand::Delete(args) => {
             let name = args.name.clone();

@@ -57,6 +57,14 @@ fn stopped_nodes_are_listed_started_and_removed() {
     assert_eq!(home.ok(&["rm", "sh"]), "node 'sh' removed\n");
     assert_eq!(home.ok(&["prune"]), "node 'seven' removed\n");
     home.nerve(&["start", "sh"]).assert_stderr(3, &["no node 'sh'"]);
+
+    // The exit status of a program that was stopped is not its own.
+    home.ok(&["new", "trap", "-c", "sh -c 'trap \"exit 7\" HUP TERM; while :; do sleep 0.1; done'"]);
+    home.ok(&["stop", "trap"]);
+    let row = row_of(&home, "trap");
+    assert!(row.contains("stopped") && !row.contains("exited"), "{row}");
+    assert_eq!(home.ok(&["prune", "--dry-run"]), "node 'trap' would be removed\n");
+    assert_eq!(home.ok(&["prune", "--all"]), "node 'trap' removed\n");
     home.ok(&["server", "stop"]);
 }
 

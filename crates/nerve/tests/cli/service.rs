@@ -82,3 +82,32 @@ fn missing_or_failing_systemd_leaves_nothing_behind() {
     let unit = missing.home.run(missing.command(&["service", "install", "work", "--print"])).success();
     assert!(unit.contains("--restore --name work\n"), "{unit}");
 }
+
+#[test]
+fn service_is_not_installed_over_a_running_server() {
+    let fixture = Fixture::new(Some("case \"$2\" in is-active) exit 3;; esac"));
+    fixture.home.ok(&["server", "start"]);
+    fixture
+        .home
+        .run(fixture.command(&["service", "install"]))
+        .assert_stderr(1, &["server 'default' is running", "nerve server stop default"]);
+    assert!(!fixture.unit().exists());
+    fixture.home.ok(&["server", "stop"]);
+    fixture.home.run(fixture.command(&["service", "install"])).success();
+}
+
+#[test]
+fn unit_has_the_variables_of_the_folders() {
+    let fixture = Fixture::new(None);
+    let mut command = fixture.command(&["service", "install", "--print"]);
+    command
+        .current_dir("/tmp")
+        .env("NERVE_HOME", "relative")
+        .env("AH_HOME", "/a")
+        .env("XDG_STATE_HOME", "/s");
+    let unit = fixture.home.run(command).success();
+    let config = format!("XDG_CONFIG_HOME={}", fixture.home.hermetic.config().display());
+    for variable in ["NERVE_HOME=/tmp/relative", "AH_HOME=/a", "XDG_STATE_HOME=/s", config.as_str()] {
+        assert!(unit.contains(&format!("Environment=\"{variable}\"")), "{unit}");
+    }
+}

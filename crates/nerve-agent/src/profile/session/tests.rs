@@ -246,3 +246,12 @@ fn fork_in_other_folder_sets_working_directory() {
     assert_eq!(moved("codex", "codex fork X"), "codex fork X --cd /new");
     assert_eq!(moved("claude", "claude --resume X"), "claude --resume X", "works in the start folder");
 }
+
+#[test]
+fn variables_of_wrappers_are_found() {
+    let find = |line: &str| forms("claude").assignments(&argv(line));
+    let config = ("CLAUDE_CONFIG_DIR".to_string(), "/x".to_string());
+    assert_eq!(find("env CLAUDE_CONFIG_DIR=/x claude --model a=b"), Some(vec![config]));
+    assert_eq!(find("claude A=b"), Some(Vec::new()));
+    assert_eq!(find("./start-claude.sh"), None);
+}

@@ -29,12 +29,14 @@ impl<B: Backend> Actor<B> {
 
     pub(super) fn on_state_changed(&mut self) {
         self.reporter.report_state(self.clock.now(), self.driver.state());
+        self.has_worked |= *self.driver.state() == AgentState::Busy && self.has_been_ready;
         self.update_status();
         let evidence = self.driver.evidence();
         let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
         let event = match self.driver.state().clone() {
             AgentState::Starting | AgentState::Exited(_) => return,
             AgentState::Ready => {
+                self.has_been_ready = true;
                 self.look_up_conversation();
                 self.link.remember_ready(self.terminal.offset());
                 // Published with the status: a node with a turn or prompts is not ready.
@@ -76,13 +78,24 @@ impl<B: Backend> Actor<B> {
 
     /// Looks up the agent's conversation id in its session files, on a blocking thread.
     fn look_up_conversation(&self) {
-        let forms = self.spec.profile.session.as_ref().filter(|forms| forms.id_source.is_some());
-        let (Some(forms), Some(pid)) = (forms, self.link.backend.pid()) else { return };
+        let (Some(forms), Some(pid)) = (self.spec.profile.session.clone(), self.link.backend.pid()) else {
+            return;
+        };
         let Some(session_files) = SessionFiles::for_env(&self.spec.program.env) else { return };
-        let (forms, requests) = (forms.clone(), self.requests.clone());
+        let (has_source, requests) = (forms.id_source.is_some(), self.requests.clone());
+        // The ends of our own turns reveal the id, too, and more reliably.
+        let is_unknown = self.link.agent_session().is_none() && self.turns.count() == 0;
+        let source = self.transcript().filter(|_| !has_source && is_unknown && self.has_worked);
+        if !has_source && source.is_none() {
+            return;
+        }
+        let started = self.started;
         tokio::spawn(async move {
-            let found = tokio::task::spawn_blocking(move || session_files.current_id(&forms, pid)).await;
-            if let (Ok(Ok(Some(id))), Some(requests)) = (found, requests.upgrade()) {
+            let found = tokio::task::spawn_blocking(move || match source {
+                Some(source) => source.only_conversation(started)?.conversation_id(),
+                None => session_files.current_id(&forms, pid).ok()?,
+            });
+            if let (Ok(Some(id)), Some(requests)) = (found.await, requests.upgrade()) {
                 // A send error means that the node is gone and the id is no longer needed.
                 let _ = requests.send(Request::Conversation { id }).await;
             }

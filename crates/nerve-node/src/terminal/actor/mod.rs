@@ -92,6 +92,12 @@ struct Actor<B> {
     observation: ObservationTimer,
     lease: InputLease,
     turns: Turns,
+    /// Time at which the node was created.
+    started: TsNs,
+    /// The program has been ready. Unlike the link's memory, this does not include earlier servers.
+    has_been_ready: bool,
+    /// The agent has worked after it was ready, with or without a prompt of ours.
+    has_worked: bool,
     waiters: Waiters,
     faults: Faults,
     /// Time at which queued prompts expire if the program is still starting.
@@ -130,6 +136,9 @@ impl<B: Backend> Actor<B> {
             observation: ObservationTimer::new((!is_adopted).then_some(now)),
             lease: InputLease::default(),
             turns: Turns::default(),
+            started: now,
+            has_been_ready: false,
+            has_worked: false,
             waiters: Waiters::default(),
             faults: Faults::default(),
             reporter: ActivityReporter::new(&spec, execution_log, clock, now),
@@ -279,6 +288,7 @@ impl<B: Backend> Actor<B> {
             title: self.terminal.title().to_string(),
             size: self.terminal.size(),
             turns: self.turns.count(),
+            has_worked: self.has_worked,
             turn_since: self.turns.active().map(|active| active.since),
             last_prompt: self.turns.last_prompt(),
             last_line: self.turns.last_line(),

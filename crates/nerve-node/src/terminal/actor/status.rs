@@ -24,6 +24,8 @@ pub(crate) struct Status {
     pub(crate) title: String,
     pub(crate) size: Size,
     pub(crate) turns: u64,
+    /// The agent has worked after it was ready, with or without a prompt of ours.
+    pub(crate) has_worked: bool,
     /// Time at which the prompt of the turn in progress was sent.
     pub(crate) turn_since: Option<TsNs>,
     pub(crate) last_prompt: Option<Arc<str>>,
@@ -55,6 +57,7 @@ impl Status {
             title: String::new(),
             size: spec.size,
             turns: 0,
+            has_worked: false,
             turn_since: None,
             last_prompt: None,
             last_line: None,

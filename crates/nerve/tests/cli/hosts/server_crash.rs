@@ -17,7 +17,8 @@ fn stable_metadata(info: &Value) -> Value {
     info.as_object_mut().unwrap().remove("progress");
     let metadata = info["metadata"].as_object_mut().unwrap();
     // Drops what changes while the program runs.
-    metadata.retain(|name, _| !["delivery", "evidence", "title", "turns", "queued"].contains(&name.as_str()));
+    let changing = ["delivery", "evidence", "has_turns", "title", "turns", "queued"];
+    metadata.retain(|name, _| !changing.contains(&name.as_str()));
     info
 }
 
