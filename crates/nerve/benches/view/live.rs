@@ -44,7 +44,7 @@ pub(crate) fn act(what: &str) -> Result<()> {
 fn viewed(home: &Hermetic, what: &str) -> Result<ViewerTerminal> {
     let program = support::fresh_process(&[what])?;
     let mut command: Command = home.command(env!("CARGO_BIN_EXE_nerve"));
-    command.args(["record", "--"]).arg(program.get_program()).args(program.get_args());
+    command.args(["record", "--no-record", "--"]).arg(program.get_program()).args(program.get_args());
     ViewerTerminal::start(&mut command)
 }
 

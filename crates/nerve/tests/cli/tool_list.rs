@@ -30,7 +30,7 @@ fn unrecorded(home: &Home) -> Vec<PathBuf> {
 #[test]
 fn unrecorded_session_lists_tools_until_it_ends() {
     let home = Home::new();
-    let mut tty = shell(&home, &["record", "--session-id", "alone"]);
+    let mut tty = shell(&home, &["record", "--no-record", "--session-id", "alone"]);
     tty.send(TOOLS);
     tty.expect("'nerve exec' commands are listed");
     tty.send("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");

@@ -31,7 +31,7 @@ impl UnrecordedSession {
         let claude = agent(&home, "claude", "");
         let folder = folder(&home);
         put(&folder, "file", "old\n");
-        let mut record = home.command(&["record", "--", &claude, "--session-id", ID]);
+        let mut record = home.command(&["record", "--no-record", "--", &claude, "--session-id", ID]);
         record.current_dir(&folder);
         let tty = Tty::with_stderr(record, SIZE);
         tty.expect("not recorded");
