@@ -27,7 +27,7 @@ const LIST_HINT: &str = "list the recordings: `LIST_RECORDINGS`";
 pub fn newest(root: &Path) -> Result<PathBuf, EngineError> {
     Store::new(root).all().into_iter().next().ok_or_else(|| {
         EngineError::not_found(format!("no recordings in {}", root.display()))
-            .hint("give a file, or record one: nerve record --out-file -- CMD")
+            .hint("give a file, or record one: nerve record -- CMD")
     })
 }
 

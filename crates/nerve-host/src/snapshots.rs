@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((kept.len(), kept[0].id, kept[0].anchor_byte, kept[0].ts_ns), (1, 1, 7, 9));
         let list = std::fs::File::options().write(true).open(snapshots::list_path(&file)).unwrap();
         list.set_len(MAX_UNRECORDED_LIST).unwrap();
-        assert!(confirm(2).await.unwrap_err().contains("--out-file"));
+        assert!(confirm(2).await.unwrap_err().contains("record it"));
         std::fs::remove_file(snapshots::list_path(&file)).unwrap();
         confirm(2).await.unwrap();
         SnapshotStore::None.confirm(3, String::new(), 0, TsNs(0)).await.unwrap();
