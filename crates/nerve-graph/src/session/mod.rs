@@ -1,18 +1,19 @@
 //! Sessions: named groups of nodes and graphs, and their lifecycle.
 
+mod entries;
 pub mod entry;
 pub mod manager;
+mod state;
 pub mod store;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
-use nerve_node::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
+use nerve_node::command::{NodeInfo, SessionInfo, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
 use nerve_node::names::{check_name, session_option};
@@ -20,7 +21,8 @@ use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::entry::{MAX_STOPPED, NodeEntry, ProcessEnd};
+pub use self::state::Reservation;
+use self::state::{Slot, State};
 use crate::context::RunContext;
 use crate::executable::Executable;
 
@@ -53,35 +55,6 @@ struct Inner {
     created: TsNs,
     state: Mutex<State>,
 }
-
-#[derive(Debug, Default)]
-struct State {
-    description: String,
-    tags: Vec<String>,
-    /// The session in which names are looked up that are not found here.
-    outer: Option<Session>,
-    /// The session is restored after a restart of its server.
-    kept: bool,
-    slots: BTreeMap<String, Slot>,
-    /// The entries of nodes, running or not, from which they can be started again.
-    entries: BTreeMap<String, NodeEntry>,
-    reservations: u64,
-    /// No more nodes are accepted.
-    closed: bool,
-}
-
-/// A reserved or used name.
-#[derive(Debug)]
-enum Slot {
-    /// The node is being started.
-    Reserved(Reservation),
-    /// A registered node or graph.
-    Registered(Executable),
-}
-
-/// Identifies who reserved a name, because a name can be released and reserved again by another caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reservation(u64);
 
 impl Session {
     /// Creates an empty session.
@@ -145,7 +118,7 @@ impl Session {
     pub fn unregister(&self, name: &str) -> Option<Executable> {
         let mut state = self.inner.state.lock();
         state.entries.remove(name);
-        let entry = state.slots.get(name).and_then(Slot::entry).cloned();
+        let entry = state.slots.get(name).and_then(Slot::executable).cloned();
         if entry.is_some() {
             state.slots.remove(name);
         }
@@ -156,7 +129,7 @@ impl Session {
     pub fn get(&self, name: &str) -> Option<Executable> {
         let outer = {
             let state = self.inner.state.lock();
-            if let Some(entry) = state.slots.get(name).and_then(Slot::entry) {
+            if let Some(entry) = state.slots.get(name).and_then(Slot::executable) {
                 return Some(entry.clone());
             }
             state.outer.clone()
@@ -213,7 +186,7 @@ impl Session {
     pub fn nodes(&self) -> Vec<(String, Executable)> {
         let state = self.inner.state.lock();
         let entries =
-            state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.entry()?.clone())));
+            state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.executable()?.clone())));
         entries.collect()
     }
 
@@ -241,7 +214,7 @@ impl Session {
 
     /// Returns true if the session has a node of that name.
     pub fn contains(&self, name: &str) -> bool {
-        self.inner.state.lock().slots.get(name).is_some_and(|slot| slot.entry().is_some())
+        self.inner.state.lock().slots.get(name).is_some_and(|slot| slot.executable().is_some())
     }
 
     /// Returns the session as an object: name, description, tags, created_at (seconds since the Unix epoch), and its nodes' info.
@@ -267,8 +240,9 @@ impl Session {
     /// Returns the session's current description.
     pub fn info(&self) -> SessionInfo {
         let state = self.inner.state.lock();
-        let is_graph =
-            |name: &&String| state.slots.get(*name).and_then(Slot::entry).is_some_and(Executable::is_graph);
+        let is_graph = |name: &&String| {
+            state.slots.get(*name).and_then(Slot::executable).is_some_and(Executable::is_graph)
+        };
         let names: Vec<&String> = state.slots.keys().collect();
         let graphs: Vec<String> = names.iter().copied().filter(is_graph).cloned().collect();
         let mut nodes: Vec<String> = names.into_iter().filter(|name| !is_graph(name)).cloned().collect();
@@ -350,7 +324,7 @@ impl Session {
             }
             None => {}
             Some(slot) => {
-                let is_graph = slot.entry().is_some_and(Executable::is_graph);
+                let is_graph = slot.executable().is_some_and(Executable::is_graph);
                 let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
                 let message = format!("{what} '{name}' exists already in session '{}'", self.name());
                 return Err(EngineError::already_exists(message)
@@ -369,23 +343,6 @@ impl Session {
         self.inner.state.lock().fill(name, reservation, entry.into())
     }
 
-    /// Puts a started node under its reserved name, like [`Session::fill`], together with the entry from which it can be started
-    /// again. `None` removes the old entry of the name.
-    pub fn fill_with_entry(
-        &self,
-        name: &str,
-        reservation: Reservation,
-        node: impl Into<Executable>,
-        entry: Option<NodeEntry>,
-    ) -> bool {
-        let mut state = self.inner.state.lock();
-        let is_filled = state.fill(name, reservation, node.into());
-        if is_filled {
-            state.set_entry(name, entry);
-        }
-        is_filled
-    }
-
     /// Releases a reserved name. Does nothing if the name belongs to another caller by now.
     pub fn release(&self, name: &str, reservation: Reservation) {
         self.remove_if(name, |slot| slot.is_reserved(reservation));
@@ -393,151 +350,7 @@ impl Session {
 
     /// Removes a node or a graph. Does nothing if the name belongs to another one by now.
     pub fn forget(&self, name: &str, entry: &Executable) -> bool {
-        self.remove_if(name, |slot| slot.entry().is_some_and(|there| there.is_same(entry)))
-    }
-
-    /// Sets or removes the entry of a node.
-    pub fn set_entry(&self, name: &str, entry: Option<NodeEntry>) {
-        self.inner.state.lock().set_entry(name, entry);
-    }
-
-    /// Drops the oldest entries of nodes that do not run, over the limit.
-    pub fn limit_entries(&self) {
-        self.inner.state.lock().drop_surplus_entries();
-    }
-
-    /// Puts the earlier entry of a node back whose start has failed, and frees its name. Returns false, and changes nothing, if the
-    /// name belongs to another node by now, or a client has requested to stop the node.
-    pub fn restore_entry(&self, name: &str, node: &Executable, entry: NodeEntry) -> bool {
-        let mut state = self.inner.state.lock();
-        let is_stop_requested = state.entries.get(name).is_none_or(|entry| entry.last.is_stop_requested);
-        if is_stop_requested || !state.is_registered(name, node) {
-            return false;
-        }
-        state.slots.remove(name);
-        state.set_entry(name, Some(entry));
-        true
-    }
-
-    /// Removes a stopped node and its entry.
-    ///
-    /// # Errors
-    /// NotFound, InvalidRequest (it is running or starting).
-    pub fn remove_stopped(&self, name: &str) -> Result<(), EngineError> {
-        let refusal = {
-            let mut state = self.inner.state.lock();
-            let State { slots, entries, .. } = &mut *state;
-            match slots.get(name) {
-                Some(Slot::Reserved(_)) => Some("it is starting"),
-                Some(Slot::Registered(node)) if node.is_graph() || node.state() != StateName::Stopped => {
-                    Some("it is running")
-                }
-                Some(Slot::Registered(_)) => {
-                    slots.remove(name);
-                    entries.remove(name);
-                    return Ok(());
-                }
-                None if entries.remove(name).is_some() => return Ok(()),
-                None => None,
-            }
-        };
-        let Some(refusal) = refusal else { return Err(self.not_found(name)) };
-        let error = EngineError::invalid_request(format!("cannot remove node '{name}': {refusal}"));
-        Err(error.hint(format!("stop it first: `nerve stop {name}{}`", session_option(self.name()))))
-    }
-
-    /// Returns the definition of the node of that name.
-    pub fn definition(&self, name: &str) -> Option<NodeSpec> {
-        self.inner.state.lock().entries.get(name).map(|entry| entry.spec.clone())
-    }
-
-    /// Returns the entry of the node of that name, with the present state of its process.
-    pub fn entry(&self, name: &str) -> Option<NodeEntry> {
-        self.observe(|other| other == name);
-        self.inner.state.lock().entries.get(name).cloned()
-    }
-
-    /// Returns the names and entries of all nodes, with the present states of their processes.
-    pub fn entries(&self) -> Vec<(String, NodeEntry)> {
-        self.observe(|_| true);
-        self.inner.state.lock().entries.iter().map(|(name, entry)| (name.clone(), entry.clone())).collect()
-    }
-
-    /// Returns the names of the nodes that are being started.
-    pub fn starting(&self) -> Vec<String> {
-        let state = self.inner.state.lock();
-        let starting = state.slots.iter().filter(|(_, slot)| slot.entry().is_none());
-        starting.map(|(name, _)| name.clone()).collect()
-    }
-
-    /// Returns true if the node of that name is being started.
-    pub fn is_starting(&self, name: &str) -> bool {
-        self.inner.state.lock().slots.get(name).is_some_and(|slot| slot.entry().is_none())
-    }
-
-    /// Returns the names and entries of the nodes that neither run nor start.
-    pub fn stopped(&self) -> Vec<(String, NodeEntry)> {
-        let state = self.inner.state.lock();
-        state.stopped().map(|(name, entry)| (name.clone(), entry.clone())).collect()
-    }
-
-    /// Notes that a client stops a running node, so that its end counts as requested, whatever its exit status. Does nothing if the
-    /// node has ended by itself, or the name belongs to another node by now.
-    pub fn request_stop(&self, name: &str, node: &Executable) {
-        let mut state = self.inner.state.lock();
-        if state.is_registered(name, node)
-            && node.state() != StateName::Stopped
-            && let Some(entry) = state.entries.get_mut(name)
-        {
-            entry.last.is_stop_requested = true;
-        }
-    }
-
-    /// Sets the end in the entry of a node that neither runs nor starts.
-    pub fn set_end(&self, name: &str, end: ProcessEnd) {
-        let mut state = self.inner.state.lock();
-        if !state.slots.contains_key(name)
-            && let Some(entry) = state.entries.get_mut(name)
-        {
-            entry.set_end(end);
-        }
-    }
-
-    /// Removes a stopped node and sets the end in its entry; a node in an existing pane keeps none. Does nothing if the name belongs
-    /// to another node by now. Drops the oldest entries over the limit.
-    pub fn retire(&self, name: &str, node: &Executable, end: ProcessEnd) {
-        let info = node.info();
-        let mut state = self.inner.state.lock();
-        let is_registered = state.is_registered(name, node);
-        // Another request may have freed the name meanwhile.
-        if !is_registered && state.slots.contains_key(name) {
-            return;
-        }
-        state.slots.remove(name);
-        match state.entries.get_mut(name) {
-            Some(entry) if entry.spec.pane_id.is_some() => drop(state.entries.remove(name)),
-            Some(entry) => {
-                if is_registered {
-                    entry.observe(&info);
-                }
-                entry.set_end(end);
-            }
-            None => {}
-        }
-        state.drop_surplus_entries();
-    }
-
-    /// Updates the entries of registered nodes from their descriptions.
-    fn observe(&self, is_wanted: impl Fn(&str) -> bool) {
-        for (name, node) in self.nodes().into_iter().filter(|(name, _)| is_wanted(name)) {
-            let info = node.info();
-            let mut state = self.inner.state.lock();
-            // The name may belong to a newer node by now.
-            let is_same = state.is_registered(&name, &node);
-            if let Some(entry) = state.entries.get_mut(&name).filter(|_| is_same) {
-                entry.observe(&info);
-            }
-        }
+        self.remove_if(name, |slot| slot.executable().is_some_and(|there| there.is_same(entry)))
     }
 
     /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
@@ -563,61 +376,11 @@ impl Session {
     }
 }
 
-impl State {
-    /// Returns the names and entries of the nodes that neither run nor start.
-    fn stopped(&self) -> impl Iterator<Item = (&String, &NodeEntry)> {
-        self.entries.iter().filter(move |(name, _)| !self.slots.contains_key(*name))
-    }
-
-    /// Returns true if the name belongs to this node or graph.
-    fn is_registered(&self, name: &str, node: &Executable) -> bool {
-        self.slots.get(name).and_then(Slot::entry).is_some_and(|there| there.is_same(node))
-    }
-
-    fn fill(&mut self, name: &str, reservation: Reservation, entry: Executable) -> bool {
-        let closed = self.closed;
-        let slot = self.slots.get_mut(name).filter(|slot| !closed && slot.is_reserved(reservation));
-        slot.map(|slot| *slot = Slot::Registered(entry)).is_some()
-    }
-
-    fn set_entry(&mut self, name: &str, entry: Option<NodeEntry>) {
-        match entry {
-            Some(entry) => drop(self.entries.insert(name.to_string(), entry)),
-            None => drop(self.entries.remove(name)),
-        }
-    }
-
-    /// Drops the oldest entries of nodes that do not run, over the limit.
-    fn drop_surplus_entries(&mut self) {
-        let end_time = |entry: &NodeEntry| entry.last.end.as_ref().map(|end| end.at);
-        let mut ended: Vec<(Option<TsNs>, String)> =
-            self.stopped().map(|(name, entry)| (end_time(entry), name.clone())).collect();
-        ended.sort();
-        let surplus = ended.len().saturating_sub(MAX_STOPPED);
-        for (_, name) in ended.into_iter().take(surplus) {
-            self.entries.remove(&name);
-        }
-    }
-}
-
 impl RunContext {
     /// Creates a context for runs in a session, without input and limits.
     pub fn new(session: &Session) -> RunContext {
         let names = session.clone();
         RunContext::with_lookup(session.turn_context(), Arc::new(move |name| names.find(name)))
-    }
-}
-
-impl Slot {
-    fn is_reserved(&self, reservation: Reservation) -> bool {
-        matches!(self, Slot::Reserved(by) if *by == reservation)
-    }
-
-    fn entry(&self) -> Option<&Executable> {
-        match self {
-            Slot::Registered(entry) => Some(entry),
-            Slot::Reserved(_) => None,
-        }
     }
 }
 

@@ -6,7 +6,9 @@ use nerve_node::error::ErrorKind;
 use nerve_node::events::Publisher;
 use nerve_node::terminal::Journal;
 
-use super::entry::EndCause;
+use nerve_node::command::NodeSpec;
+
+use super::entry::{EndCause, NodeEntry, ProcessEnd};
 use super::*;
 
 fn node() -> Executable {
