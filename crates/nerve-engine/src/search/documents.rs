@@ -54,7 +54,7 @@ pub(super) struct Document {
 }
 
 /// Returns the documents of a transcript. `started_ms` is the time of turns without one.
-pub(super) fn of_transcript(transcript: &Transcript, started_ms: u64) -> Vec<Document> {
+pub(super) fn documents_of_transcript(transcript: &Transcript, started_ms: u64) -> Vec<Document> {
     let mut documents = Vec::new();
     for turn in &transcript.turns {
         let time = |text: &Option<String>| {

@@ -19,7 +19,7 @@ const FILE: &str = "index.db";
 /// First words of the message about a damaged index.
 const DAMAGED: &str = "the search index is damaged";
 /// Version of the schema. An older index is built again.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Time to wait for another process that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of characters of one document. The rest is cut off.
@@ -34,8 +34,8 @@ const SCHEMA: &str = "
         ended_ms INTEGER,
         is_final INTEGER NOT NULL,
         session_file TEXT NOT NULL,
-        turns_state TEXT NOT NULL,
-        screen_state TEXT NOT NULL);
+        turns_fingerprint TEXT NOT NULL,
+        screen_fingerprint TEXT NOT NULL);
     CREATE TABLE document (
         id INTEGER PRIMARY KEY,
         source INTEGER NOT NULL REFERENCES source,
@@ -67,10 +67,10 @@ pub(super) struct IndexState {
     pub(super) is_final: bool,
     /// Path of the agent's session file; empty if there is none.
     pub(super) session_file: String,
-    /// Sizes and times of the files with the turns.
-    pub(super) turns: String,
+    /// Sizes and times of the files with the turns; empty if they have to be read again.
+    pub(super) turns_fingerprint: String,
     /// Size and time of the recording whose screen is indexed.
-    pub(super) screen: String,
+    pub(super) screen_fingerprint: String,
 }
 
 impl Document {
@@ -140,21 +140,27 @@ impl SearchIndex {
 
     /// Returns how far each source is indexed.
     pub(super) fn states(&self) -> Result<HashMap<PathBuf, IndexState>, EngineError> {
-        let sql = "SELECT path, is_final, session_file, turns_state, screen_state FROM source";
+        let sql = "SELECT path, is_final, session_file, turns_fingerprint, screen_fingerprint FROM source";
         let mut statement = self.connection.prepare(sql).map_err(failure)?;
         let rows = statement.query_map([], |row| {
             let state = IndexState {
                 is_final: row.get(1)?,
                 session_file: row.get(2)?,
-                turns: row.get(3)?,
-                screen: row.get(4)?,
+                turns_fingerprint: row.get(3)?,
+                screen_fingerprint: row.get(4)?,
             };
             Ok((PathBuf::from(row.get::<_, String>(0)?), state))
         });
         rows.map_err(failure)?.collect::<Result<_, _>>().map_err(failure)
     }
 
-    /// Replaces the documents of a source: the turns, the screen, or both.
+    /// Marks a source that will not change any more.
+    pub(super) fn mark_final(&mut self, path: &Path) -> Result<(), EngineError> {
+        let mark = "UPDATE source SET is_final = 1 WHERE path = ?1";
+        self.connection.execute(mark, params![path.to_string_lossy()]).map(drop).map_err(failure)
+    }
+
+    /// Replaces the documents of a source: the turns, the screen, or both. `None` keeps those that there are.
     pub(super) fn replace(
         &mut self,
         source: &Source,
@@ -176,10 +182,10 @@ impl SearchIndex {
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let id: i64 = transaction.query_row(
             "INSERT INTO source (path, recording, node, session, server, started_ms, ended_ms, is_final,
-                 session_file, turns_state, screen_state)
+                 session_file, turns_fingerprint, screen_fingerprint)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (path) DO UPDATE SET recording = ?2, node = ?3, session = ?4, server = ?5, started_ms = ?6,
-                 ended_ms = ?7, is_final = ?8, session_file = ?9, turns_state = ?10, screen_state = ?11
+                 ended_ms = ?7, is_final = ?8, session_file = ?9, turns_fingerprint = ?10, screen_fingerprint = ?11
              RETURNING id",
             params![
                 source.path.to_string_lossy(),
@@ -191,8 +197,8 @@ impl SearchIndex {
                 source.ended_ms.map(to_sql),
                 state.is_final,
                 state.session_file,
-                state.turns,
-                state.screen
+                state.turns_fingerprint,
+                state.screen_fingerprint
             ],
             |row| row.get(0),
         )?;
@@ -204,10 +210,10 @@ impl SearchIndex {
         transaction.commit()
     }
 
-    /// Returns the times of all indexed recordings of nodes.
+    /// Returns the times of all indexed recordings of nodes, as far as they are known.
     pub(super) fn recorded_times(&self) -> Result<RecordedTimes, EngineError> {
         let sql = "SELECT server, session, node, started_ms, ended_ms FROM source
-                   WHERE recording IS NOT NULL AND node IS NOT NULL";
+                   WHERE recording IS NOT NULL AND node IS NOT NULL AND started_ms > 0";
         let mut statement = self.connection.prepare(sql).map_err(failure)?;
         let rows = statement.query_map([], |row| {
             let key = NodeKey { server: row.get(0)?, session: row.get(1)?, node: row.get(2)? };

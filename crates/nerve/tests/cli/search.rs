@@ -90,6 +90,31 @@ fn removed_recordings_are_forgotten() {
 }
 
 #[test]
+fn unreadable_session_file_is_tried_again() {
+    let home = Home::new();
+    home.ok(&["record", "--headless", "--", "printf", "wordxi"]);
+    let recording = home.nerve(&["recording", "list", "--json"]).json()[0].clone();
+    let id = "55555555-5555-4555-8555-555555555555";
+    let session_file = home.hermetic.work().join(format!("{id}.jsonl"));
+    // Not UTF-8.
+    std::fs::write(&session_file, [0xff, b'\n']).unwrap();
+    let meta_file = std::path::Path::new(recording["path"].as_str().unwrap()).with_extension("meta.json");
+    let mut meta: Value = serde_json::from_slice(&std::fs::read(&meta_file).unwrap()).unwrap();
+    meta["profile"] = "claude".into();
+    meta["agentSession"] = id.into();
+    meta["transcript"] = session_file.to_str().unwrap().into();
+    std::fs::write(&meta_file, meta.to_string()).unwrap();
+    for _ in 0..3 {
+        home.nerve(&["search", "wordxi"]).assert_stderr(0, &["not searched completely", id]);
+    }
+    let message = serde_json::json!({"role": "user", "content": "wordomicron"});
+    let line = serde_json::json!({"type": "user", "uuid": "1", "parentUuid": null, "sessionId": id,
+        "timestamp": recording["started"], "message": message});
+    std::fs::write(&session_file, format!("{line}\n")).unwrap();
+    assert_eq!(home.hits(&["wordomicron", "--in", "prompts"]).len(), 1);
+}
+
+#[test]
 fn text_of_alternate_screen_is_found() {
     let home = Home::new();
     let script = "printf '\\033[?1049h\\033[Hworddelta on a full screen'; sleep 0.1; printf '\\033[?1049l'";
