@@ -38,7 +38,7 @@ use crate::recordings::{self, final_rows, unreadable};
 pub struct NodeAddress<'a> {
     /// The node.
     pub node: &'a str,
-    /// Its session; any if `None`.
+    /// Its session; `None`: the default one if it has such a node, otherwise any.
     pub session: Option<&'a str>,
     /// Its server.
     pub server: &'a str,
@@ -162,15 +162,21 @@ pub fn select_turn(mut transcript: Transcript, turn: Option<u64>) -> Result<Tran
     Ok(transcript)
 }
 
-/// Returns the newest recording of a node and its metadata.
+/// Returns the newest recording of a node and its metadata. Without a session, the default one comes first.
 fn newest_recording(address: NodeAddress<'_>, recordings: &Path) -> Option<(PathBuf, Meta)> {
-    Store::new(recordings).all().into_iter().find_map(|path| {
-        let meta = Meta::load(&path).ok().flatten()?;
-        let is_node = meta.node.as_deref() == Some(address.node)
-            && meta.server.as_deref() == Some(address.server)
-            && address.session.is_none_or(|session| session_of(&meta).as_deref() == Some(session));
-        is_node.then_some((path, meta))
-    })
+    let wanted = address.session.unwrap_or(DEFAULT);
+    let mut of_other_session = None;
+    for path in Store::new(recordings).all() {
+        let Some(meta) = Meta::load(&path).ok().flatten() else { continue };
+        if meta.node.as_deref() != Some(address.node) || meta.server.as_deref() != Some(address.server) {
+            continue;
+        }
+        if session_of(&meta).as_deref() == Some(wanted) {
+            return Some((path, meta));
+        }
+        of_other_session.get_or_insert((path, meta));
+    }
+    of_other_session.filter(|_| address.session.is_none())
 }
 
 fn no_transcript(address: NodeAddress<'_>) -> EngineError {

@@ -59,6 +59,21 @@ fn recording_without_history_is_replayed() {
 }
 
 #[test]
+fn node_of_default_session_comes_first() {
+    let home = Home::with_shell();
+    home.ok(&["session", "create", "work"]);
+    home.ok(&["new", "sh", "--session", "work", "-c", "bash --norc", "--env", "PS1=$ "]);
+    home.ok(&["send", "sh", "echo one"]);
+    home.ok(&["send", "sh", "echo two", "--session", "work"]);
+    let prompt = |args: &[&str]| {
+        let args = [&["transcript", "--json"], args].concat();
+        home.nerve(&args).json()["turns"][0]["prompt"].clone()
+    };
+    assert_eq!(prompt(&["sh"]), "echo one", "the other recording was written later");
+    assert_eq!(prompt(&["work/sh"]), "echo two");
+}
+
+#[test]
 fn unknown_names_and_files_are_errors() {
     let home = Home::new();
     home.nerve(&["transcript", "missing"]).assert_stderr(3, &["neither a recording nor a history", "hint:"]);
