@@ -102,7 +102,12 @@ impl Engine {
     pub fn restore_in_background(&self) {
         let engine = self.clone();
         tokio::spawn(async move {
-            let restored = engine.restore_nodes(RestoreNodes {}, RequestContext::default()).await;
+            let context = RequestContext::default();
+            let warnings = context.warnings.clone();
+            let restored = engine.restore_nodes(RestoreNodes {}, context).await;
+            for warning in warnings.take() {
+                tracing::warn!("{warning}");
+            }
             for RestoredNode { node_id, session_id, error } in restored.into_iter().flat_map(|all| all.nodes)
             {
                 match error {
