@@ -73,7 +73,7 @@ pub struct ReplayArgs {
     /// Print as JSON
     #[arg(short, long, requires = "print_meta")]
     pub json: bool,
-    /// Print a report of the final lines and snapshots instead of playing, like 'nerve recording export'
+    /// Print a report of the final lines and snapshots, or another format of 'nerve recording export', instead of playing
     #[arg(long, value_enum, conflicts_with_all = ["from", "fast", "viewer", "print_meta", "speed", "idle_limit"])]
     pub format: Option<FormatName>,
 }
@@ -141,6 +141,8 @@ Casts contain all output with its timing, and snapshots as markers.
 EXAMPLES
   nerve recording export run.ahr --format md -o run.md
   nerve recording export 0195e3a1-77aa --format json | jq '.[].text'
+  nerve recording export reviewer -f md -o conversation.md
+  nerve recording export reviewer -f svg --idle-limit 1 -o demo.svg
   nerve recording export run.ahr --format asciicast2 -o run.cast &&
       asciinema play run.cast")]
 pub struct ExportArgs {
@@ -155,6 +157,9 @@ pub struct ExportArgs {
     /// Include typed input in a cast
     #[arg(long = "with-input", alias = "input")]
     pub input: bool,
+    /// Limit pauses to this many seconds of the recording
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub idle_limit: Option<nerve_repl::node_command::Seconds>,
 }
 
 #[derive(Debug, Args)]
@@ -348,11 +353,15 @@ pub struct RepairArgs {
     pub json: bool,
 }
 
-/// Command-line names of [`Format`].
-#[derive(Debug, Clone, Copy, ValueEnum)]
+/// Formats of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatName {
-    /// Markdown table of lines and snapshots
+    /// Markdown: the transcript of an agent, otherwise a table of lines and snapshots
     Md,
+    /// The transcript as a page
+    Html,
+    /// Animated image
+    Svg,
     /// JSON array of lines and snapshots
     Json,
     /// CSV of lines and snapshots
@@ -366,14 +375,17 @@ pub enum FormatName {
 }
 
 impl FormatName {
-    pub fn format(self) -> Format {
+    /// Returns the format of the recorded terminal; `None` for the transcript as a page.
+    pub fn format(self) -> Option<Format> {
         match self {
-            FormatName::Md => Format::Report(ReportFormat::Md),
-            FormatName::Json => Format::Report(ReportFormat::Json),
-            FormatName::Csv => Format::Report(ReportFormat::Csv),
-            FormatName::Txt => Format::Report(ReportFormat::Txt),
-            FormatName::Asciicast2 => Format::Cast(CastVersion::V2),
-            FormatName::Asciicast3 => Format::Cast(CastVersion::V3),
+            FormatName::Md => Some(Format::Report(ReportFormat::Md)),
+            FormatName::Html => None,
+            FormatName::Svg => Some(Format::Svg),
+            FormatName::Json => Some(Format::Report(ReportFormat::Json)),
+            FormatName::Csv => Some(Format::Report(ReportFormat::Csv)),
+            FormatName::Txt => Some(Format::Report(ReportFormat::Txt)),
+            FormatName::Asciicast2 => Some(Format::Cast(CastVersion::V2)),
+            FormatName::Asciicast3 => Some(Format::Cast(CastVersion::V3)),
         }
     }
 }

@@ -1,15 +1,19 @@
-//! Exports of recordings: a report of lines and snapshots, or an asciicast.
+//! Exports of recordings: a report of lines and snapshots, an asciicast, or an animated image.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `items` | the final lines of a session, interleaved with its snapshots |
 //! | `report` | these as Markdown, JSON, CSV or text |
 //! | `cast` | asciicast v2 and v3, streamed |
+//! | `svg` | an animated SVG image |
+//! | `markup` | text in XML and HTML |
 //! | `utf8` | decoding of output that cuts characters at record boundaries |
 
 mod cast;
 mod items;
+mod markup;
 mod report;
+mod svg;
 mod utf8;
 
 use std::fmt;
@@ -18,7 +22,9 @@ use std::str::FromStr;
 
 pub use cast::{Cast, CastOptions, CastVersion, cast};
 pub use items::{Item, interleaved};
+pub use markup::escape_markup;
 pub use report::{ReportFormat, report};
+pub use svg::{SvgOptions, svg};
 pub use utf8::Utf8;
 
 use crate::ahr::AhrError;
@@ -30,20 +36,23 @@ pub enum Format {
     Report(ReportFormat),
     /// All output with times.
     Cast(CastVersion),
+    /// An animated image.
+    Svg,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 6] = [
+    pub const ALL: [Format; 7] = [
         Format::Report(ReportFormat::Md),
         Format::Report(ReportFormat::Json),
         Format::Report(ReportFormat::Csv),
         Format::Report(ReportFormat::Txt),
         Format::Cast(CastVersion::V2),
         Format::Cast(CastVersion::V3),
+        Format::Svg,
     ];
 
-    /// Returns the name: `md`, `json`, `csv`, `txt`, `asciicast2`, `asciicast3`.
+    /// Returns the name: `md`, `json`, `csv`, `txt`, `asciicast2`, `asciicast3`, `svg`.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Report(ReportFormat::Md) => "md",
@@ -52,6 +61,7 @@ impl Format {
             Format::Report(ReportFormat::Txt) => "txt",
             Format::Cast(CastVersion::V2) => "asciicast2",
             Format::Cast(CastVersion::V3) => "asciicast3",
+            Format::Svg => "svg",
         }
     }
 }
@@ -75,7 +85,7 @@ impl FromStr for Format {
 
 /// An unknown format name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format '{0}'; use md, json, csv, txt, asciicast2, asciicast3")]
+#[error("unknown format '{0}'; use md, json, csv, txt, asciicast2, asciicast3, svg")]
 pub struct UnknownFormat(String);
 
 /// Reason why an export failed.

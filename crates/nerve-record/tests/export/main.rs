@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod casts;
+mod images;
 mod inspections;
 mod replay;
 mod reports;

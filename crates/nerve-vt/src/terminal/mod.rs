@@ -60,12 +60,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use alacritty_terminal::vte::Parser;
 use nerve_types::{Size, TsNs};
 
-use crate::screen::{Cursor, Modes, Row, Screen};
+use crate::screen::{Cursor, Modes, Row, Screen, Style};
 use crate::terminal::store::Store;
 
 pub use keyframe::{HiddenState, Keyframe, SequenceState};
 pub use line::{Cell, LineIndex};
 pub use notice::{Clipboard, FeedResult, Mark, MarkKind, Notice, Notification, Selections};
+pub use palette::CellColors;
 pub use snapshot_index::Snapshot;
 
 use ansi::AnsiWriter;
@@ -279,6 +280,11 @@ impl TerminalState {
     /// Returns the modes that affect the encoding of input.
     pub fn modes(&self) -> Modes {
         self.model.public_modes()
+    }
+
+    /// Returns the colours of a cell with this style: those of a dark theme, with the program's changes (OSC 4, 10, 11).
+    pub fn cell_colors(&self, style: Style) -> CellColors {
+        self.model.palette.cell_colors(style)
     }
 
     /// Returns when an open synchronized update is shown anyway: 150 ms after it was opened.

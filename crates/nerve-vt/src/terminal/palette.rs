@@ -2,6 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use crate::screen::{Color, Style};
+
+/// The colours of a cell as red, green and blue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellColors {
+    /// Colour of the text.
+    pub foreground: [u8; 3],
+    /// Colour behind the text.
+    pub background: [u8; 3],
+}
+
 /// 8 bits each of red, green, blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rgb(pub(super) u8, pub(super) u8, pub(super) u8);
@@ -60,6 +71,25 @@ impl Palette {
     /// Resets all palette entries to the theme.
     pub(super) fn reset_entries(&mut self) {
         self.set.retain(|index, _| *index >= FOREGROUND);
+    }
+
+    /// Returns the colours of a cell with this style.
+    pub(super) fn cell_colors(&self, style: Style) -> CellColors {
+        let (foreground, background) =
+            (self.resolve(style.fg, FOREGROUND), self.resolve(style.bg, BACKGROUND));
+        match style.inverse {
+            true => CellColors { foreground: background, background: foreground },
+            false => CellColors { foreground, background },
+        }
+    }
+
+    fn resolve(&self, color: Color, default: u16) -> [u8; 3] {
+        let Rgb(red, green, blue) = match color {
+            Color::Default => self.get(default),
+            Color::Indexed(index) => self.get(u16::from(index)),
+            Color::Rgb(red, green, blue) => Rgb(red, green, blue),
+        };
+        [red, green, blue]
     }
 
     /// Returns the colours set by the program.
@@ -122,6 +152,17 @@ mod tests {
         {
             assert_eq!(parse(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn cell_colors_follow_program_and_inversion() {
+        let mut palette = Palette::default();
+        palette.set(1, Rgb(1, 2, 3));
+        let style = Style { fg: Color::Indexed(1), bg: Color::Rgb(9, 8, 7), ..Style::default() };
+        let colors = CellColors { foreground: [1, 2, 3], background: [9, 8, 7] };
+        assert_eq!(palette.cell_colors(style), colors);
+        let inverse = palette.cell_colors(Style { inverse: true, ..style });
+        assert_eq!((inverse.foreground, inverse.background), (colors.background, colors.foreground));
     }
 
     #[test]

@@ -362,6 +362,11 @@ fn exports_can_be_imported_again() {
         ("txt", "one\ntwo\n▶"),
         ("asciicast2", "{\"version\":2,\"width\":40,\"height\":6"),
         ("asciicast3", "{\"version\":3,\"term\":{\"cols\":40,\"rows\":6"),
+        ("html", "<!doctype html>"),
+        (
+            "svg",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" width=\"360\" height=\"132\"",
+        ),
     ] {
         let out = work.join(format!("out.{format}"));
         assert_eq!(home.ok(&["export", &path, "--format", format, "-o", out.to_str().unwrap()]), "");
@@ -380,7 +385,7 @@ fn exports_can_be_imported_again() {
                 .contains("two\n▶ snapshot 1: first\n▶ snapshot 2\n")
         );
     }
-    home.nerve(&["export", &path, "--format", "html"]).assert_stderr(2, &["html", "asciicast3"]);
+    home.nerve(&["export", &path, "--format", "pdf"]).assert_stderr(2, &["html", "svg", "asciicast3"]);
     home.nerve(&["export", &path, "-f", "md", "-o", "/nowhere/x.md"]).assert_stderr(1, &["/nowhere/x.md"]);
     assert!(
         fs::read_dir(&work).unwrap().all(|entry| !entry

@@ -47,6 +47,14 @@ fn shell_that_was_stopped_keeps_its_transcript() {
     let markdown = home.ok(&["transcript", "sh", "-f", "md", "--turn", "1"]);
     assert!(markdown.contains("> echo one\n\none\n"), "{markdown}");
     home.nerve(&["transcript", "sh", "--turn", "7"]).assert_stderr(3, &["no turn 7", "has 1"]);
+
+    // An export in these formats is the transcript of the recording.
+    let exported = home.ok(&["export", "sh", "-f", "md"]);
+    assert!(
+        exported.starts_with("# Transcript of sh\n") && exported.contains("> echo one\n\none\n"),
+        "{exported}"
+    );
+    assert!(home.ok(&["export", "sh", "-f", "html"]).contains("<pre class=\"prompt\">echo one</pre>"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use nerve_api::reply::{Transcript, TranscriptTurn};
+use nerve_record::export::escape_markup as escape;
 use nerve_types::{Section, SectionKind};
 
 use super::{dialog_text, properties, title, tool_heading, turn_details};
@@ -65,19 +66,4 @@ fn write_section(out: &mut String, section: &Section) {
         SectionKind::Error => writeln!(out, "<pre class=\"error\">Error: {content}</pre>"),
         SectionKind::Interrupted => writeln!(out, "<pre class=\"error\">Interrupted: {content}</pre>"),
     };
-}
-
-/// Escapes text for the content of elements and for attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use nerve_api::reply::{Transcript, TranscriptTurn};
+use nerve_record::export::escape_markup as escape;
 use nerve_types::{Section, SectionKind};
 
-use super::html::escape;
 use super::{dialog_text, properties, title, tool_heading, turn_details};
 
 /// Renders a transcript. Thoughts and results of tools are folded. The agent's text is passed on as it is.

@@ -1,31 +1,51 @@
 //! `nerve recording export` and `nerve recording branch-points`.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::reply::Transcript;
 use nerve_engine::recordings;
+use nerve_engine::transcripts::{read_recording, render};
 use nerve_record::ahr::Reader;
-use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast, report};
+use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, SvgOptions, cast, report, svg};
 use nerve_record::replay::TerminalReplay;
+use nerve_server::paths::ServerPaths;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::{Losses, export_failure, find, format, load_meta, size, write_failure};
-use nerve_cli::recording::{BranchPointsArgs, ExportArgs};
+use crate::exit::DONE;
+use crate::out;
+use nerve_cli::recording::{BranchPointsArgs, ExportArgs, FormatName};
+
+/// Contents of an export that not every format has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Options {
+    /// Include input in a cast.
+    input: bool,
+    /// Longest pause in an image.
+    idle_limit: Option<Duration>,
+}
 
 /// Prints the final lines, interleaved with the snapshots.
 pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
     let format = if args.json { ReportFormat::Json } else { ReportFormat::Txt };
-    print(&recording, Format::Report(format))
+    print(&recording, |out| write(&recording, Format::Report(format), Options::default(), out))
 }
 
 /// Prints a recording in another format. Returns the exit code.
-pub(super) fn print(recording: &Path, format: Format) -> Result<u8> {
+pub(super) fn print_format(recording: &Path, format: FormatName) -> Result<u8> {
+    print(recording, |out| convert(recording, format, Options::default(), out))
+}
+
+fn print(recording: &Path, write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> Result<u8>) -> Result<u8> {
+    recordings::check(recording)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let code = write(recording, format, false, &mut out)?;
+    let code = write(&mut out)?;
     out.flush().map_err(write_failure)?;
     Ok(code)
 }
@@ -34,30 +54,59 @@ pub(super) fn print(recording: &Path, format: Format) -> Result<u8> {
 pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     recordings::check(&recording)?;
+    let options = Options { input: args.input, idle_limit: args.idle_limit.map(|limit| limit.0) };
     let mut out = OutputFile::open(&args.output)?;
-    let code = write(&recording, args.format.format(), args.input, &mut out.writer)?;
+    let code = convert(&recording, args.format, options, &mut out.writer)?;
     out.finish()?;
     Ok(code)
 }
 
-fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<u8> {
+/// Writes the transcript if the format is one of transcripts, and otherwise what the terminal showed.
+fn convert(recording: &Path, format: FormatName, options: Options, out: &mut impl Write) -> Result<u8> {
+    let transcript = match format {
+        FormatName::Md | FormatName::Html => {
+            Some(read_recording(recording, &ServerPaths::from_env().data_dirs())?)
+        }
+        _ => None,
+    };
+    let text = match (&transcript, format.format()) {
+        (Some(transcript), Some(_)) if has_prompts(transcript) => render::markdown(transcript),
+        (Some(transcript), None) => render::html(transcript),
+        (_, Some(format)) => return write(recording, format, options, out),
+        (None, None) => unreachable!("only transcripts have no format of the terminal"),
+    };
+    out.write_all(out::sanitize(&text).as_bytes()).map_err(write_failure)?;
+    Ok(DONE)
+}
+
+/// Returns true for the transcript of an agent. A shell without marks has one turn without a prompt.
+fn has_prompts(transcript: &Transcript) -> bool {
+    transcript.turns.iter().any(|turn| !turn.prompt.is_empty())
+}
+
+fn write(recording: &Path, format: Format, options: Options, out: &mut impl Write) -> Result<u8> {
     let mut reader = Reader::open(recording).map_err(|error| export_failure(error.into()))?;
     let meta = load_meta(recording);
     let mut losses = Losses::new(recording);
+    let command = (!meta.cmd.is_empty()).then(|| format::command_line(&meta.cmd));
+    let size = size(&meta);
     let written = match format {
         Format::Report(format) => {
-            let mut replay = TerminalReplay::new(size(&meta));
+            let mut replay = TerminalReplay::new(size);
             replay
                 .read_rest(&mut reader, |lost| losses.add(lost))
                 .map_err(ExportError::from)
                 .and_then(|()| Ok(report(format, &replay.terminal, out)?))
         }
         Format::Cast(version) => {
-            let command = (!meta.cmd.is_empty()).then(|| format::command_line(&meta.cmd));
-            let size = size(&meta);
+            let Options { input, .. } = options;
             let options =
                 CastOptions { size, command, title: meta.title, input, ..CastOptions::new(version) };
             cast(&mut reader, options, out, |lost| losses.add(lost))
+        }
+        Format::Svg => {
+            let options = SvgOptions { size, title: meta.title.or(command), idle_limit: options.idle_limit };
+            svg(&mut reader, &options, out, |lost| losses.add(lost))
         }
     };
     losses.contradict(reader.contradictions());

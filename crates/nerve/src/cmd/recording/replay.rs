@@ -27,7 +27,7 @@ use nerve_cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 /// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if let Some(format) = args.format {
-        return export::print(&find(&args.source)?, format.format());
+        return export::print_format(&find(&args.source)?, format);
     }
     if args.viewer {
         return view::view(&ViewArgs {
