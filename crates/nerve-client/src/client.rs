@@ -87,6 +87,12 @@ impl NerveClient {
         NerveClient::open(Endpoint::Http { url, token, tls: tls.clone() }).await
     }
 
+    /// Returns true if the server runs on this machine: it has a Unix socket, or is in this process. A server that is reached over TCP
+    /// counts as remote.
+    pub fn is_local(&self) -> bool {
+        self.link.is_local()
+    }
+
     async fn open(endpoint: Endpoint) -> Result<NerveClient, ClientError> {
         Ok(NerveClient { link: Arc::new(Link::open(endpoint).await?) })
     }

@@ -41,6 +41,11 @@ struct State {
 }
 
 impl Connector {
+    /// Returns true unless the server is reached over a network connection.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.endpoint, None | Some(Endpoint::Unix(_)))
+    }
+
     pub(crate) fn new(
         endpoint: Option<Endpoint>,
         router: Arc<EventRouter>,

@@ -68,6 +68,10 @@ impl Link {
         Link::new(None, router, connection, Reconnect::Never)
     }
 
+    pub(crate) fn is_local(&self) -> bool {
+        self.connector.is_local()
+    }
+
     fn new(
         endpoint: Option<Endpoint>,
         router: Arc<EventRouter>,

@@ -255,7 +255,7 @@ impl RemoteNode {
 
     async fn start_with(&self, fresh: bool) -> Result<(), ClientError> {
         let (node_id, session_id) = self.ids();
-        self.client.request(&StartNode { node_id, session_id, fresh }).await.map(drop)
+        self.client.request(&StartNode { fresh, ..StartNode::new(node_id, session_id) }).await.map(drop)
     }
 
     async fn answer_with(&self, choice: Option<NodeChoice>) -> Result<(), ClientError> {

@@ -11,6 +11,7 @@ pub mod backend;
 pub mod clock;
 pub mod connection;
 pub mod end_snapshot;
+pub mod environment;
 pub mod executions;
 pub mod folder_watcher;
 pub mod launch;

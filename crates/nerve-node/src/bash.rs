@@ -18,6 +18,7 @@ use nerve_api::reply::NodeMetadata;
 use nerve_api::value::{Delivery, ResponseSource};
 use nerve_host::backend::os::kill_with_parent;
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
+use nerve_host::environment::Environment;
 use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
 use parking_lot::Mutex;
@@ -59,7 +60,7 @@ pub struct BashNode {
 struct Inner {
     state: Arc<TurnState>,
     cwd: Option<PathBuf>,
-    env: BTreeMap<String, String>,
+    environment: Environment,
     clock: Clock,
     journal: Mutex<Journal>,
     /// Prompts take the write lock. Steps of graphs share the read lock: they keep no state and can run at once.
@@ -171,7 +172,7 @@ impl BashNode {
     pub fn new(
         node: NodeRef,
         cwd: Option<PathBuf>,
-        env: BTreeMap<String, String>,
+        environment: Environment,
         journal: Journal,
         events: Publisher,
     ) -> BashNode {
@@ -179,7 +180,7 @@ impl BashNode {
             inner: Arc::new(Inner {
                 state: TurnState::new(node, events, EVIDENCE),
                 cwd,
-                env,
+                environment,
                 clock: Clock::start(),
                 journal: Mutex::new(journal),
                 turn: tokio::sync::RwLock::new(()),
@@ -368,7 +369,12 @@ impl BashNode {
 
     fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
         let mut command = Command::new("bash");
-        command.arg("-c").arg(&*prompt.text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
+        command.arg("-c").arg(&*prompt.text).process_group(0).kill_on_drop(true);
+        let Environment { set, remove } = &self.inner.environment;
+        for name in remove {
+            command.env_remove(name);
+        }
+        command.envs(set);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &self.inner.cwd {
             command.current_dir(cwd);

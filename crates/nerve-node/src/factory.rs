@@ -8,6 +8,7 @@ use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::Profile;
 use nerve_host::backend::{Program, SpawnError};
 use nerve_host::clock::Clock;
+use nerve_host::environment::{self, Environment};
 use nerve_host::manager::{HostManager, Label};
 use nerve_mux::pane::Panes;
 
@@ -148,8 +149,15 @@ impl NodeFactory {
             return Err(no_hosts_error(&node, spec.backend));
         }
         let (size, pane) = (spec.size(), spec.pane_id.clone());
-        let mut argv = program_argv(spec.backend, spec.command.unwrap_or_default())?;
+        let server_env = environment::of_this_process();
+        // HOME is in the label with its value.
+        let env_names: Vec<String> = spec.env.keys().filter(|name| *name != "HOME").cloned().collect();
+        let own = spec.env.keys().cloned().collect();
+        let mut env = Environment::new(spec.shell_env.as_ref(), spec.env, &server_env);
+        let shell = env.get("SHELL", &server_env).cloned();
+        let mut argv = program_argv(spec.backend, spec.command.unwrap_or_default(), shell)?;
         let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
+        env.remove_all(&profile.env_remove, &own);
         let agent_session = match pane {
             // The program in an existing pane was started by someone else.
             Some(_) => spec.claude_session_id,
@@ -158,9 +166,9 @@ impl NodeFactory {
         let agent_version = match pane {
             Some(_) => None,
             None => {
-                let (cwd, env) = (spec.cwd.clone(), spec.env.clone());
+                let Environment { set, remove } = env.clone();
                 let program =
-                    Program { argv: argv.clone(), cwd, env, env_remove: profile.env_remove.clone() };
+                    Program { argv: argv.clone(), cwd: spec.cwd.clone(), env: set, env_remove: remove };
                 agent_version::check(&profile, &program, spec.force).await.map_err(|mut error| {
                     error.message = format!("node '{}' was not started: {}", node.node, error.message);
                     error
@@ -168,10 +176,6 @@ impl NodeFactory {
             }
         };
         let journal = self.journal(&at, spec.history)?;
-        let mut env = spec.env;
-        // HOME is in the label with its value.
-        let env_names = env.keys().filter(|name| *name != "HOME").cloned().collect();
-        let mut env_remove = profile.env_remove.clone();
         // The proxy comes after all other checks, because it listens from here on.
         let proxy = match spec.proxy {
             Some(proxy) => {
@@ -180,14 +184,14 @@ impl NodeFactory {
                     launch,
                     (*proxy, pane.as_deref()),
                     &profile,
-                    (&mut env, &mut env_remove),
+                    (&mut env.set, &mut env.remove),
                 )?)
             }
             None => None,
         };
-        add_profile_env(&profile, &mut env);
+        add_profile_env(&profile, &mut env, &server_env);
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
-        let program = Program { argv, cwd: spec.cwd, env, env_remove };
+        let program = Program { argv, cwd: spec.cwd, env: env.set, env_remove: env.remove };
         let terminal = TerminalSpec {
             node: node.clone(),
             program,
@@ -286,7 +290,8 @@ impl NodeFactory {
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_proxy(&spec)?;
         let journal = self.journal(&spec.node_ref(), spec.history)?;
-        Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
+        let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::of_this_process());
+        Ok(BashNode::new(node, spec.cwd, env, journal, self.shared.events.clone()))
     }
 
     /// Creates a node for a conversation with a model's API.
@@ -312,7 +317,7 @@ impl NodeFactory {
         let setup = Setup {
             spec: *chat,
             cwd: spec.cwd,
-            env: spec.env,
+            env: Environment::new(spec.shell_env.as_ref(), spec.env, &environment::of_this_process()).set,
             timeout: spec.response_timeout.duration(),
             events: self.shared.events.clone(),
             fork_journals: spec.history.then(|| self.shared.journals.clone()),
@@ -361,10 +366,10 @@ impl NodeFactory {
 
 /// Sets the profile's variables. If one of them is already set, sets none: a part of them can be worse than none (PS0 marks a
 /// start, PROMPT_COMMAND its end).
-fn add_profile_env(profile: &Profile, env: &mut BTreeMap<String, String>) {
-    let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
+fn add_profile_env(profile: &Profile, env: &mut Environment, server_env: &BTreeMap<String, String>) {
+    let is_set = |name: &String| env.get(name, server_env).is_some();
     if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
-        env.extend(profile.env.clone());
+        env.set.extend(profile.env.clone());
     }
 }
 
@@ -486,14 +491,18 @@ fn start_error(node: &NodeRef, error: &SpawnError) -> EngineError {
 const CLAUDE: &str = "claude";
 
 /// Returns the command to run. A node for Claude Code runs nothing else.
-fn program_argv(backend: BackendKind, command: CommandLine) -> Result<Vec<String>, EngineError> {
+fn program_argv(
+    backend: BackendKind,
+    command: CommandLine,
+    shell: Option<String>,
+) -> Result<Vec<String>, EngineError> {
     if !backend.is_claude() {
-        return split_command(command);
+        return split_command(command, shell);
     }
     if is_empty(&command) {
         return Ok(vec![CLAUDE.to_string()]);
     }
-    let argv = split_command(command)?;
+    let argv = split_command(command, shell)?;
     if argv.iter().any(|word| word.to_lowercase().contains(CLAUDE)) {
         return Ok(argv);
     }
@@ -501,8 +510,8 @@ fn program_argv(backend: BackendKind, command: CommandLine) -> Result<Vec<String
         .hint(format!("backend '{}' is for Claude Code; other backends run any program", backend.as_str())))
 }
 
-/// Splits a command like a shell, without running one. An empty command means the user's shell.
-fn split_command(command: CommandLine) -> Result<Vec<String>, EngineError> {
+/// Splits a command like a shell, without running one. An empty command means `shell`, the user's.
+fn split_command(command: CommandLine, shell: Option<String>) -> Result<Vec<String>, EngineError> {
     let argv = match command {
         CommandLine::Argv(argv) => argv,
         CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {
@@ -511,7 +520,7 @@ fn split_command(command: CommandLine) -> Result<Vec<String>, EngineError> {
         })?,
     };
     if argv.is_empty() {
-        return Ok(vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_string())]);
+        return Ok(vec![shell.unwrap_or_else(|| "/bin/sh".to_string())]);
     }
     Ok(argv)
 }

@@ -1,5 +1,7 @@
 //! Parameters of the commands for nodes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::conversation::ConversationOptions;
@@ -36,12 +38,15 @@ pub struct StartNode {
     /// Starts a new conversation instead of resuming the last one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// Environment of the calling shell, as in CREATE_NODE. Default: that of the last start on this server, otherwise the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell_env: Option<BTreeMap<String, String>>,
 }
 
 impl StartNode {
     /// Creates a request that resumes the conversation. `session_id`: `None` for the default session.
     pub fn new(node_id: impl Into<String>, session_id: Option<String>) -> StartNode {
-        StartNode { node_id: node_id.into(), session_id, fresh: false }
+        StartNode { node_id: node_id.into(), session_id, fresh: false, shell_env: None }
     }
 }
 

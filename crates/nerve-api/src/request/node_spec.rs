@@ -58,9 +58,13 @@ pub struct NodeSpec {
     /// Working directory. Default: the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Environment variables in addition to the server's.
+    /// Environment variables in addition to those of `shell_env` or the server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Environment of the shell that creates the node, instead of the server's. It is not stored. Variables that describe a terminal, and
+    /// `NERVE_*`, are ignored. Default: the server's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell_env: Option<BTreeMap<String, String>>,
     /// Existing pane to attach to instead of starting a program: of tmux (`%3`, `session:window.pane`) or WezTerm (a number). It is never
     /// killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +166,7 @@ impl NodeSpec {
             backend: BackendKind::default(),
             cwd: None,
             env: BTreeMap::new(),
+            shell_env: None,
             pane_id: None,
             tmux_session: None,
             socket: None,

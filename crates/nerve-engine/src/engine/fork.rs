@@ -145,7 +145,8 @@ impl Engine {
         }
         let env = other.env.into_iter().chain(spec.env).collect();
         let proxy = spec.proxy.take().or(other.proxy.filter(|_| wants_proxy));
-        Ok(NodeSpec { env, proxy, ..spec })
+        let shell_env = spec.shell_env.take().or(other.shell_env);
+        Ok(NodeSpec { env, shell_env, proxy, ..spec })
     }
 
     /// Resumes the conversation that the definition names, unless a running node uses it.

@@ -1,5 +1,6 @@
 //! The restart of stopped nodes. An agent resumes its conversation by its id; a conversation is never replaced by a new one silently.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nerve_agent::profile::Profile;
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::Engine;
 use super::context::{RequestContext, Warnings};
 use super::fork::node_argv;
-use super::specs::node_ref;
+use super::specs::{check_shell_env, node_ref};
 use super::stopped_nodes::has_ended;
 
 /// Maximum number of nodes that are started at the same time. More agents would only slow each other down.
@@ -41,9 +42,10 @@ impl Engine {
         request: StartNode,
         context: RequestContext,
     ) -> Result<NodeDetails, EngineError> {
-        let StartNode { node_id, session_id, fresh } = request;
+        let StartNode { node_id, session_id, fresh, shell_env } = request;
+        check_shell_env(shell_env.as_ref())?;
         let at = node_ref(node_id, session_id);
-        Ok(self.start(&at, fresh, &context.warnings).await?.into())
+        Ok(self.start(&at, fresh, shell_env, &context.warnings).await?.into())
     }
 
     /// Starts the stopped nodes of a session concurrently. Those whose programs exited by themselves only if the request is for all.
@@ -146,7 +148,7 @@ impl Engine {
             let start: JoinHandle<Result<(), EngineError>> = tokio::spawn(async move {
                 // The semaphore is never closed.
                 let _permit = permits.acquire().await;
-                engine.start(&node, false, &warnings).await.map(drop)
+                engine.start(&node, false, None, &warnings).await.map(drop)
             });
             (at, start)
         });
@@ -160,7 +162,13 @@ impl Engine {
         outcomes
     }
 
-    async fn start(&self, at: &NodeRef, fresh: bool, warnings: &Warnings) -> Result<NodeInfo, EngineError> {
+    async fn start(
+        &self,
+        at: &NodeRef,
+        fresh: bool,
+        shell_env: Option<BTreeMap<String, String>>,
+        warnings: &Warnings,
+    ) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
         let option = session_option(session.name());
         if session.is_starting(&at.node) {
@@ -172,12 +180,13 @@ impl Engine {
             let hint = format!("to start it anew, stop it first: `nerve stop {}{option}`", at.node);
             return Err(error.hint(hint));
         }
-        let Some(entry) = session.entry(&at.node) else {
+        let Some(mut entry) = session.entry(&at.node) else {
             // The error lists the nodes.
             session.find(&at.node)?;
             let message = format!("node '{}' has no definition to start it from", at.node);
             return Err(EngineError::not_found(message).hint("create it with `nerve new`"));
         };
+        entry.use_shell(shell_env);
         if let Some(keep) = entry.spec.chat.as_ref().map(|chat| &chat.keep) {
             check_chat(at, keep.as_deref(), fresh, warnings)?;
         }

@@ -317,8 +317,8 @@ fn restore(
 fn record(entry: NodeEntry) -> NodeRecord {
     let NodeEntry { spec, last, env_omitted } = entry;
     let cwd = spec.cwd.or_else(|| std::env::current_dir().ok());
-    // The record belongs to its session.
-    let spec = NodeSpec { session_id: None, cwd, ..spec };
+    // The record belongs to its session. A shell's environment may contain any secret.
+    let spec = NodeSpec { session_id: None, cwd, shell_env: None, ..spec };
     NodeRecord { spec, env_omitted, last: Some(last) }
 }
 

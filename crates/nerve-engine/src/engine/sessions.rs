@@ -11,6 +11,7 @@ use nerve_api::request::{
 };
 use nerve_graph::session::entry::{NodeEntry, ProcessEnd};
 use nerve_graph::session::{DEFAULT, Session, stop_all};
+use nerve_host::environment;
 use nerve_node::NodeHandle;
 use nerve_node::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use nerve_node::error::EngineError;
@@ -38,6 +39,9 @@ impl Engine {
         let wanted = [("cols", spec.cols), ("rows", spec.rows)];
         if let Some(from) = spec.inherit.take() {
             spec = self.inherit(spec, from)?;
+        }
+        if let Some(shell_env) = &spec.shell_env {
+            environment::keep_file_locations(shell_env, &mut spec.env, &environment::of_this_process());
         }
         let replaced = self.replaced_conversation(&spec.node_ref());
         let info = self.create(spec).await?;

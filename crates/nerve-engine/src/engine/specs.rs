@@ -1,5 +1,7 @@
 //! Converts parameters of requests to domain types. Errors name the parameter.
 
+use std::collections::BTreeMap;
+
 use nerve_api::request::{ConversationMessage, ConversationOptions, NodeChoice, WebhookTarget};
 use nerve_node::command::{BackendKind, Choice, NodeRef, NodeSpec};
 use nerve_node::error::EngineError;
@@ -7,6 +9,9 @@ use nerve_types::Size;
 
 use crate::conversation::{Conversation, ConversationId, Message};
 use crate::webhook::Webhook;
+
+/// Maximum size of a shell's environment in bytes.
+const MAX_SHELL_ENV: usize = 1 << 20;
 
 pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
     NodeRef { session, node }
@@ -26,11 +31,22 @@ pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
         }
         conversation_id(options)?;
     }
+    check_shell_env(spec.shell_env.as_ref())?;
     let Some(proxy) = &spec.proxy else { return Ok(()) };
     nerve_node::proxy::check(proxy).map_err(|mut error| {
         error.message = format!("params.{}", error.message);
         error
     })
+}
+
+/// Checks the size of a shell's environment: Linux starts no program with much more.
+pub(super) fn check_shell_env(env: Option<&BTreeMap<String, String>>) -> Result<(), EngineError> {
+    let size: usize = env.into_iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
+    if size <= MAX_SHELL_ENV {
+        return Ok(());
+    }
+    Err(invalid(format!("params.shell_env has {size} bytes, more than {MAX_SHELL_ENV}"))
+        .hint("unset what the program does not need"))
 }
 
 /// Returns the size of a terminal.

@@ -1,5 +1,6 @@
 //! Entries of nodes: how a node is started again, and what is known of its last process.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nerve_node::command::{NodeInfo, NodeSpec, StateName, terminal_kind};
@@ -77,6 +78,14 @@ impl NodeEntry {
     /// Creates the entry of a node that is being started.
     pub fn new(spec: NodeSpec) -> NodeEntry {
         NodeEntry { spec, last: LastProcess::default(), env_omitted: Vec::new() }
+    }
+
+    /// Sets the environment of the shell that starts the node, from which omitted variables get their values. `None` keeps that of the
+    /// last start.
+    pub fn use_shell(&mut self, shell_env: Option<BTreeMap<String, String>>) {
+        let Some(shell_env) = shell_env else { return };
+        self.env_omitted.retain(|name| !shell_env.contains_key(name));
+        self.spec.shell_env = Some(shell_env);
     }
 
     /// Returns true if the last process went down with its server, its host or the machine, or was killed.

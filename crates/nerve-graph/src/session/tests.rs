@@ -1,5 +1,4 @@
-use std::collections::BTreeMap;
-
+use nerve_host::environment::Environment;
 use nerve_node::bash::BashNode;
 use nerve_node::command::NodeRef;
 use nerve_node::error::ErrorKind;
@@ -14,7 +13,7 @@ use super::*;
 fn node() -> Executable {
     let events = Publisher::new(Clock::start());
     let at = NodeRef { session: None, node: "n".to_string() };
-    Executable::from(Arc::new(BashNode::new(at, None, BTreeMap::new(), Journal::disabled(), events)))
+    Executable::from(Arc::new(BashNode::new(at, None, Environment::default(), Journal::disabled(), events)))
 }
 
 fn is(session: &Session, node: &Executable) -> bool {

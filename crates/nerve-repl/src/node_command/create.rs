@@ -12,6 +12,7 @@ use super::Target;
 use super::args::CreateArgs;
 use super::chat_args::ChatOptions;
 use super::proxy_args::proxy_params;
+use super::shell_env::shell_env;
 use super::turn_args::ConversationArgs;
 use crate::failure::{Failure, USAGE};
 use crate::out;
@@ -30,6 +31,8 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     };
     let mut env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
     env.extend(trace_tools(args.trace_tools));
+    // The program of an existing pane has its environment.
+    let shell_env = if args.pane.pane_id.is_some() { None } else { shell_env(&target.client) };
     let params = CreateNode {
         session_id: target.session.clone(),
         command: args.command.map(CommandLine::Text),
@@ -42,6 +45,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         force: args.force,
         chat: chat_params(args.model, args.backend)?.map(Box::new),
         env,
+        shell_env,
         cols: args.cols,
         rows: args.rows,
         profile: args.profile,

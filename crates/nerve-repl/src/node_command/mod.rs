@@ -9,6 +9,7 @@ pub(crate) mod fork;
 pub mod history;
 mod inspect;
 mod proxy_args;
+mod shell_env;
 mod turn_args;
 pub(crate) mod values;
 mod write;
@@ -29,6 +30,7 @@ pub use self::args::{
 };
 pub use self::create::trace_tools;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
+pub use self::shell_env::shell_env;
 pub(crate) use self::turn_args::TurnOptions;
 pub use self::values::{COLS, EnvPair, ROWS, Seconds, one_of};
 use crate::out;
@@ -110,7 +112,8 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::History(args) => history::run(target, &args).await,
         NodeCommand::Start(args) => {
             let (node_id, session_id) = (args.node, target.session.clone());
-            let params = StartNode { node_id, session_id, fresh: args.fresh };
+            let shell_env = shell_env::shell_env(&target.client);
+            let params = StartNode { node_id, session_id, fresh: args.fresh, shell_env };
             let waiting = format!("starting '{}'", params.node_id);
             let data = out::progress(&waiting, target.request(&params)).await?;
             if target.json {

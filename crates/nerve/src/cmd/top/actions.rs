@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use nerve_api::request::{CommandLine, CreateNode, GetNode, NodeChoice};
 use nerve_client::{ClientError, NerveClient, Reconnect, RemoteNode};
+use nerve_repl::node_command::shell_env;
 use nerve_server::paths::ServerPaths;
 use nerve_tui::dashboard::{Effect, NodeKey};
 
@@ -98,6 +99,7 @@ async fn create(paths: &ServerPaths, server: &str, command: String) -> Result<Up
     let mut request = CreateNode::new(name.clone());
     request.command = Some(CommandLine::Text(command));
     request.cwd = std::env::current_dir().ok();
+    request.shell_env = shell_env(&client);
     client.create_node(&request).await?;
     Ok(Update::Message(format!("node '{name}' created")))
 }
