@@ -21,6 +21,7 @@ pub mod options;
 pub mod pane;
 pub mod pattern;
 pub mod proxy;
+pub mod prune;
 pub mod record;
 pub mod recording;
 pub mod repl;
@@ -37,8 +38,7 @@ pub mod transcript;
 
 use clap::{Parser, Subcommand};
 use nerve_repl::node_command::{
-    self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, PruneArgs, RemoveArgs, StartArgs, StopArgs,
-    WaitArgs,
+    self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, RemoveArgs, StartArgs, StopArgs, WaitArgs,
 };
 
 pub use self::command_groups::GROUPS;
@@ -110,8 +110,8 @@ pub enum Command {
     Start(NodeShortcut<StartArgs>),
     /// Remove a stopped node
     Rm(NodeShortcut<RemoveArgs>),
-    /// Remove the stopped nodes of a session
-    Prune(NodeShortcut<PruneArgs>),
+    /// Remove stopped nodes and old stored data
+    Prune(prune::PruneArgs),
     /// Show the audit log of a node: prompts, answers, dialogs
     Logs(NodeShortcut<HistoryArgs>),
     /// Search prompts, answers, tools and screens of all nodes
@@ -199,7 +199,7 @@ pub enum Command {
 }
 
 /// Commands at the top level that are also in a group: their short name and their full one.
-pub const SHORTCUTS: [(&str, &[&str]); 12] = [
+pub const SHORTCUTS: [(&str, &[&str]); 11] = [
     ("new", &["node", "create"]),
     ("send", &["node", "execute"]),
     ("ls", &["node", "list"]),
@@ -208,7 +208,6 @@ pub const SHORTCUTS: [(&str, &[&str]); 12] = [
     ("stop", &["node", "stop"]),
     ("start", &["node", "start"]),
     ("rm", &["node", "remove"]),
-    ("prune", &["node", "prune"]),
     ("logs", &["node", "history"]),
     ("view", &["recording", "view"]),
     ("replay", &["recording", "replay"]),

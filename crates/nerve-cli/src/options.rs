@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 42] = [
+const MEANINGS: [(&str, &str); 43] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
@@ -35,6 +35,7 @@ const MEANINGS: [(&str, &str); 42] = [
     ("no-record", "Keep no recording"),
     ("no-wait", "Return at once, and print the name of what continues"),
     ("node", "Node: to select, or to create"),
+    ("older-than", "What was last written longer ago: 12h, 30d, 2w …"),
     ("output", "File to write"),
     ("recording", "Session or its recording: node, id or its beginning, or file"),
     ("rows", "Terminal rows"),

@@ -70,6 +70,7 @@ mod requests;
 mod send_queue;
 pub mod server;
 mod state;
+pub mod stored_data;
 mod tcp;
 mod unix;
 

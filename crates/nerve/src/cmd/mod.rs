@@ -25,6 +25,7 @@ mod notify;
 pub(crate) mod pane;
 mod pattern;
 mod proxy;
+mod prune;
 mod record;
 pub(crate) mod recording;
 mod repl;
@@ -83,7 +84,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Stop(args) => run_node(args.expand(NodeCommand::Stop), NODE)?,
         Command::Start(args) => run_node(args.expand(NodeCommand::Start), NODE)?,
         Command::Rm(args) => run_node(args.expand(NodeCommand::Remove), NODE)?,
-        Command::Prune(args) => run_node(args.expand(NodeCommand::Prune), NODE)?,
+        Command::Prune(args) => run_single_threaded(interruptible(prune::run(args)))?,
         Command::Logs(args) => run_node(args.expand(NodeCommand::History), NODE)?,
         Command::Ask(args) => run_multi_threaded(ask::run(args))?,
         Command::Node(args) => run_node(args, NODE)?,

@@ -69,6 +69,72 @@ fn stopped_nodes_are_listed_started_and_removed() {
 }
 
 #[test]
+fn nodes_get_the_environment_of_the_shell() {
+    let home = Home::new();
+    let run = |args: &[&str], vars: &[(&str, &str)]| {
+        let mut command = home.command(args);
+        command.envs(vars.iter().copied());
+        let output = home.run(command);
+        assert_eq!(output.code, 0, "{output:?}");
+        output
+    };
+    let of_node = |script: &str| home.ok(&["send", "sh", script]);
+    run(&["server", "start"], &[("ONLY_SERVER", "server"), ("BOTH", "server")]);
+    let shell =
+        [("BOTH", "shell"), ("MY_TOKEN", "secret-value"), ("TMUX", "/tmp/other"), ("CLAUDECODE", "1")];
+    run(&["new", "sh", "-c", BASH, "--env", "OWN=node"], &shell);
+    run(&["new", "once", "-b", "bash"], &shell);
+    assert_eq!(of_node("echo $BOTH $MY_TOKEN ${ONLY_SERVER-unset} $OWN"), "shell secret-value unset node\n");
+    assert_eq!(of_node("echo ${TMUX-unset} ${CLAUDECODE-unset} $TERM"), "unset unset xterm-256color\n");
+    assert_eq!(home.ok(&["send", "once", "echo $BOTH ${ONLY_SERVER-unset}"]), "shell unset\n");
+
+    // The file of the sessions has the node's own variables, and nothing else of the shell.
+    let stored = fs::read_to_string(home.hermetic.nerve_home().join("sessions.json")).unwrap();
+    assert!(
+        stored.contains("OWN") && !stored.contains("secret-value") && !stored.contains("shell_env"),
+        "{stored}"
+    );
+
+    // A later start takes the environment of its own shell.
+    home.ok(&["stop", "sh"]);
+    run(&["start", "sh"], &[("BOTH", "later")]);
+    assert_eq!(of_node("echo $BOTH ${MY_TOKEN-unset} $OWN"), "later unset node\n");
+    let huge = "x".repeat(120_000);
+    let many: Vec<(String, &str)> = (0..10).map(|n| (format!("HUGE{n}"), huge.as_str())).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let mut command = home.command(&["new", "huge", "-c", BASH]);
+    command.envs(many);
+    home.run(command).assert_stderr(2, &["params.shell_env has", "unset what the program does not need"]);
+    home.ok(&["server", "stop"]);
+}
+
+#[test]
+fn old_data_is_pruned_by_age() {
+    let home = Home::with_shell();
+    home.ok(&["send", "sh", "echo one"]);
+    home.ok(&["stop", "sh"]);
+    let kept = home.ok(&["prune", "--older-than", "1h", "--dry-run"]);
+    assert!(kept.contains("node 'sh' would be removed") && kept.contains("0 B would be removed"), "{kept}");
+    home.nerve(&["prune", "--older-than", "1h", "-s", "tcp://localhost:1"])
+        .assert_stderr(2, &["works on this machine only", "nerve recording prune"]);
+
+    let all = home.nerve(&["prune", "--older-than", "0s", "--json"]).json();
+    assert_eq!(all["removed"], serde_json::json!(["sh"]));
+    let kind = |name: &str| all["data"].as_array().unwrap().iter().find(|data| data["kind"] == name).unwrap();
+    for name in ["recordings", "histories"] {
+        assert_eq!(kind(name)["removed"]["files"], 1, "{all:#}");
+        assert!(kind(name)["removed"]["bytes"].as_u64().unwrap() > 0, "{all:#}");
+    }
+    assert_eq!(kind("server logs")["removed"]["files"], 0, "the server runs");
+    home.nerve(&["transcript", "sh"]).assert_stderr(3, &["sh"]);
+    home.ok(&["server", "stop"]);
+
+    // Without a server, its nodes stay.
+    let stopped = home.nerve(&["prune", "--older-than", "0s"]);
+    assert!(stopped.code == 0 && stopped.stderr.contains("nodes are left alone"), "{stopped:?}");
+}
+
+#[test]
 fn conversation_survives_the_end_of_everything() {
     let home = with_agent();
     home.ok(&["new", "sh", "-c", BASH]);

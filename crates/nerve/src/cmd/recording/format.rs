@@ -33,7 +33,7 @@ pub(super) fn duration(duration: Duration) -> String {
 }
 
 /// Formats a number of bytes: `999 B`, `1.2 MiB`.
-pub(super) fn size(count: u64) -> String {
+pub(in crate::cmd) fn size(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut scaled = count as f64;
     let mut unit = "B";

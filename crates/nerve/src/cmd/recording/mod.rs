@@ -2,7 +2,7 @@
 
 mod branches;
 pub(crate) mod export;
-mod format;
+pub(super) mod format;
 mod import;
 mod inspect;
 mod list;

@@ -1,0 +1,34 @@
+//! `nerve prune`.
+
+use clap::Args;
+
+use crate::node::NodeTarget;
+use crate::recording::Age;
+
+/// Arguments of `nerve prune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Nodes that ran when the server or the machine went down stay, because 'nerve server start --restore' starts them; --all removes them,
+too.
+
+With --older-than, recordings, folders of branches, audit logs, finished runs and logs that were last written earlier are removed as well, for all
+servers. What running nodes and servers use stays, and so do unsaved changes, runs that can be resumed, conversations, and the agents' own files.
+
+EXAMPLES
+  nerve prune
+  nerve prune --all --dry-run
+  nerve prune --older-than 30d --dry-run
+  nerve prune --session review")]
+pub struct PruneArgs {
+    #[command(flatten)]
+    pub target: NodeTarget,
+    /// Also remove nodes that ran when the server or the machine went down
+    #[arg(long)]
+    pub all: bool,
+    /// Also remove stored data that was last written longer ago: 12h, 30d, 2w …
+    #[arg(long, value_name = "AGE")]
+    pub older_than: Option<Age>,
+    /// Print what would be removed
+    #[arg(long, short_alias = 'n')]
+    pub dry_run: bool,
+}

@@ -1,0 +1,251 @@
+//! What nerve has stored on this machine in addition to recordings, and which of it is old. Needs no server.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use nerve_graph::journal::has_ended;
+
+use crate::paths::ServerPaths;
+
+/// Maximum depth of the directories.
+const MAX_DEPTH: usize = 8;
+
+/// A kind of stored data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataKind {
+    /// Audit logs of nodes.
+    Histories,
+    /// Journals of graph runs.
+    Runs,
+    /// Request logs of nodes' proxies.
+    ProxyLogs,
+    /// Logs of servers.
+    ServerLogs,
+    /// Results of asynchronous executions. They expire by themselves.
+    Results,
+    /// Conversations with nodes, which have no age.
+    Conversations,
+    /// Files of snapshots, which belong to recordings.
+    Snapshots,
+    /// The search index, which follows what it indexes.
+    SearchIndex,
+}
+
+/// The stored files of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredData {
+    /// The kind.
+    pub kind: DataKind,
+    /// Files that were removed, or would be.
+    pub removed: FileTotal,
+    /// Files that stay.
+    pub kept: FileTotal,
+}
+
+/// A number of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileTotal {
+    /// The number.
+    pub files: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+}
+
+impl DataKind {
+    /// All kinds.
+    pub const ALL: [DataKind; 8] = [
+        DataKind::Histories,
+        DataKind::Runs,
+        DataKind::ProxyLogs,
+        DataKind::ServerLogs,
+        DataKind::Results,
+        DataKind::Conversations,
+        DataKind::Snapshots,
+        DataKind::SearchIndex,
+    ];
+
+    /// Returns the name: `histories`, `runs`, `proxy logs` …
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DataKind::Histories => "histories",
+            DataKind::Runs => "runs",
+            DataKind::ProxyLogs => "proxy logs",
+            DataKind::ServerLogs => "server logs",
+            DataKind::Results => "results",
+            DataKind::Conversations => "conversations",
+            DataKind::Snapshots => "snapshots",
+            DataKind::SearchIndex => "search index",
+        }
+    }
+
+    fn directory(self, paths: &ServerPaths) -> PathBuf {
+        match self {
+            DataKind::Histories => paths.history.clone(),
+            DataKind::Runs => paths.runs(),
+            DataKind::ProxyLogs => paths.proxies().join("log"),
+            DataKind::ServerLogs => paths.state.join("logs"),
+            DataKind::Results => paths.results(),
+            DataKind::Conversations => paths.conversations(),
+            DataKind::Snapshots => paths.snapshots(),
+            DataKind::SearchIndex => paths.search(),
+        }
+    }
+
+    /// Returns true if a file that was written long ago is needed no more.
+    fn is_removable(self, path: &Path, paths: &ServerPaths) -> bool {
+        match self {
+            // A node that runs holds the lock of its history.
+            DataKind::Histories => !is_locked(path),
+            // A run without an end can be resumed.
+            DataKind::Runs => has_ended(path),
+            DataKind::ProxyLogs => !is_server_running(&server_of_proxy_log(path, paths), paths),
+            DataKind::ServerLogs => path
+                .file_name()
+                .and_then(|name| name.to_str()?.split('.').next())
+                .is_some_and(|server| !is_server_running(server, paths)),
+            DataKind::Results | DataKind::Conversations | DataKind::Snapshots | DataKind::SearchIndex => {
+                false
+            }
+        }
+    }
+}
+
+/// Counts the stored files, and removes those that were last written before `not_before` and are needed no more.
+///
+/// Files of running nodes and servers and of runs that can be resumed stay. Passes a warning for each file that cannot be removed.
+pub fn prune(
+    paths: &ServerPaths,
+    not_before: SystemTime,
+    dry_run: bool,
+    warn: &mut dyn FnMut(String),
+) -> Vec<StoredData> {
+    let prune = |kind: DataKind| {
+        let mut data = StoredData { kind, removed: FileTotal::default(), kept: FileTotal::default() };
+        let directory = kind.directory(paths);
+        visit_files(&directory, MAX_DEPTH, &mut |path, metadata| {
+            let is_old = metadata.modified().is_ok_and(|written| written < not_before);
+            let is_removed = is_old
+                && kind.is_removable(path, paths)
+                && (dry_run || remove(path, &directory).map_err(&mut *warn).is_ok());
+            let total = if is_removed { &mut data.removed } else { &mut data.kept };
+            total.files += 1;
+            total.bytes += metadata.len();
+        });
+        data
+    };
+    DataKind::ALL.map(prune).into()
+}
+
+/// Calls `visit` with each regular file. Does not follow symbolic links.
+fn visit_files(directory: &Path, depth: usize, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() && depth > 0 => visit_files(&path, depth - 1, visit),
+            Ok(metadata) if metadata.is_file() => visit(&path, &metadata),
+            _ => {}
+        }
+    }
+}
+
+/// Removes a file, and its directories below `root` that are empty then.
+fn remove(path: &Path, root: &Path) -> Result<(), String> {
+    fs::remove_file(path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+    let directories = path.ancestors().skip(1).take_while(|directory| *directory != root);
+    directories.take_while(|directory| fs::remove_dir(directory).is_ok()).for_each(drop);
+    Ok(())
+}
+
+/// Returns the server in `<proxies>/log/<server>/<session>/<node>.jsonl`.
+fn server_of_proxy_log(path: &Path, paths: &ServerPaths) -> String {
+    let below = path.strip_prefix(paths.proxies().join("log")).ok().and_then(|below| below.iter().next());
+    below.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns true if a server of this name runs, or if that cannot be determined.
+fn is_server_running(server: &str, paths: &ServerPaths) -> bool {
+    paths.lock(server).map_or(true, |lock| is_locked(&lock))
+}
+
+/// Returns true if another process holds the lock of a file, or if that cannot be determined.
+fn is_locked(path: &Path) -> bool {
+    match File::open(path) {
+        Ok(file) => match file.try_lock_shared() {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(error)) => error.kind() != io::ErrorKind::Unsupported,
+        },
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const AGE: Duration = Duration::from_secs(100_000);
+
+    fn file(path: PathBuf, text: &str, is_old: bool) -> PathBuf {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        if is_old {
+            File::options()
+                .append(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(SystemTime::now() - 2 * AGE)
+                .unwrap();
+        }
+        path
+    }
+
+    fn pruned(paths: &ServerPaths, dry_run: bool) -> Vec<StoredData> {
+        prune(paths, SystemTime::now() - AGE, dry_run, &mut |warning| panic!("{warning}"))
+    }
+
+    #[test]
+    fn only_old_files_that_are_not_in_use_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ServerPaths::under(dir.path());
+        let gone = file(paths.history.join("s/review/gone.jsonl"), "1234", true);
+        let running = file(paths.history.join("s/running.jsonl"), "12", true);
+        let new = file(paths.history.join("s/new.jsonl"), "1", false);
+        let lock = File::open(&running).unwrap();
+        lock.lock().unwrap();
+        let ended = file(paths.runs().join("s/a.jsonl"), "{\"fact\":\"ended\",\"how\":\"done\"}\n", true);
+        let resumable = file(paths.runs().join("s/b.jsonl"), "{\"fact\":\"step\"}\n", true);
+        let conversation = file(paths.conversations().join("w/c.json"), "{}", true);
+        let log = file(paths.state.join("logs/s.log"), "x", true);
+
+        let of = |all: &[StoredData], kind| *all.iter().find(|data| data.kind == kind).unwrap();
+        let planned = pruned(&paths, true);
+        let histories = of(&planned, DataKind::Histories);
+        assert_eq!((histories.removed.files, histories.removed.bytes), (1, 4));
+        assert_eq!((histories.kept.files, histories.kept.bytes), (2, 3));
+        assert!(gone.exists() && ended.exists() && log.exists(), "a dry run removes nothing");
+
+        assert_eq!(pruned(&paths, false), planned);
+        assert!(!gone.exists() && !gone.parent().unwrap().exists() && !ended.exists() && !log.exists());
+        assert!(running.exists() && new.exists() && resumable.exists() && conversation.exists());
+        drop(lock);
+    }
+
+    #[test]
+    fn logs_of_running_server_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ServerPaths::under(dir.path());
+        let log = file(paths.state.join("logs/s.log"), "x", true);
+        let proxy_log = file(paths.proxies().join("log/s/default/me.jsonl"), "x", true);
+        let lock = File::create(file(paths.lock("s").unwrap(), "", false)).unwrap();
+        lock.lock().unwrap();
+        pruned(&paths, false);
+        assert!(log.exists() && proxy_log.exists());
+        drop(lock);
+        pruned(&paths, false);
+        assert!(!log.exists() && !proxy_log.exists());
+    }
+}

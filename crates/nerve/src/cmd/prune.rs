@@ -1,0 +1,120 @@
+//! `nerve prune`: removes stopped nodes and old stored data.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use nerve_api::reply::NodesPruned;
+use nerve_api::request::{PruneNodes, PruneRecordings, Seconds};
+use nerve_cli::prune::PruneArgs;
+use nerve_engine::library::{list_recordings, prune_recordings};
+use nerve_server::paths::ServerPaths;
+use nerve_server::stored_data::{self, FileTotal, StoredData};
+use serde_json::{Value, json};
+
+use super::recording::format;
+use super::server::{connect, is_remote};
+use crate::exit::{Failure, USAGE};
+use crate::out;
+
+/// What was removed, or would be.
+struct Pruned {
+    /// Names of nodes; `None` if the server is not running.
+    nodes: Option<Vec<String>>,
+    /// Stored data by kind; empty without an age.
+    data: Vec<(&'static str, FileTotal, FileTotal)>,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: PruneArgs) -> Result<()> {
+    let server = &args.target.server.server;
+    let Some(age) = args.older_than else {
+        let pruned = Pruned { nodes: Some(prune_nodes(&args).await?), data: Vec::new() };
+        return print(&pruned, &args);
+    };
+    if is_remote(server) {
+        let failure = Failure::new(USAGE, "--older-than works on this machine only");
+        let hint =
+            format!("for a server elsewhere: nerve recording prune --older-than AGE --server {server}");
+        return Err(failure.hint(hint).into());
+    }
+    let nodes = match prune_nodes(&args).await {
+        Ok(nodes) => Some(nodes),
+        Err(error) => {
+            out::note(format_args!("nodes are left alone: {error}"));
+            None
+        }
+    };
+    let data = prune_data(age.0, args.dry_run)?;
+    print(&Pruned { nodes, data }, &args)
+}
+
+async fn prune_nodes(args: &PruneArgs) -> Result<Vec<String>> {
+    let client = connect(&args.target.server.server).await?;
+    let session_id = args.target.session.clone();
+    let NodesPruned { removed } =
+        client.request(&PruneNodes { session_id, all: args.all, dry_run: args.dry_run }).await?;
+    Ok(removed)
+}
+
+/// Removes what was last written longer ago. Returns for each kind what was removed, and what stays.
+fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<(&'static str, FileTotal, FileTotal)>> {
+    let paths = ServerPaths::from_env();
+    let dirs = paths.data_dirs();
+    let mut warn = |warning| out::warning(warning);
+    let all = list_recordings(None, &dirs);
+    let request =
+        PruneRecordings { older_than: Some(Seconds::from(age)), dry_run, ..PruneRecordings::default() };
+    let recordings = prune_recordings(&request, &dirs, &mut warn)?;
+    let removed = FileTotal { files: recordings.removed.len() as u64, bytes: recordings.bytes };
+    let bytes: u64 = all.iter().map(|recording| recording.bytes).sum();
+    let kept = FileTotal {
+        files: (all.len() as u64).saturating_sub(removed.files),
+        bytes: bytes.saturating_sub(removed.bytes),
+    };
+    let mut data = vec![("recordings", removed, kept)];
+    let not_before = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
+    let others = stored_data::prune(&paths, not_before, dry_run, &mut warn);
+    data.extend(others.into_iter().map(|StoredData { kind, removed, kept }| (kind.as_str(), removed, kept)));
+    for branch in recordings.branches.iter().filter(|branch| branch.removed) {
+        let verb = if dry_run { "would be removed" } else { "removed" };
+        out::note(format_args!("folder {} of a branch {verb}", branch.path));
+    }
+    Ok(data)
+}
+
+fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
+    let verb = if args.dry_run { "would be removed" } else { "removed" };
+    if args.target.server.json {
+        return out::json(&as_json(pruned));
+    }
+    for node in pruned.nodes.iter().flatten() {
+        out::line(format_args!("node '{node}' {verb}"))?;
+    }
+    if pruned.nodes.as_ref().is_some_and(Vec::is_empty) {
+        out::note("no stopped nodes to remove");
+    }
+    let (mut removed, mut kept) = (0, 0);
+    let mut rows = Vec::new();
+    for (kind, of_removed, of_kept) in &pruned.data {
+        removed += of_removed.bytes;
+        kept += of_kept.bytes;
+        if of_removed.files + of_kept.files > 0 {
+            let cells = |total: &FileTotal| [total.files.to_string(), format::size(total.bytes)];
+            rows.push([vec![kind.to_string()], cells(of_removed).into(), cells(of_kept).into()].concat());
+        }
+    }
+    if pruned.data.is_empty() {
+        return Ok(());
+    }
+    out::table(&["data", if args.dry_run { "old" } else { "removed" }, "size", "kept", "size"], &rows)?;
+    out::line(format_args!("{} {verb}, {} kept", format::size(removed), format::size(kept)))
+}
+
+fn as_json(pruned: &Pruned) -> Value {
+    let total = |total: &FileTotal| json!({ "files": total.files, "bytes": total.bytes });
+    let data = pruned
+        .data
+        .iter()
+        .map(|(kind, removed, kept)| json!({ "kind": kind, "removed": total(removed), "kept": total(kept) }));
+    json!({ "removed": pruned.nodes.clone().unwrap_or_default(), "data": data.collect::<Vec<_>>() })
+}
