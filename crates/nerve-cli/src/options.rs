@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 43] = [
+const MEANINGS: [(&str, &str); 44] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
@@ -47,6 +47,7 @@ const MEANINGS: [(&str, &str); 43] = [
     ("tmux-session", "tmux session or WezTerm workspace of the pane; created if missing"),
     ("token-file", "File with the access token"),
     ("wait", "Wait for the end of the turn, and print its answer"),
+    ("watch", "Stay, and show changes until the end"),
     ("workspace", "Workspace of the conversation"),
     ("webhook", "URL that receives a POST request with JSON: a result, or notifications"),
 ];

@@ -74,28 +74,53 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([header[column].len()]).max().unwrap_or(0)
-    };
-    // Once for all rows, since each width takes a pass over them.
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let pad =
-        |text: &str, column: usize| " ".repeat(widths[column].saturating_sub(text.chars().count()) + GAP);
-    let titles: String =
-        header.iter().enumerate().map(|(i, title)| title.to_uppercase() + &pad(title, i)).collect();
-    line(format_args!("{STRONG}{}{STRONG:#}", titles.trim_end()))?;
-    for row in &rows {
-        let cells = row.iter().enumerate().map(|(i, cell)| {
-            let shown = if header[i] == "state" { state(cell) } else { cell.clone() };
-            let last = i + 1 == header.len();
-            if last { shown } else { shown + &pad(cell, i) }
-        });
-        line(cells.collect::<String>())?;
+    let table = Table::new(header, rows);
+    table.print_header()?;
+    rows.iter().try_for_each(|row| table.print_row(row))
+}
+
+/// A table with columns of fixed widths, to which rows can be added later.
+#[derive(Debug)]
+pub struct Table<'a> {
+    header: &'a [&'a str],
+    /// Characters of each column.
+    widths: Vec<usize>,
+}
+
+impl<'a> Table<'a> {
+    /// Creates a table whose columns are as wide as these rows need.
+    pub fn new(header: &'a [&'a str], rows: &[Vec<String>]) -> Table<'a> {
+        let width = |column: usize| {
+            let cells =
+                rows.iter().filter_map(|row| row.get(column)).map(|cell| one_line(cell).chars().count());
+            cells.chain([header[column].len()]).max().unwrap_or(0)
+        };
+        Table { header, widths: (0..header.len()).map(width).collect() }
     }
-    Ok(())
+
+    /// Prints the titles of the columns.
+    pub fn print_header(&self) -> Result<()> {
+        let titles = self.header.iter().enumerate();
+        let titles: String =
+            titles.map(|(column, title)| title.to_uppercase() + &self.padding(title, column)).collect();
+        line(format_args!("{STRONG}{}{STRONG:#}", titles.trim_end()))
+    }
+
+    /// Prints a row, and colours the column `state`.
+    pub fn print_row(&self, row: &[String]) -> Result<()> {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let text = one_line(cell);
+            let is_last = column + 1 == self.header.len();
+            let padding = if is_last { String::new() } else { self.padding(&text, column) };
+            let shown = if self.header[column] == "state" { state(&text) } else { text };
+            shown + &padding
+        });
+        line(cells.collect::<String>())
+    }
+
+    fn padding(&self, text: &str, column: usize) -> String {
+        " ".repeat(self.widths[column].saturating_sub(text.chars().count()) + GAP)
+    }
 }
 
 /// Selects the columns of a table that are not empty and fit. While they need more than `width` characters, leaves out

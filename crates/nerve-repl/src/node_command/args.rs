@@ -82,8 +82,13 @@ EXAMPLES
 #[command(after_long_help = "\
 EXAMPLES
   nerve ls
-  nerve ls --json | jq -r '.nodes[]'")]
-pub struct ListArgs {}
+  nerve ls --json | jq -r '.nodes[]'
+  nerve ls --watch")]
+pub struct ListArgs {
+    /// Stay, and print the row of each node that changes [with --json: one object per line]
+    #[arg(long, short_alias = 'w')]
+    pub watch: bool,
+}
 
 /// Arguments of `nerve start`.
 #[derive(Debug, Args)]

@@ -1,50 +1,16 @@
-//! `node list`, `info`, `wait` and `why`: shows nodes and their states.
+//! `node info`, `wait` and `why`: shows a node and its state.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_api::reply::{NodeDetails, NodeExplanation, NodeInfo, NodeList, NodeMetadata, ReachedState};
-use nerve_api::request::{ExplainNode, GetNode, ListNodes, Seconds, States, WaitNode};
+use nerve_api::reply::{NodeDetails, NodeExplanation, NodeMetadata, ReachedState};
+use nerve_api::request::{ExplainNode, GetNode, Seconds, States, WaitNode};
 use nerve_api::value::NodeState;
 
 use super::Target;
 use super::args::WaitArgs;
 use crate::failure::{BLOCKED, FAILED, Failure, TIMED_OUT};
 use crate::out;
-
-/// Maximum printed length of a command, in characters.
-const MAX_COMMAND: usize = 60;
-
-/// Lists the nodes of a session.
-pub(super) async fn list(target: &Target) -> Result<()> {
-    let params = ListNodes { session_id: target.session.clone(), ..ListNodes::default() };
-    let data = target.request(&params).await?;
-    if target.json {
-        return out::json(&data);
-    }
-    let NodeList { nodes_info, stopped, .. } = serde_json::from_value(data)?;
-    if nodes_info.is_empty() && stopped.is_empty() {
-        out::note("no nodes; create one with 'nerve new NAME -c COMMAND'");
-    }
-    let row = |node: &NodeInfo| {
-        let field = |name: &str| node.metadata.text(name).to_string();
-        let exit_code = field("exit").strip_prefix("exit code ").map(str::to_string);
-        let has_exited = node.state == NodeState::Stopped && field("end") != "requested";
-        let mut state = match exit_code.filter(|_| has_exited) {
-            Some(code) => format!("exited {code}"),
-            None => format_state(node.state, &node.metadata),
-        };
-        if node.approximate {
-            state.push_str(" (approximate)");
-        }
-        // Chat nodes have a model instead of a command. `info` shows long commands in full.
-        let command =
-            Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
-        vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
-    };
-    let rows: Vec<Vec<String>> = nodes_info.iter().chain(&stopped).map(row).collect();
-    out::table(&["node", "type", "state", "command", "cwd"], &rows)
-}
 
 /// Shows one node.
 pub(super) async fn info(target: &Target, node: String) -> Result<()> {
@@ -154,7 +120,7 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
 }
 
 /// Formats the state, with the kind of dialog of a blocked node.
-fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
+pub(super) fn format_state(state: NodeState, metadata: &NodeMetadata) -> String {
     match metadata.text("blocked") {
         kind if state == NodeState::Blocked && !kind.is_empty() => format!("blocked ({kind})"),
         _ => state.to_string(),

@@ -8,6 +8,7 @@ pub mod execute;
 pub(crate) mod fork;
 pub mod history;
 mod inspect;
+mod list;
 mod proxy_args;
 mod shell_env;
 mod turn_args;
@@ -59,7 +60,7 @@ pub async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
 async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
     match command {
         NodeCommand::Create(args) => create::run(target, *args).await,
-        NodeCommand::List(_) => inspect::list(target).await,
+        NodeCommand::List(args) => list::run(target, args.watch).await,
         NodeCommand::Info(args) => inspect::info(target, args.node).await,
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {

@@ -1,7 +1,7 @@
 //! Nodes over a real shell.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 use nerve_testkit::harness::signal;
@@ -260,4 +260,26 @@ fn sessions_separate_nodes() {
     home.ok(&["server", "session", "delete", "review"]);
     home.nerve(&["server", "session", "info", "review"]).assert_stderr(3, &["review"]);
     home.ok(&["server", "node", "info", "sh"]);
+}
+
+#[test]
+fn list_follows_changes() {
+    let home = Home::with_shell();
+    let mut watch = home.command(&["ls", "--watch"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut rows = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || rows.next().unwrap().unwrap();
+    assert!(next().starts_with("NODE  TYPE  STATE"));
+    while !next().contains("ready") {}
+    // The command reads until it is interrupted.
+    home.ok(&["send", "sh", "cat", "--no-wait"]);
+    assert!(next().contains("busy"));
+    home.ok(&["node", "interrupt", "sh"]);
+    assert!(next().contains("ready"));
+    home.ok(&["new", "other", "-c", "bash --norc --noprofile"]);
+    while !next().starts_with("other") {}
+    home.ok(&["stop", "sh"]);
+    while !next().contains("stopped") {}
+    home.ok(&["server", "stop"]);
+    assert!(watch.wait().unwrap().success(), "the end of the server ends it");
 }
