@@ -108,6 +108,23 @@ impl SearchIndex {
         }
     }
 
+    /// Opens the index `folder/index.db` if it exists and is of this version.
+    ///
+    /// # Errors
+    /// Process: the file cannot be read, or a newer version made it.
+    pub(super) fn open_existing(folder: &Path) -> Result<Option<SearchIndex>, EngineError> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        match SearchIndex::connect(&path) {
+            Ok(connection) => Ok(Some(SearchIndex { connection })),
+            // The next search replaces it.
+            Err(OpenError::Replaceable) => Ok(None),
+            Err(error) => Err(error.into_engine_error(&path)),
+        }
+    }
+
     /// Removes the index.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 mod documents;
 mod index;
+mod indexer;
 mod query;
 mod screen_text;
 mod update;
@@ -15,10 +16,12 @@ use std::path::Path;
 use nerve_node::error::EngineError;
 
 pub use documents::DocumentKind;
+pub use indexer::keep_up_to_date;
 pub use query::{Hit, Pattern, Query};
 pub use update::{Progress, UpdateSummary};
 
 use self::index::SearchIndex;
+use self::update::UpdateScope;
 use crate::data_dirs::DataDirs;
 
 /// The result of a search.
@@ -46,7 +49,9 @@ pub fn search(
     loop {
         let (mut index, is_new) = SearchIndex::open(folder)?;
         was_replaced |= is_new;
-        let found = index.update(dirs, progress).and_then(|update| Ok((update, index.search(query)?)));
+        let found = index
+            .update(dirs, UpdateScope::Everything, progress)
+            .and_then(|update| Ok((update, index.search(query)?)));
         match found {
             Ok((update, hits)) => return Ok(SearchResult { hits, update, was_replaced }),
             // Damage in the middle of the file is found when it is read.

@@ -30,6 +30,15 @@ pub struct UpdateSummary {
     pub failed: Vec<(PathBuf, String)>,
 }
 
+/// What an update indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UpdateScope {
+    /// Everything that has changed.
+    Everything,
+    /// Everything but the screens of recordings that are being written, which cost a replay from their beginning.
+    Settled,
+}
+
 /// The result of indexing one file.
 enum Outcome {
     Unchanged,
@@ -71,6 +80,7 @@ impl SearchIndex {
     pub(super) fn update(
         &mut self,
         dirs: &DataDirs,
+        scope: UpdateScope,
         progress: Progress<'_>,
     ) -> Result<UpdateSummary, EngineError> {
         let recordings = Store::new(&dirs.recordings).all();
@@ -88,7 +98,7 @@ impl SearchIndex {
         let mut summary = UpdateSummary::default();
         for (index, (path, state)) in pending.iter().enumerate() {
             progress(index, count);
-            let outcome = self.update_recording(path, state, dirs);
+            let outcome = self.update_recording(path, state, scope, dirs);
             summary.record_outcome(path, outcome)?;
         }
         let recorded = self.recorded_times()?;
@@ -117,11 +127,14 @@ impl SearchIndex {
         &mut self,
         path: &Path,
         old: &IndexState,
+        scope: UpdateScope,
         dirs: &DataDirs,
     ) -> Result<Outcome, EngineError> {
         // All of this is read before the contents, so that what is written meanwhile is found next time.
         let is_live = is_live(path);
-        let screen_fingerprint = fingerprint_of(path);
+        let is_postponed = is_live && scope == UpdateScope::Settled;
+        let screen_fingerprint =
+            if is_postponed { old.screen_fingerprint.clone() } else { fingerprint_of(path) };
         if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
             // Its recorder may not hold the lock yet.
             return Ok(Outcome::Unchanged);

@@ -1,8 +1,11 @@
 //! `nerve search`: prompts, answers, tools and screens, with an index that follows the files.
 
+use std::fs;
+
+use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{Home, NERVE};
+use crate::harness::{DEADLINE, Home, NERVE};
 
 impl Home {
     fn hits(&self, args: &[&str]) -> Vec<Value> {
@@ -214,4 +217,20 @@ fn bad_input_is_an_error() {
     home.nerve(&["search", "x", "--in", "dreams"]).assert_stderr(2, &["prompts", "screen"]);
     let none = home.nerve(&["search", "not there"]);
     assert_eq!((none.code, none.stdout.as_str()), (1, ""), "as grep");
+}
+
+#[test]
+fn server_keeps_the_index_up_to_date() {
+    let home = Home::with_shell();
+    home.ok(&["send", "sh", "echo first-turn"]);
+    home.ok(&["search", "first-turn"]);
+    home.ok(&["send", "sh", "echo later-turn"]);
+    let files = ["index.db", "index.db-wal"].map(|name| home.hermetic.nerve_home().join("search").join(name));
+    let has_later_turn = || {
+        files.iter().any(|file| {
+            fs::read(file).is_ok_and(|bytes| bytes.windows(10).any(|window| window == b"later-turn"))
+        })
+    };
+    assert!(wait_until(DEADLINE, has_later_turn), "no search was needed");
+    home.ok(&["server", "stop"]);
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_api::DEFAULT_SESSION;
 use nerve_compose::create_mcp_of;
-use nerve_engine::{Engine, EngineConfig};
+use nerve_engine::{Engine, EngineConfig, search};
 use nerve_host::{registry, rlimit};
 use nerve_node::factory::FactoryConfig;
 use nerve_node::proxy::Proxies;
@@ -188,6 +188,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     });
     engine.adopt();
     engine.resume_interrupted();
+    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.search(), paths.data_dirs()));
     if args.restore {
         engine.restore_in_background();
     }
