@@ -35,7 +35,11 @@ const PACKAGES: &[Package] = &[
         what_for: "reading exported recordings",
         present: || programs::find("asciinema").is_some(),
     },
-    Package { name: "jq", what_for: "the README's examples", present: || programs::find("jq").is_some() },
+    Package {
+        name: "jq",
+        what_for: "the examples in the README and docs/",
+        present: || programs::find("jq").is_some(),
+    },
     Package { name: "curl", what_for: "HTTP/2 from outside", present: || programs::find("curl").is_some() },
     Package { name: "wrk", what_for: "measuring HTTP", present: || programs::find("wrk").is_some() },
     Package { name: "zsh", what_for: "driving a shell", present: || programs::find("zsh").is_some() },

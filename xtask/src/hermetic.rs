@@ -57,6 +57,26 @@ impl Hermetic {
     }
 }
 
+impl Hermetic {
+    /// Kills the processes that were started with this environment and still run. Prints each.
+    pub(crate) fn kill_processes(&self) {
+        let home = format!("HOME={}", self.root.join("home").display());
+        let Ok(entries) = fs::read_dir("/proc") else { return };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            // Processes of other users and those that have just ended cannot be read.
+            let Ok(variables) = fs::read(path.join("environ")) else { continue };
+            let pid = path.file_name().unwrap_or_default();
+            if variables.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes()) {
+                let words = fs::read(path.join("cmdline")).unwrap_or_default();
+                let words = String::from_utf8_lossy(&words).replace('\0', " ");
+                println!("killed process {}: {}", pid.to_string_lossy(), words.trim_end());
+                // The process may have ended in the meantime.
+                let _ = Command::new("kill").arg("-KILL").arg(pid).status();
+            }
+        }
+    }
+}
+
 impl Drop for Hermetic {
     fn drop(&mut self) {
         // A leftover folder below the temporary folder is harmless.
@@ -81,5 +101,14 @@ mod tests {
         let root = hermetic.root().to_path_buf();
         drop(hermetic);
         assert!(!root.exists());
+    }
+    #[test]
+    fn kills_leftover_processes() {
+        let hermetic = Hermetic::new("xtask-kill").unwrap();
+        let mut command = Command::new("sleep");
+        hermetic.apply(&mut command);
+        let mut child = command.arg("600").spawn().unwrap();
+        hermetic.kill_processes();
+        assert!(!child.wait().unwrap().success());
     }
 }

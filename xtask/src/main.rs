@@ -4,6 +4,7 @@
 mod agents;
 mod bench;
 mod debian_packages;
+mod docs_blocks;
 mod generated_pages;
 mod hermetic;
 mod lockfile;
@@ -13,7 +14,6 @@ mod programs;
 mod project;
 mod pypi_packages;
 mod python_tests;
-mod readme_blocks;
 mod report;
 mod rust_tests;
 mod shell_scripts;
@@ -40,6 +40,10 @@ cargo xtask COMMAND
               write the page from the results so far
   matrix --measure answers,VARIANT,COUNT or --measure starts,VARIANT,COUNT,AT_ONCE
               time answers, or start nodes, of a pinned agent
+  blocks [--program FILE] [PAGE …]
+              run the `sh` blocks of README.md and of the pages in docs/, or of some pages;
+              --program is nerve, already built [default: target/release/nerve, which the
+              README builds]
   words       lower the counts in xtask/words.txt to what the files contain now
   help        this text
 
@@ -70,6 +74,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "setup" => test::setup(&project::Project::find()?),
         "generate" => generated_pages::generate(&project::Project::find()?),
         "matrix" => matrix::run(&project::Project::find()?, rest),
+        "blocks" => docs_blocks::run(&project::Project::find()?, rest),
         "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {

@@ -10,24 +10,30 @@ use crate::hermetic::Hermetic;
 use crate::project::Project;
 use crate::report::Outcome;
 
-/// Time limit of a script in seconds. The README's first block may have to build the release.
-const LIMIT: &str = "900";
+/// Time limit of an example in seconds.
+const LIMIT: u32 = 900;
 
 /// Stops servers that a script left running, even if it failed.
 const CLEAN_UP: &str = "trap 'nerve server stop --all --force >/dev/null 2>&1 || true' EXIT\n";
 
-/// Runs a script with bash in the root of the checkout, with an isolated home and `nerve` from the folder `bin` in `PATH`. Its output must
-/// contain each text of `prints`.
-pub(crate) fn run(
-    project: &Project,
-    name: &str,
-    script: &str,
-    bin: &Path,
-    prints: &[String],
-) -> anyhow::Result<()> {
+/// Commands for bash.
+pub(crate) struct Script<'a> {
+    /// Name in errors and in the path of the isolated home.
+    pub(crate) name: &'a str,
+    pub(crate) commands: &'a str,
+    /// Folder of `nerve`, first in `PATH`.
+    pub(crate) bin: &'a Path,
+    pub(crate) limit_seconds: u32,
+    /// Texts that the output must contain.
+    pub(crate) prints: &'a [String],
+}
+
+/// Runs a script with bash in the root of the checkout, with an isolated home. Kills the processes that it leaves.
+pub(crate) fn run(project: &Project, script: &Script) -> anyhow::Result<()> {
+    let Script { name, bin, prints, .. } = script;
     let hermetic = Hermetic::new(name)?;
     let file = hermetic.root().join("script.sh");
-    fs::write(&file, format!("set -euo pipefail\n{CLEAN_UP}{script}"))?;
+    fs::write(&file, format!("set -euo pipefail\n{CLEAN_UP}{}", script.commands))?;
     // A file, because a leftover process could keep a pipe open.
     let printed = hermetic.root().join("stdout");
     let mut command = project.command("timeout");
@@ -35,14 +41,20 @@ pub(crate) fn run(
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(bin.to_path_buf()).chain(std::env::split_paths(&path)))?;
     command.env("PATH", path).env("CARGO_NET_OFFLINE", "true");
-    command.args(["--kill-after=10", LIMIT, "bash"]).arg(&file);
+    // A program that a page installs, and the commits that it makes, stay in the isolated home.
+    command.env("CARGO_INSTALL_ROOT", hermetic.root().join("home/.cargo"));
+    for role in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{role}_NAME"), "docs").env(format!("GIT_{role}_EMAIL"), "docs@localhost");
+    }
+    command.args(["--kill-after=10", &script.limit_seconds.to_string(), "bash"]).arg(&file);
     command.stdin(Stdio::null()).stdout(fs::File::create(&printed)?);
     let status = command.status().context("cannot start timeout (Debian package coreutils)")?;
+    hermetic.kill_processes();
     let printed = String::from_utf8_lossy(&fs::read(&printed)?).into_owned();
     print!("{printed}");
     match status.code() {
         Some(0) => {}
-        Some(124 | 137) => bail!("{name}: not done after {LIMIT} s"),
+        Some(124 | 137) => bail!("{name}: not done after {} s", script.limit_seconds),
         _ => bail!("{name}: {status}"),
     }
     match prints.iter().find(|text| !printed.contains(text.as_str())) {
@@ -71,7 +83,10 @@ pub(crate) fn examples(project: &Project) -> anyhow::Result<Outcome> {
         let prints = text.lines().filter_map(|line| line.strip_prefix("# prints: ")).map(str::to_string);
         // Not in the checkout, where the end of an agent would leave a snapshot of the files.
         let call = format!("cp -R examples \"$HOME\"\ncd \"$HOME\"\nbash examples/{name}.sh\n");
-        if let Err(error) = run(project, &name, &call, &bin, &prints.collect::<Vec<_>>()) {
+        let prints = prints.collect::<Vec<_>>();
+        let script =
+            Script { name: &name, commands: &call, bin: &bin, limit_seconds: LIMIT, prints: &prints };
+        if let Err(error) = run(project, &script) {
             failed.push(format!("{error:#}"));
         }
     }
@@ -90,17 +105,20 @@ mod tests {
         Project { target: root.join("target"), root, ci: false }
     }
 
+    fn run_script(name: &str, commands: &str, prints: &[String]) -> anyhow::Result<()> {
+        let bin = Path::new("/our/bin");
+        run(&project(), &Script { name, commands, bin, limit_seconds: 60, prints })
+    }
+
     #[test]
     fn script_gets_isolated_home_and_built_program() {
         let script = "test -f Cargo.toml\ntest -z \"$(ls -A \"$HOME\")\"\ncase $PATH in /our/bin:*) ;; *) exit 9 ;; esac\n";
-        run(&project(), "script-ok", script, Path::new("/our/bin"), &[]).unwrap();
+        run_script("script-ok", script, &[]).unwrap();
     }
 
     #[test]
     fn missing_output_fails() {
-        let prints = |text: &str| {
-            run(&project(), "script-prints", "echo one two\n", Path::new("/our/bin"), &[text.into()])
-        };
+        let prints = |text: &str| run_script("script-prints", "echo one two\n", &[text.into()]);
         prints("one two").unwrap();
         let error = prints("three").unwrap_err();
         assert_eq!(error.to_string(), "script-prints did not print 'three'");
@@ -108,9 +126,9 @@ mod tests {
 
     #[test]
     fn first_failing_command_ends_script() {
-        let error = run(&project(), "script-bad", "false\nexit 0\n", Path::new("/our/bin"), &[]).unwrap_err();
+        let error = run_script("script-bad", "false\nexit 0\n", &[]).unwrap_err();
         assert!(error.to_string().contains("script-bad"), "{error}");
-        let error = run(&project(), "script-pipe", "false | true\n", Path::new("/our/bin"), &[]).unwrap_err();
+        let error = run_script("script-pipe", "false | true\n", &[]).unwrap_err();
         assert!(error.to_string().contains("script-pipe"), "{error}");
     }
 }

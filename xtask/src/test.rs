@@ -6,8 +6,8 @@ use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::rust_tests::Suite;
 use crate::{
-    agents, debian_packages, generated_pages, lockfile, machine_paths, programs, project, pypi_packages,
-    python_tests, readme_blocks, shell_scripts, words,
+    agents, debian_packages, docs_blocks, generated_pages, lockfile, machine_paths, programs, project,
+    pypi_packages, python_tests, shell_scripts, words,
 };
 
 /// Options of `cargo xtask test`.
@@ -29,7 +29,7 @@ const STEPS: [&str; 14] = [
     "doc-tests",
     "docs",
     "cli-reference",
-    "readme",
+    "blocks",
     "examples",
     "python",
 ];
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         report.step("doc-tests", || cargo(project, &doc_tests));
         report.step("docs", || docs(project));
         report.step("cli-reference", || generated_pages::check(project));
-        report.step("readme", || readme_blocks::check(project));
+        report.step("blocks", || docs_blocks::check(project));
         report.step("examples", || shell_scripts::examples(project));
         report.step("python", || python_tests::test(project));
     }

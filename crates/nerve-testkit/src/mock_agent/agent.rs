@@ -58,8 +58,10 @@ pub struct Agent {
     allow_all: bool,
     /// The user's prompts in this conversation.
     past: Vec<String>,
-    /// Prompts answered since the last [`Agent::take_answered`].
-    answered: Vec<String>,
+    /// Text of the running turn's answer.
+    answer: String,
+    /// Prompts answered since the last [`Agent::take_answered`], with the texts of their answers.
+    answered: Vec<(String, String)>,
 }
 
 impl Agent {
@@ -88,6 +90,7 @@ impl Agent {
             reading: true,
             allow_all: false,
             past: Vec::new(),
+            answer: String::new(),
             answered: Vec::new(),
             options,
         };
@@ -102,8 +105,8 @@ impl Agent {
         self
     }
 
-    /// Returns the prompts answered since the last call.
-    pub fn take_answered(&mut self) -> Vec<String> {
+    /// Returns the prompts answered since the last call, with the texts of their answers.
+    pub fn take_answered(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.answered)
     }
 
@@ -298,6 +301,7 @@ impl Agent {
                     false => scenario::plan(&prompt, &self.options),
                 };
                 self.past.push(prompt);
+                self.answer = scenario::text(&steps);
                 self.phase = Phase::Busy(Turn::new(draft, steps, self.size.cols, now));
                 self.reading &= !self.options.stop_reading;
             }
@@ -319,7 +323,8 @@ impl Agent {
             Outcome::Ask { command } => self.ask(command, now),
             Outcome::Over => {
                 self.phase = Phase::Idle;
-                self.answered.extend(self.past.last().cloned());
+                let answer = std::mem::take(&mut self.answer);
+                self.answered.extend(self.past.last().cloned().map(|prompt| (prompt, answer)));
                 if let Some(draft) = self.queued.pop_front() {
                     self.submit(draft, now);
                 }

@@ -7,8 +7,8 @@ use super::replay::Replay;
 use super::screen::ScreenSize;
 
 pub(super) trait Program {
-    /// Returns the prompts answered since the last call.
-    fn take_answered(&mut self) -> Vec<String> {
+    /// Returns the prompts answered since the last call, with the texts of their answers.
+    fn take_answered(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
     /// Returns the output since the last call.
@@ -25,7 +25,7 @@ pub(super) trait Program {
 }
 
 impl Program for Agent {
-    fn take_answered(&mut self) -> Vec<String> {
+    fn take_answered(&mut self) -> Vec<(String, String)> {
         self.take_answered()
     }
 

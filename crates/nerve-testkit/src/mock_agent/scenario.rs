@@ -69,6 +69,15 @@ pub(super) fn recall(past: &[String], options: &MockAgentOptions) -> VecDeque<St
     ])
 }
 
+/// Returns the text of the answer, without tools.
+pub(super) fn text(steps: &VecDeque<Step>) -> String {
+    let texts = steps.iter().filter_map(|step| match step {
+        Step::Say(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
 fn echo(prompt: &str) -> String {
     format!("You said: {prompt}")
 }
@@ -177,6 +186,12 @@ mod tests {
     #[test]
     fn a_prompt_without_a_known_word_is_echoed() {
         assert_eq!(steps("hello long"), [Step::Say("You said: hello long".into()), Step::Done]);
+    }
+
+    #[test]
+    fn text_of_an_answer_has_no_tools() {
+        let steps = plan("use a TOOL", &MockAgentOptions::default());
+        assert_eq!(text(&steps), "I will run a command.\n\nThe tool said: hello\nEND-OF-TOOL");
     }
 
     #[test]

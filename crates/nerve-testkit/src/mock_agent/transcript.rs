@@ -57,20 +57,20 @@ impl Transcript {
         Ok((memory, past))
     }
 
-    /// Appends prompts.
+    /// Appends prompts and the texts of their answers.
     ///
     /// # Errors
     /// Any I/O error.
-    pub(super) fn note(&mut self, prompts: Vec<String>) -> io::Result<()> {
-        let Some(path) = self.path.clone().filter(|_| !prompts.is_empty()) else { return Ok(()) };
+    pub(super) fn note(&mut self, turns: Vec<(String, String)>) -> io::Result<()> {
+        let Some(path) = self.path.clone().filter(|_| !turns.is_empty()) else { return Ok(()) };
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         for mut line in std::mem::take(&mut self.inherited) {
             line["sessionId"] = json!(self.id);
             write(&mut file, &line)?;
         }
-        for prompt in prompts {
-            let content = json!([{ "type": "text", "text": "answered" }]);
+        for (prompt, answer) in turns {
+            let content = json!([{ "type": "text", "text": answer }]);
             for (role, content) in [("user", json!(prompt)), ("assistant", content)] {
                 self.lines += 1;
                 let uuid = format!("{}-{}", self.id, self.lines);
