@@ -13,6 +13,7 @@ use super::line::{Line, Style};
 use super::options::MockAgentOptions;
 use super::scenario;
 use super::screen::{Frame, Renderer, ScreenSize};
+use super::transcript::Message;
 use super::turn::{Outcome, Turn};
 
 /// An ESC followed by nothing for this long is the Escape key.
@@ -60,8 +61,8 @@ pub struct Agent {
     past: Vec<String>,
     /// Text of the running turn's answer.
     answer: String,
-    /// Prompts answered since the last [`Agent::take_answered`], with the texts of their answers.
-    answered: Vec<(String, String)>,
+    /// Messages of the conversation since the last [`Agent::take_messages`].
+    messages: Vec<Message>,
 }
 
 impl Agent {
@@ -91,7 +92,7 @@ impl Agent {
             allow_all: false,
             past: Vec::new(),
             answer: String::new(),
-            answered: Vec::new(),
+            messages: Vec::new(),
             options,
         };
         agent.start();
@@ -105,9 +106,9 @@ impl Agent {
         self
     }
 
-    /// Returns the prompts answered since the last call, with the texts of their answers.
-    pub fn take_answered(&mut self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.answered)
+    /// Returns the messages since the last call: a prompt when it is submitted, an answer when it is complete.
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
     }
 
     /// Returns the output since the last call.
@@ -300,6 +301,7 @@ impl Agent {
                     true => scenario::recall(&self.past, &self.options),
                     false => scenario::plan(&prompt, &self.options),
                 };
+                self.messages.push(Message::Prompt(prompt.clone()));
                 self.past.push(prompt);
                 self.answer = scenario::text(&steps);
                 self.phase = Phase::Busy(Turn::new(draft, steps, self.size.cols, now));
@@ -323,8 +325,7 @@ impl Agent {
             Outcome::Ask { command } => self.ask(command, now),
             Outcome::Over => {
                 self.phase = Phase::Idle;
-                let answer = std::mem::take(&mut self.answer);
-                self.answered.extend(self.past.last().cloned().map(|prompt| (prompt, answer)));
+                self.messages.push(Message::Answer(std::mem::take(&mut self.answer)));
                 if let Some(draft) = self.queued.pop_front() {
                     self.submit(draft, now);
                 }

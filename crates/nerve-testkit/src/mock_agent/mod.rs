@@ -38,3 +38,4 @@ pub use options::{FLAGS, MockAgentOptions, parse_args};
 pub use replay::Replay;
 pub use screen::ScreenSize;
 pub use terminal::{HANGUP, run, run_on};
+pub use transcript::Message;

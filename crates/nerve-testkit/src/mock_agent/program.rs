@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::agent::Agent;
 use super::replay::Replay;
 use super::screen::ScreenSize;
+use super::transcript::Message;
 
 pub(super) trait Program {
-    /// Returns the prompts answered since the last call, with the texts of their answers.
-    fn take_answered(&mut self) -> Vec<(String, String)> {
+    /// Returns the messages of the conversation since the last call.
+    fn take_messages(&mut self) -> Vec<Message> {
         Vec::new()
     }
     /// Returns the output since the last call.
@@ -25,8 +26,8 @@ pub(super) trait Program {
 }
 
 impl Program for Agent {
-    fn take_answered(&mut self) -> Vec<(String, String)> {
-        self.take_answered()
+    fn take_messages(&mut self) -> Vec<Message> {
+        self.take_messages()
     }
 
     fn take_output(&mut self) -> Vec<u8> {

@@ -63,7 +63,7 @@ fn put_on(
     let mut buffer = vec![0; 64 << 10];
     loop {
         // The transcript is written before the end becomes visible.
-        memory.note(agent.take_answered())?;
+        memory.append(agent.take_messages())?;
         if !write_all(output, &agent.take_output())? {
             return Ok(HANGUP);
         }

@@ -10,6 +10,15 @@ use serde_json::{Value, json};
 
 use super::options::MockAgentOptions;
 
+/// A message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// A prompt of the user.
+    Prompt(String),
+    /// The text of an answer.
+    Answer(String),
+}
+
 /// The transcript of one conversation.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
@@ -57,33 +66,34 @@ impl Transcript {
         Ok((memory, past))
     }
 
-    /// Appends prompts and the texts of their answers.
+    /// Appends messages.
     ///
     /// # Errors
     /// Any I/O error.
-    pub(super) fn note(&mut self, turns: Vec<(String, String)>) -> io::Result<()> {
-        let Some(path) = self.path.clone().filter(|_| !turns.is_empty()) else { return Ok(()) };
+    pub(super) fn append(&mut self, messages: Vec<Message>) -> io::Result<()> {
+        let Some(path) = self.path.clone().filter(|_| !messages.is_empty()) else { return Ok(()) };
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         for mut line in std::mem::take(&mut self.inherited) {
             line["sessionId"] = json!(self.id);
             write(&mut file, &line)?;
         }
-        for (prompt, answer) in turns {
-            let content = json!([{ "type": "text", "text": answer }]);
-            for (role, content) in [("user", json!(prompt)), ("assistant", content)] {
-                self.lines += 1;
-                let uuid = format!("{}-{}", self.id, self.lines);
-                let parent = self.last.replace(uuid.clone());
-                write(
-                    &mut file,
-                    &json!({
-                        "type": role, "uuid": uuid, "parentUuid": parent, "sessionId": self.id,
-                        "timestamp": now(),
-                        "message": { "role": role, "content": content, "stop_reason": "end_turn" },
-                    }),
-                )?;
-            }
+        for message in messages {
+            let (role, content) = match message {
+                Message::Prompt(text) => ("user", json!(text)),
+                Message::Answer(text) => ("assistant", json!([{ "type": "text", "text": text }])),
+            };
+            self.lines += 1;
+            let uuid = format!("{}-{}", self.id, self.lines);
+            let parent = self.last.replace(uuid.clone());
+            write(
+                &mut file,
+                &json!({
+                    "type": role, "uuid": uuid, "parentUuid": parent, "sessionId": self.id,
+                    "timestamp": now(),
+                    "message": { "role": role, "content": content, "stop_reason": "end_turn" },
+                }),
+            )?;
         }
         Ok(())
     }
