@@ -71,6 +71,11 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
 
 /// Prints rows under a header with aligned columns; prints nothing if there are no rows. Colours the column `state`.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    table_with_numbers(header, rows, &[])
+}
+
+/// Like [`table`], with the columns of these titles aligned to the right.
+pub fn table_with_numbers(header: &[&str], rows: &[Vec<String>], numbers: &[&str]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -84,16 +89,19 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let pad =
         |text: &str, column: usize| " ".repeat(widths[column].saturating_sub(text.chars().count()) + GAP);
+    let align = |text: String, i: usize, shown: &str| match numbers.contains(&header[i]) {
+        true => pad(shown, i)[GAP..].to_string() + &text + &" ".repeat(GAP),
+        false => text + &pad(shown, i),
+    };
     let titles: String =
-        header.iter().enumerate().map(|(i, title)| title.to_uppercase() + &pad(title, i)).collect();
+        header.iter().enumerate().map(|(i, title)| align(title.to_uppercase(), i, title)).collect();
     line(format_args!("{STRONG}{}{STRONG:#}", titles.trim_end()))?;
     for row in &rows {
         let cells = row.iter().enumerate().map(|(i, cell)| {
             let shown = if header[i] == "state" { state(cell) } else { cell.clone() };
-            let last = i + 1 == header.len();
-            if last { shown } else { shown + &pad(cell, i) }
+            align(shown, i, cell)
         });
-        line(cells.collect::<String>())?;
+        line(cells.collect::<String>().trim_end())?;
     }
     Ok(())
 }

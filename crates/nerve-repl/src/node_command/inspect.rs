@@ -14,6 +14,8 @@ use crate::out;
 
 /// Maximum printed length of a command, in characters.
 const MAX_COMMAND: usize = 60;
+/// Position of the column with the costs, which is shown if some are known.
+const COST: usize = 3;
 
 /// Lists the nodes of a session.
 pub(super) async fn list(target: &Target) -> Result<()> {
@@ -40,10 +42,23 @@ pub(super) async fn list(target: &Target) -> Result<()> {
         // Chat nodes have a model instead of a command. `info` shows long commands in full.
         let command =
             Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
-        vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
+        let cost = node.progress.cost_text();
+        vec![
+            node.id.clone(),
+            node.kind.clone(),
+            state,
+            cost,
+            out::preview(&command, MAX_COMMAND),
+            field("cwd"),
+        ]
     };
-    let rows: Vec<Vec<String>> = nodes_info.iter().chain(&stopped).map(row).collect();
-    out::table(&["node", "type", "state", "command", "cwd"], &rows)
+    let mut rows: Vec<Vec<String>> = nodes_info.iter().chain(&stopped).map(row).collect();
+    let mut header = vec!["node", "type", "state", "cost", "command", "cwd"];
+    if rows.iter().all(|row| row[COST].is_empty()) {
+        header.remove(COST);
+        rows.iter_mut().for_each(|row| drop(row.remove(COST)));
+    }
+    out::table_with_numbers(&header, &rows, &["cost"])
 }
 
 /// Shows one node.
@@ -58,6 +73,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
         ("type", node.kind.clone()),
         ("state", format_state(node.state, &node.metadata)),
     ];
+    fields.push(("cost", node.progress.cost_text()));
     if node.approximate {
         fields.push(("approximate", "true".to_string()));
     }
