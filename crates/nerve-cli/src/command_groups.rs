@@ -27,6 +27,7 @@ pub const GROUPS: [Group; 5] = [
             "logs",
             "transcript",
             "search",
+            "usage",
             "notify",
             "ask",
         ],

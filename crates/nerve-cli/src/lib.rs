@@ -35,6 +35,7 @@ mod suggestions;
 pub mod token;
 pub mod top;
 pub mod transcript;
+pub mod usage;
 
 use clap::{Parser, Subcommand};
 use nerve_repl::node_command::{
@@ -118,6 +119,8 @@ pub enum Command {
     Search(search::SearchArgs),
     /// Print the prompts and answers of a node or a recording
     Transcript(transcript::TranscriptArgs),
+    /// Print the tokens and the cost of nodes and recordings
+    Usage(usage::UsageArgs),
     /// Notify when a node needs an answer, is done, or has failed
     Notify(notify::NotifyArgs),
     /// Print events as they happen, or run a command for each

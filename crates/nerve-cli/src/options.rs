@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 44] = [
+const MEANINGS: [(&str, &str); 45] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
@@ -41,6 +41,7 @@ const MEANINGS: [(&str, &str); 44] = [
     ("rows", "Terminal rows"),
     ("server", "Server: name, tcp://HOST:PORT or tls://HOST:PORT"),
     ("session", "Session of the nodes on their server"),
+    ("since", "Only what is newer: a word, a span or a time"),
     ("socket", "Server of tmux or WezTerm: socket path, or name as for 'tmux -L'"),
     ("task", "Task of a pattern; for a recording, open the entry for one"),
     ("timeout", "Time limit in seconds"),

@@ -15,6 +15,10 @@ pub struct DataDirs {
     pub branches: PathBuf,
     /// Entries of hosts.
     pub hosts: PathBuf,
+    /// Logs of the nodes' proxies, and their settings.
+    pub proxies: PathBuf,
+    /// The user's own prices.
+    pub prices: PathBuf,
     /// The user's own profiles.
     pub profiles: PathBuf,
     /// Definitions of sessions and their nodes.

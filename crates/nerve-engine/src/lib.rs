@@ -8,12 +8,14 @@ pub mod conversation;
 pub mod data_dirs;
 pub mod dispatch;
 pub mod library;
+mod node_files;
 mod page;
 pub mod recordings;
 mod results;
 pub mod search;
 pub mod snapshots;
 pub mod transcripts;
+pub mod usage;
 mod webhook;
 
 mod engine;

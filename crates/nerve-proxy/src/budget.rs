@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 
 use crate::api_error::ApiError;
 use crate::error::ProxyError;
+use crate::prices::Prices;
 use crate::usage::Usage;
 
 /// Limits after which a proxy refuses requests. Requests in flight when a limit is reached are completed.
@@ -16,19 +17,6 @@ pub struct Budget {
     pub max_requests: Option<u64>,
     /// US dollars, according to the [`Prices`].
     pub max_cost_usd: Option<f64>,
-}
-
-/// Prices in US dollars per million tokens.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prices {
-    /// Input tokens.
-    pub input: f64,
-    /// Output tokens.
-    pub output: f64,
-    /// Input tokens read from the cache.
-    pub cache_read: f64,
-    /// Input tokens written to the cache.
-    pub cache_write: f64,
 }
 
 /// Totals since a proxy was started.
@@ -44,31 +32,13 @@ pub struct Totals {
     pub cost_usd: f64,
 }
 
-impl Prices {
-    /// Creates prices for input and output. Cache prices follow Anthropic's: a tenth of `input` to read, a quarter more
-    /// to write.
-    pub fn new(input: f64, output: f64) -> Prices {
-        Prices { input, output, cache_read: input * 0.1, cache_write: input * 1.25 }
-    }
-
-    /// Returns the cost of these tokens, in US dollars.
-    pub fn cost(&self, usage: Usage) -> f64 {
-        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        of(usage.input, self.input)
-            + of(usage.output, self.output)
-            + of(usage.cache_read, self.cache_read)
-            + of(usage.cache_write, self.cache_write)
-    }
-}
-
 impl Budget {
     pub(crate) fn check(&self, prices: Option<Prices>) -> Result<(), ProxyError> {
         let sound = |number: f64| number.is_finite() && number >= 0.0;
         if !self.max_cost_usd.is_none_or(sound) {
             return Err(ProxyError::Setting("the cost limit must be 0 or more"));
         }
-        let prices = prices.map(|p| [p.input, p.output, p.cache_read, p.cache_write]);
-        if !prices.into_iter().flatten().all(sound) {
+        if !prices.is_none_or(|prices| prices.are_valid()) {
             return Err(ProxyError::Setting("prices must be 0 or more"));
         }
         Ok(())

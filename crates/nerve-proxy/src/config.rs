@@ -4,8 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::budget::{Budget, Prices, Totals};
+use crate::budget::{Budget, Totals};
 use crate::error::ProxyError;
+use crate::prices::Prices;
 use crate::report::{CallObserver, CurrentTurn};
 use crate::root_certs::RootCerts;
 use crate::secret::Secret;

@@ -1,11 +1,12 @@
 //! Reads token counts from responses of the Messages API.
 
 use nerve_llm::sse::Parser;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Token counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Input tokens, without cached ones.
     pub input: u64,
@@ -26,7 +27,9 @@ impl Usage {
             .saturating_add(self.cache_write)
     }
 
-    pub(crate) fn plus(self, other: Usage) -> Usage {
+    /// Returns the sums of both.
+    #[must_use]
+    pub fn plus(self, other: Usage) -> Usage {
         Usage {
             input: self.input.saturating_add(other.input),
             output: self.output.saturating_add(other.output),

@@ -71,10 +71,15 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
 
 /// Prints rows under a header with aligned columns; prints nothing if there are no rows. Colours the column `state`.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    table_with_numbers(header, rows, &[])
+}
+
+/// Like [`table`], with the columns of these titles aligned to the right.
+pub fn table_with_numbers(header: &[&str], rows: &[Vec<String>], numbers: &[&str]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let table = Table::new(header, rows);
+    let table = Table::new(header, rows).align_right(numbers);
     table.print_header()?;
     rows.iter().try_for_each(|row| table.print_row(row))
 }
@@ -83,6 +88,8 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
 #[derive(Debug)]
 pub struct Table<'a> {
     header: &'a [&'a str],
+    /// Titles of the columns whose cells are aligned to the right.
+    numbers: &'a [&'a str],
     /// Characters of each column.
     widths: Vec<usize>,
 }
@@ -95,14 +102,25 @@ impl<'a> Table<'a> {
                 rows.iter().filter_map(|row| row.get(column)).map(|cell| one_line(cell).chars().count());
             cells.chain([header[column].len()]).max().unwrap_or(0)
         };
-        Table { header, widths: (0..header.len()).map(width).collect() }
+        Table { header, numbers: &[], widths: (0..header.len()).map(width).collect() }
+    }
+
+    /// Aligns the columns with these titles to the right.
+    #[must_use]
+    pub fn align_right(self, numbers: &'a [&'a str]) -> Table<'a> {
+        Table { numbers, ..self }
+    }
+
+    /// Returns the width of the rows, without the gap after the last column.
+    pub fn width(&self) -> usize {
+        self.widths.iter().sum::<usize>() + GAP * self.widths.len().saturating_sub(1)
     }
 
     /// Prints the titles of the columns.
     pub fn print_header(&self) -> Result<()> {
         let titles = self.header.iter().enumerate();
         let titles: String =
-            titles.map(|(column, title)| title.to_uppercase() + &self.padding(title, column)).collect();
+            titles.map(|(column, title)| self.align(title.to_uppercase(), title, column)).collect();
         line(format_args!("{STRONG}{}{STRONG:#}", titles.trim_end()))
     }
 
@@ -110,17 +128,27 @@ impl<'a> Table<'a> {
     pub fn print_row(&self, row: &[String]) -> Result<()> {
         let cells = row.iter().enumerate().map(|(column, cell)| {
             let text = one_line(cell);
-            let is_last = column + 1 == self.header.len();
-            let padding = if is_last { String::new() } else { self.padding(&text, column) };
-            let shown = if self.header[column] == "state" { state(&text) } else { text };
-            shown + &padding
+            let shown = if self.header[column] == "state" { state(&text) } else { text.clone() };
+            self.align(shown, &text, column)
         });
-        line(cells.collect::<String>())
+        line(cells.collect::<String>().trim_end())
     }
 
-    fn padding(&self, text: &str, column: usize) -> String {
-        " ".repeat(self.widths[column].saturating_sub(text.chars().count()) + GAP)
+    /// Pads a cell. `text` is what is visible of it.
+    fn align(&self, shown: String, text: &str, column: usize) -> String {
+        let padding = " ".repeat(self.widths[column].saturating_sub(text.chars().count()));
+        let gap = " ".repeat(GAP);
+        match self.numbers.contains(&self.header[column]) {
+            true => padding + &shown + &gap,
+            false => shown + &padding + &gap,
+        }
     }
+}
+
+/// Returns the columns of the terminal that standard output is; `None` if it is none.
+pub fn window_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Selects the columns of a table that are not empty and fit. While they need more than `width` characters, leaves out

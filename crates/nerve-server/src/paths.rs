@@ -134,6 +134,11 @@ impl ServerPaths {
         self.config.join("profiles")
     }
 
+    /// Returns the file with the user's own prices of models.
+    pub fn prices(&self) -> PathBuf {
+        self.config.join("prices.toml")
+    }
+
     /// Returns the file with the token for clients over TCP and HTTP.
     pub fn token(&self) -> PathBuf {
         self.config.join("token")
@@ -188,6 +193,8 @@ impl ServerPaths {
             snapshots: self.snapshots(),
             branches: self.branches(),
             hosts: self.hosts(),
+            proxies: self.proxies(),
+            prices: self.prices(),
             profiles: self.profiles(),
             sessions_file: self.sessions_file(),
         }

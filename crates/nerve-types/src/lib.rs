@@ -11,6 +11,7 @@ pub mod activity;
 mod answer;
 #[cfg(feature = "connections")]
 pub mod connection_limit;
+pub mod cost;
 mod error_kind;
 mod event;
 mod exit_status;

@@ -130,6 +130,18 @@ async fn proxy_counts_turns_across_server_death_and_fork() {
     let logged = answers(&fork);
     assert!(!logged.is_empty() && logged.iter().all(|line| line["node"] == "c-fork"), "{logged:?}");
     assert_eq!(fixture.proxy_metadata("c").await["proxy_tokens"], after["proxy_tokens"]);
+
+    // The session file has the same responses, which count once.
+    let usage = fixture.json(&["usage", "c", "--json"]).await;
+    let tokens: u64 = usage["total"]["tokens"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert_eq!(
+        (tokens, &usage["total"]["turns"]),
+        (count(&after, "proxy_tokens"), &Value::from(2)),
+        "{usage:#}"
+    );
+    let node = fixture.json(&["server", "node", "info", "c", "--json"]).await;
+    let cost = node["progress"]["cost_usd"].as_f64().unwrap();
+    assert!((usage["total"]["cost_usd"].as_f64().unwrap() - cost).abs() < 1e-3, "{node:#} {usage:#}");
     fixture.ok(&["server", "stop"]).await;
 }
 

@@ -18,6 +18,18 @@ impl Fixture {
         RealAgent::run(self.agent.command(env!("CARGO_BIN_EXE_nerve"), arguments)).await.success()
     }
 
+    /// Asserts that `nerve usage` has the tokens of the transcript.
+    async fn assert_usage_agrees(&self, transcript: &Value) {
+        let usage: Value = serde_json::from_str(&self.nerve(&["usage", "--json"]).await).unwrap();
+        let (row, total) = (&usage["rows"][0], &usage["total"]);
+        assert_eq!((&row["node"], &row["turns"]), (&"a".into(), &2.into()), "{usage:#}");
+        let count = |name: &str| total["tokens"][name].as_u64().unwrap();
+        let input = count("input") + count("cache_read") + count("cache_write");
+        let expected = (sum(transcript, "input"), sum(transcript, "output"));
+        assert_eq!((input, count("output")), expected, "{usage:#} {transcript:#}");
+        assert!(input > 0 && usage["problems"] == serde_json::json!([]), "{usage:#}");
+    }
+
     /// Runs two turns with an agent, stops its node and its server, and returns the node's transcript.
     async fn of_two_turns(
         agent: &str,
@@ -33,8 +45,16 @@ impl Fixture {
         fixture.nerve(&["stop", "a"]).await;
         fixture.nerve(&["server", "stop"]).await;
         let transcript = fixture.nerve(&["transcript", "a", "--json"]).await;
-        Some((fixture, serde_json::from_str(&transcript).unwrap()))
+        let transcript = serde_json::from_str(&transcript).unwrap();
+        fixture.assert_usage_agrees(&transcript).await;
+        Some((fixture, transcript))
     }
+}
+
+/// Returns the sum of a count over all turns.
+fn sum(transcript: &Value, count: &str) -> u64 {
+    let turns = transcript["turns"].as_array().unwrap();
+    turns.iter().filter_map(|turn| turn["tokens"][count].as_u64()).sum()
 }
 
 /// Asserts that both turns with their answers come from the agent's session file, once each.

@@ -174,8 +174,8 @@ fn thought(text: &str, at: TsMs) -> Option<Activity> {
 
 /// Returns the usage of a response; `None` without tokens, as after an error or an interruption.
 fn usage_activity(usage: ResponseUsage, at: TsMs) -> Option<Activity> {
+    let has_tokens = usage.total() > 0;
     let ResponseUsage { input, output, cache_read, cache_write, model } = usage;
-    let has_tokens = [input, output, cache_read, cache_write].iter().any(|count| *count > 0);
     let model = model.map(truncate);
     has_tokens.then_some(Activity::Usage { input, output, cache_read, cache_write, model, at })
 }

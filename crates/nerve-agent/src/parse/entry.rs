@@ -68,15 +68,17 @@ pub(crate) enum Item {
 
 /// The tokens of one response of a model's API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ResponseUsage {
+pub struct ResponseUsage {
     /// Input tokens, without cached ones.
-    pub(crate) input: u64,
-    pub(crate) output: u64,
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
     /// Input tokens read from the cache.
-    pub(crate) cache_read: u64,
+    pub cache_read: u64,
     /// Input tokens written to the cache.
-    pub(crate) cache_write: u64,
-    pub(crate) model: Option<String>,
+    pub cache_write: u64,
+    /// The model, if it is known.
+    pub model: Option<String>,
 }
 
 impl ResponseUsage {
@@ -89,6 +91,11 @@ impl ResponseUsage {
     ) -> ResponseUsage {
         let input = input.saturating_sub(cache_read).saturating_sub(cache_write);
         ResponseUsage { input, output, cache_read, cache_write, model: None }
+    }
+
+    /// Returns the sum of all tokens.
+    pub(crate) fn total(&self) -> u64 {
+        self.whole_input().saturating_add(self.output)
     }
 
     /// Returns the input tokens, including those read from and written to the cache.

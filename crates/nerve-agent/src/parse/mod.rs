@@ -9,6 +9,7 @@ pub mod rollout;
 pub mod session_files;
 pub mod transcript;
 pub mod turn_list;
+pub mod usage;
 
 mod claude;
 mod codex;
@@ -22,6 +23,7 @@ mod rows;
 
 pub use claude::ClaudeParser;
 pub use codex::CodexParser;
+pub use entry::ResponseUsage;
 pub use gemini::GeminiParser;
 pub use none::NoneParser;
 pub use opencode::OpencodeParser;

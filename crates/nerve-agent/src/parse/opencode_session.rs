@@ -198,7 +198,7 @@ fn edit(state: &Value) -> Option<Item> {
 }
 
 /// Returns the usage of a message's response.
-fn usage(info: &Value) -> ResponseUsage {
+pub(super) fn usage(info: &Value) -> ResponseUsage {
     let tokens = &info["tokens"];
     let count = |count: &Value| count.as_u64().unwrap_or(0);
     ResponseUsage {

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, edit_of_diff, time};
 use super::transcript::{TranscriptTurn, json_lines};
+use super::usage::UsageList;
 
 /// Maximum number of tools whose outcome is remembered until their output.
 const MAX_OUTCOMES: usize = 256;
@@ -34,6 +35,39 @@ pub fn parse_rollout<'a>(
         }
     }
     fold.finish()
+}
+
+/// Reads the usage of all responses. Versions without usage records have only counts in events.
+pub(super) fn read_usage(text: &str) -> UsageList {
+    let (mut list, mut turn) = (UsageList::default(), 0);
+    let (mut decoder, mut counts) = (RolloutDecoder::default(), UsageList::default());
+    let (mut thread, mut total) = (Value::Null, Value::Null);
+    for line in json_lines::<Line>(text.lines()) {
+        let Some(line) = line else {
+            list.damaged += 1;
+            continue;
+        };
+        let payload = &line.payload;
+        if line.kind == "session_meta" && thread.is_null() {
+            thread = payload["id"].clone();
+        }
+        // A fork repeats what its source used.
+        if line.kind == "token_usage_record" && payload["thread_id"] != thread {
+            continue;
+        }
+        let info = &payload["info"];
+        // An event may be repeated without a new response.
+        if payload["type"] == "token_count" && info["total_token_usage"] != total {
+            total = info["total_token_usage"].clone();
+            let usage = decoder.usage(&info["last_token_usage"]);
+            counts.add_entry(Entry { at: line.timestamp.as_deref().and_then(time), item: usage }, &mut turn);
+        }
+        decoder.decode(&line, |entry| list.add_entry(entry, &mut turn));
+    }
+    if list.records.is_empty() {
+        list.records = counts.records;
+    }
+    list
 }
 
 /// A line; its payload depends on the type.
@@ -76,16 +110,7 @@ impl RolloutDecoder {
                 payload["id"].as_str().into_iter().for_each(|id| add(Item::Session(id.to_string())))
             }
             ("response_item", _) => self.decode_item(kind, payload, add),
-            ("token_usage_record", _) => {
-                let count = |name: &str| payload["usage"][name].as_u64().unwrap_or(0);
-                let usage = ResponseUsage::with_cache_in_input(
-                    count("input_tokens"),
-                    count("output_tokens"),
-                    count("cached_input_tokens"),
-                    count("cache_write_input_tokens"),
-                );
-                add(Item::Usage(ResponseUsage { model: self.model.clone(), ..usage }));
-            }
+            ("token_usage_record", _) => add(self.usage(&payload["usage"])),
             ("event_msg", "item_completed") => self.decode_completed(&payload["item"], at, found),
             ("event_msg", "task_complete") => add(match payload["error"]["message"].as_str() {
                 Some(error) => Item::Error(error.to_string()),
@@ -101,6 +126,18 @@ impl RolloutDecoder {
             ("event_msg" | "world_state" | "compacted", _) => {}
             _ => add(Item::Unknown),
         }
+    }
+
+    /// Returns the usage of a response to the current turn's model.
+    fn usage(&self, usage: &Value) -> Item {
+        let count = |name: &str| usage[name].as_u64().unwrap_or(0);
+        let usage = ResponseUsage::with_cache_in_input(
+            count("input_tokens"),
+            count("output_tokens"),
+            count("cached_input_tokens"),
+            count("cache_write_input_tokens"),
+        );
+        Item::Usage(ResponseUsage { model: self.model.clone(), ..usage })
     }
 
     /// Decodes an item of the Responses API.

@@ -8,11 +8,13 @@
 mod cut;
 mod kinds;
 mod turn_list;
+mod usage;
 
 pub(super) use cut::PathRewriter;
 pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
 pub(crate) use kinds::{is_known_block, is_known_line};
 pub(super) use turn_list::turn_list;
+pub(super) use usage::read_usage;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

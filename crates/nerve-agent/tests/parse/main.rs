@@ -15,6 +15,7 @@ mod session_turns;
 mod transcript;
 mod transcript_cut;
 mod turn_list;
+mod usage;
 
 use nerve_agent::parse::ParserKind;
 

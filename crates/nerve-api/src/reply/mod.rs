@@ -26,9 +26,9 @@ pub use choice::{AnswerReply, Done, ExecuteReply, RunReply};
 pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
 pub use node::{
-    CommandTyped, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo, NodeList,
-    NodeMetadata, NodeProgress, NodeShown, NodeText, NodesPruned, NodesRestored, ReachedState, RestoredNode,
-    RunningTurn, Stopped, Written,
+    CommandTyped, Interrupted, ModelTokens, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo,
+    NodeList, NodeMetadata, NodeProgress, NodeShown, NodeText, NodesPruned, NodesRestored, ReachedState,
+    RestoredNode, RunningTurn, Stopped, Written,
 };
 pub use recording::{
     PrunedBranch, PrunedRecording, RecordedExit, RecordingInfo, RecordingList, RecordingsPruned,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use nerve_types::activity::TsMs;
+use nerve_types::cost::format_cost;
 use serde::{Deserialize, Serialize};
 
 use crate::DEFAULT_SESSION;
 use crate::value::{Delivery, NodeState, SignalSource};
 
 /// Description of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeInfo {
     /// Id of the node.
@@ -42,7 +43,7 @@ impl NodeInfo {
 }
 
 /// Current work of a node, for overviews.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeProgress {
     /// Time of the last change of the state.
@@ -60,12 +61,60 @@ pub struct NodeProgress {
     /// Tokens of all responses to this node: input, output, and the cache's. Of a terminal's agent, since this server drives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
+    /// The same tokens by model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelTokens>,
+    /// Cost of the tokens that have a price, in US dollars. `null`: none has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// True if some of the tokens have no price.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_unpriced: bool,
+}
+
+/// Tokens of the responses of one model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ModelTokens {
+    /// Name of the model; `null` if it is not known.
+    pub model: Option<String>,
+    /// Input tokens, without cached ones.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Input tokens read from the cache.
+    pub cache_read: u64,
+    /// Input tokens written to the cache.
+    pub cache_write: u64,
 }
 
 impl NodeProgress {
     /// Returns true if nothing is known.
     pub fn is_empty(&self) -> bool {
         *self == NodeProgress::default()
+    }
+
+    /// Returns the cost for display; empty if no tokens are known.
+    pub fn cost_text(&self) -> String {
+        format_cost(self.cost_usd, self.has_unpriced)
+    }
+}
+
+impl ModelTokens {
+    /// Returns the sum of all counts.
+    pub fn total(&self) -> u64 {
+        [self.output, self.cache_read, self.cache_write].into_iter().fold(self.input, u64::saturating_add)
+    }
+
+    /// Adds the counts of another response.
+    pub fn add(&mut self, other: &ModelTokens) {
+        let counts = [
+            (&mut self.input, other.input),
+            (&mut self.output, other.output),
+            (&mut self.cache_read, other.cache_read),
+            (&mut self.cache_write, other.cache_write),
+        ];
+        counts.into_iter().for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
 }
 
@@ -118,7 +167,7 @@ impl DerefMut for NodeMetadata {
 }
 
 /// Reply to GET_NODE and START_NODE: a [`NodeInfo`] with `node_id` instead of `id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeDetails {
     /// Id of the node.
@@ -175,7 +224,7 @@ pub struct NodeForked {
 }
 
 /// Reply to LIST_NODES.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeList {
     /// Ids of the nodes, sorted.

@@ -42,6 +42,7 @@ use self::snapshots::MAX_FILE_JOBS;
 use crate::conversation::ConversationStore;
 use crate::data_dirs::DataDirs;
 use crate::results::Results;
+use crate::usage::PriceCache;
 use nerve_graph::executable::Executable;
 use nerve_graph::session::manager::SessionManager;
 use nerve_graph::session::stop_all;
@@ -92,6 +93,7 @@ struct Inner {
     results: Results,
     telemetry: Telemetry,
     data_dirs: Option<Arc<DataDirs>>,
+    prices: PriceCache,
     /// Adopted nodes whose hosts are gone. They are `starting` until the rest of their output is read.
     gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
@@ -120,6 +122,7 @@ impl Engine {
             programs: Programs::new(),
             results: Results::open(config.results_dir, &server, clock),
             telemetry: config.telemetry,
+            prices: PriceCache::new(config.data_dirs.as_ref().map(|dirs| dirs.prices.clone())),
             data_dirs: config.data_dirs.map(Arc::new),
             gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),

@@ -194,6 +194,7 @@ impl Engine {
         for node in &mut nodes {
             let at = NodeRef { session: Some(session.name().to_string()), node: node.id.clone() };
             node.state = self.state_with_executions(&at, node.state);
+            self.inner.prices.add_cost(node);
         }
         Ok(nodes)
     }
@@ -216,6 +217,7 @@ impl Engine {
             (Some(node), entry) => {
                 let mut info = node.info();
                 info.state = self.state_with_executions(at, info.state);
+                self.inner.prices.add_cost(&mut info);
                 info.metadata.extend(entry.iter().flat_map(|entry| definition_metadata(&entry.spec)));
                 Ok(info)
             }

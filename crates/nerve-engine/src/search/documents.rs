@@ -6,6 +6,8 @@ use nerve_api::reply::Transcript;
 use nerve_types::activity::TsMs;
 use nerve_types::{Section, SectionKind};
 
+use crate::node_files::NodeKey;
+
 /// What a document contains.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, strum::IntoStaticStr, strum::VariantArray,
@@ -33,14 +35,6 @@ pub(super) struct Source {
     pub(super) started_ms: u64,
     /// End of the recording; `None` while it runs.
     pub(super) ended_ms: Option<u64>,
-}
-
-/// The names of a node; all `None` for a recording without one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct NodeKey {
-    pub(super) server: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) node: Option<String>,
 }
 
 /// A text to index.

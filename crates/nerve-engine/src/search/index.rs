@@ -11,8 +11,9 @@ use nerve_types::files::Lock;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::DocumentKind;
-use super::documents::{Document, NodeKey, Source};
+use super::documents::{Document, Source};
 use super::update::RecordedTimes;
+use crate::node_files::NodeKey;
 
 /// Name of the database.
 const FILE: &str = "index.db";

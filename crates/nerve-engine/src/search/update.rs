@@ -12,10 +12,11 @@ use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 
-use super::documents::{NodeKey, Source, documents_of_transcript};
+use super::documents::{Source, documents_of_transcript};
 use super::index::{IndexState, SearchIndex, is_damage};
 use super::screen_text;
 use crate::data_dirs::DataDirs;
+use crate::node_files::{self, NodeKey};
 use crate::transcripts::{NodeAddress, end_of, read_history, read_logged_turns, session_of};
 
 /// A callback that receives the number of files processed and the total.
@@ -84,7 +85,9 @@ impl SearchIndex {
         progress: Progress<'_>,
     ) -> Result<UpdateSummary, EngineError> {
         let recordings = Store::new(&dirs.recordings).all();
-        let histories = list_histories(&dirs.history);
+        let histories = node_files::list(&dirs.history).into_iter();
+        let histories: Vec<Source> =
+            histories.map(|(path, node)| Source { path, node, ..Source::default() }).collect();
         let mut states = self.states()?;
         self.forget_removed(states.keys())?;
         let mut pending = Vec::new();
@@ -245,35 +248,4 @@ fn history_of(node: &NodeKey, base: &Path) -> Option<PathBuf> {
         _ => folder,
     };
     Some(folder.join(format!("{}.jsonl", node.node.as_ref()?)))
-}
-
-/// Lists all histories: `<server>/<node>.jsonl` and `<server>/<session>/<node>.jsonl`.
-fn list_histories(base: &Path) -> Vec<Source> {
-    let mut found = Vec::new();
-    for server in folders(base) {
-        let sessions = folders(&server).into_iter().map(|folder| (file_stem(&folder), folder));
-        for (session, folder) in sessions.chain([(Some(DEFAULT.to_string()), server.clone())]) {
-            for path in log_files(&folder) {
-                let (server, session) = (file_stem(&server), session.clone());
-                let node = NodeKey { server, session, node: file_stem(&path) };
-                found.push(Source { path, node, ..Source::default() });
-            }
-        }
-    }
-    found
-}
-
-fn file_stem(path: &Path) -> Option<String> {
-    path.file_stem().and_then(|name| name.to_str()).map(str::to_string)
-}
-
-fn folders(path: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path()).collect()
-}
-
-fn log_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| path.is_file() && path.extension().is_some_and(|end| end == "jsonl")).collect()
 }

@@ -14,20 +14,20 @@ use super::NodeAddress;
 
 /// A prompt in a history, with its answer.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct LoggedTurn {
-    pub(super) prompt: String,
-    pub(super) started: TsMs,
-    pub(super) ended: TsMs,
-    pub(super) sections: Vec<Section>,
-    pub(super) tokens: Option<Tokens>,
-    pub(super) is_complete: bool,
+pub(crate) struct LoggedTurn {
+    pub(crate) prompt: String,
+    pub(crate) started: TsMs,
+    pub(crate) ended: TsMs,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) is_complete: bool,
 }
 
 /// The turns and the answered dialogs of a node, oldest first.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct HistoryLog {
-    pub(super) turns: Vec<LoggedTurn>,
-    pub(super) dialogs: Vec<(TsMs, TranscriptDialog)>,
+pub(crate) struct HistoryLog {
+    pub(crate) turns: Vec<LoggedTurn>,
+    pub(crate) dialogs: Vec<(TsMs, TranscriptDialog)>,
 }
 
 /// The fields of an entry. Others are ignored.
@@ -62,7 +62,7 @@ impl HistoryLog {
     ///
     /// # Errors
     /// InvalidRequest: invalid names, or several sessions have such a node. Process: the file cannot be read.
-    pub(super) fn read(base: &Path, address: NodeAddress<'_>) -> Result<Option<HistoryLog>, EngineError> {
+    pub(crate) fn read(base: &Path, address: NodeAddress<'_>) -> Result<Option<HistoryLog>, EngineError> {
         let NodeAddress { node, session, server } = address;
         let reader = match session {
             // The default session has no folder.

@@ -9,11 +9,12 @@ mod merge;
 pub mod render;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use nerve_agent::parse::turn_list::TurnRecord;
 use nerve_agent::parse::{ParserKind, conversation};
-use nerve_agent::profile::Profile;
+use nerve_agent::profile::{Profile, Profiles};
 use nerve_api::reply::{Transcript, TranscriptSource, TranscriptTurn};
 use nerve_graph::session::DEFAULT;
 use nerve_node::error::{EngineError, ErrorKind};
@@ -28,7 +29,7 @@ use nerve_record::store::{Store, id_of};
 use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 
-use self::history_log::HistoryLog;
+pub(crate) use self::history_log::HistoryLog;
 use self::merge::merge;
 use crate::data_dirs::DataDirs;
 use crate::recordings::{self, final_rows, unreadable};
@@ -232,10 +233,8 @@ fn read_agent_turns(path: &Path, meta: &Meta, dirs: &DataDirs) -> AgentTurns {
     let mut transcript = describe_recording(path, meta);
     let none = |transcript| AgentTurns { transcript, turns: Vec::new(), failure: None };
     let (profiles, _) = profiles::load(Some(&dirs.profiles));
-    let command = if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd };
-    let by_name = meta.profile.as_deref().and_then(|name| profiles.get(name));
-    let Some(profile) = by_name.or_else(|| profiles.for_command(command)) else { return none(transcript) };
-    match session_turns(meta, command, &profile) {
+    let Some(profile) = profile_of(meta, &profiles) else { return none(transcript) };
+    match recorded_session(meta, &profile).turns() {
         Ok(None) => none(transcript),
         Ok(Some(RecordedTurns { path, list })) => {
             transcript.session_file = Some(path.display().to_string());
@@ -255,14 +254,22 @@ fn read_agent_turns(path: &Path, meta: &Meta, dirs: &DataDirs) -> AgentTurns {
     }
 }
 
-fn session_turns(
-    meta: &Meta,
-    command: &[String],
-    profile: &Profile,
-) -> Result<Option<RecordedTurns>, TurnsError> {
+/// Returns the profile of a recorded agent.
+pub(crate) fn profile_of(meta: &Meta, profiles: &Profiles) -> Option<Arc<Profile>> {
+    let by_name = meta.profile.as_deref().and_then(|name| profiles.get(name));
+    by_name.or_else(|| profiles.for_command(command_of(meta)))
+}
+
+/// Returns the command that the user gave.
+fn command_of(meta: &Meta) -> &[String] {
+    if meta.requested_cmd.is_empty() { &meta.cmd } else { &meta.requested_cmd }
+}
+
+/// Returns what a recording says about the agent's conversation.
+pub(crate) fn recorded_session<'a>(meta: &'a Meta, profile: &'a Profile) -> RecordedSession<'a> {
     RecordedSession {
         profile,
-        command,
+        command: command_of(meta),
         agent_session: meta.agent_session.as_deref(),
         transcript: meta.transcript.as_deref(),
         home: meta.home.as_deref(),
@@ -271,7 +278,6 @@ fn session_turns(
         ended_at: meta.ended_at,
         copies: Path::new(""),
     }
-    .turns()
 }
 
 /// Parses the screen of a recording if nothing else has turns.

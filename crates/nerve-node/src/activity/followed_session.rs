@@ -16,8 +16,8 @@ use crate::fork::session_files::first_id;
 const MAX_SUBAGENTS: usize = 256;
 
 /// Where a conversation is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Location {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Location {
     /// A file of lines.
     File(PathBuf),
     /// A session in opencode's database.
@@ -217,6 +217,7 @@ impl ActivityFilter {
     }
 }
 
-fn subagents_folder(transcript: &Path) -> PathBuf {
+/// Returns the folder with the transcripts of a Claude Code session's subagents.
+pub(crate) fn subagents_folder(transcript: &Path) -> PathBuf {
     transcript.with_extension("").join("subagents")
 }

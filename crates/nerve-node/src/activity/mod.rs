@@ -13,5 +13,6 @@ mod followed_session;
 pub mod pipe;
 mod transcript_tail;
 
-pub(crate) use followed_session::Location;
+pub use followed_session::Location;
+pub(crate) use followed_session::subagents_folder;
 pub(crate) use transcript_tail::TranscriptTail;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nerve_api::reply::{NodeMetadata, NodeProgress};
+use nerve_api::reply::{ModelTokens, NodeMetadata, NodeProgress};
 use nerve_host::clock::{Clock, MAX_TIMEOUT};
 use nerve_llm::answer::Usage;
 use nerve_llm::message::Message;
@@ -102,6 +102,12 @@ impl Node for ChatNode {
             let conversation = self.inner.conversation.lock();
             (conversation.messages.len(), conversation.usage, conversation.requests)
         };
+        let tokens = ModelTokens {
+            model: Some(spec.model.clone()),
+            input: usage.prompt,
+            output: usage.completion,
+            ..ModelTokens::default()
+        };
         let mut metadata = BTreeMap::new();
         let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
         add("provider", spec.provider.as_str().to_string());
@@ -124,7 +130,11 @@ impl Node for ChatNode {
             state: inner.state.current(),
             persistent: true,
             approximate: false,
-            progress: NodeProgress { tokens: Some(usage.total()), ..NodeProgress::default() },
+            progress: NodeProgress {
+                tokens: Some(usage.total()),
+                models: Some(tokens).filter(|tokens| tokens.total() > 0).into_iter().collect(),
+                ..NodeProgress::default()
+            },
             metadata: NodeMetadata::new(inner.state.node.session.clone(), metadata),
         }
     }

@@ -1,15 +1,18 @@
-//! Reads all turns of a recorded session's conversation from the agent's own session file.
+//! Reads all turns of a recorded session's conversation, or its usage, from the agent's own session file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nerve_agent::parse::turn_list::TurnList;
+use nerve_agent::parse::usage::UsageList;
 use nerve_agent::profile::TranscriptKind;
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 
 use super::branch::{RecordedSession, conversation_id, single_transcript, transcript};
-use super::opencode::database;
-use super::session_files::{SessionFiles, read_transcript};
+use super::opencode::database::{self, StoredSession};
+use super::session_files::{SessionFiles, entries, read_transcript};
+use crate::activity::{Location, subagents_folder};
 
 /// The turns of a conversation, and the file that has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +46,26 @@ impl RecordedSession<'_> {
     /// # Errors
     /// The reason why the conversation cannot be found or read.
     pub fn turns(&self) -> Result<Option<RecordedTurns>, TurnsError> {
+        let (Some(location), Some(kind)) = (self.locate()?, self.profile.transcript) else { return Ok(None) };
+        let list = match &location {
+            Location::File(path) => {
+                TurnList::read(kind, &read_transcript(path).map_err(|error| unreadable(path, &error))?)
+            }
+            Location::Database { path, session } => {
+                let sessions = database::session(path, session).map_err(|error| unreadable(path, &error))?;
+                let StoredSession { id, messages, .. } = single(sessions)?;
+                TurnList { session_id: Some(id), ..TurnList::of_messages(&messages) }
+            }
+        };
+        let (Location::File(path) | Location::Database { path, .. }) = location;
+        Ok(Some(RecordedTurns { path, list }))
+    }
+
+    /// Finds the conversation. Returns `None` if the agent keeps no session file.
+    ///
+    /// # Errors
+    /// The reason why the conversation cannot be found.
+    pub fn locate(&self) -> Result<Option<Location>, TurnsError> {
         let (Some(kind), Some(forms)) = (self.profile.transcript, &self.profile.session) else {
             return Ok(None);
         };
@@ -73,20 +96,55 @@ impl RecordedSession<'_> {
                 if !path.is_file() {
                     return Err(TurnsError::Missing(format!("the agent has no database {}", path.display())));
                 }
-                let sessions = match &id {
-                    Some(id) => database::session(&path, id),
-                    None => database::started_in(&path, self.cwd, self.started_at, latest),
+                let session = match id {
+                    Some(id) => id,
+                    None => {
+                        let sessions = database::started_in(&path, self.cwd, self.started_at, latest);
+                        single(sessions.map_err(|error| unreadable(&path, &error))?)?.id
+                    }
                 };
-                let sessions = sessions.map_err(|error| unreadable(&path, &error))?;
-                let session = single(sessions)?;
-                let list =
-                    TurnList { session_id: Some(session.id), ..TurnList::of_messages(&session.messages) };
-                return Ok(Some(RecordedTurns { path, list }));
+                return Ok(Some(Location::Database { path, session }));
             }
         };
-        let text = read_transcript(&path).map_err(|error| unreadable(&path, &error))?;
-        Ok(Some(RecordedTurns { list: TurnList::read(kind, &text), path }))
+        Ok(Some(Location::File(path)))
     }
+}
+
+/// Reads the usage of a conversation and its subagents.
+///
+/// # Errors
+/// The conversation cannot be read.
+pub fn read_usage(location: &Location, kind: TranscriptKind) -> Result<UsageList, TurnsError> {
+    let mut usage = UsageList::default();
+    let mut add = |list: UsageList| {
+        usage.records.extend(list.records);
+        usage.damaged += list.damaged;
+    };
+    match location {
+        Location::File(path) => {
+            let read = |path: &Path| read_transcript(path).map_err(|error| unreadable(path, &error));
+            add(UsageList::read(kind, &read(path)?));
+            let subagents = (kind == TranscriptKind::Claude).then(|| entries(&subagents_folder(path)));
+            for path in
+                subagents.into_iter().flatten().filter(|path| path.extension() == Some("jsonl".as_ref()))
+            {
+                let mut list = UsageList::read(kind, &read(&path)?);
+                list.records.iter_mut().for_each(|record| record.turn = 0);
+                add(list);
+            }
+        }
+        Location::Database { path, session } => {
+            let sessions = database::changed_since(path, session, TsMs(0));
+            for found in sessions.map_err(|error| unreadable(path, &error))? {
+                let mut list = UsageList::of_messages(&found.messages);
+                if found.id != *session {
+                    list.records.iter_mut().for_each(|record| record.turn = 0);
+                }
+                add(list);
+            }
+        }
+    }
+    Ok(usage)
 }
 
 fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> TurnsError {

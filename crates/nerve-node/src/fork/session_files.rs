@@ -203,7 +203,7 @@ impl SessionFiles {
 }
 
 /// Returns the paths in a folder; none if it cannot be read.
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+pub(super) fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 

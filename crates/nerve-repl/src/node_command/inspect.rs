@@ -24,6 +24,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
         ("type", node.kind.clone()),
         ("state", format_state(node.state, &node.metadata)),
     ];
+    fields.push(("cost", node.progress.cost_text()));
     if node.approximate {
         fields.push(("approximate", "true".to_string()));
     }

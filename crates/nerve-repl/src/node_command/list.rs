@@ -13,10 +13,17 @@ use super::Target;
 use super::inspect::format_state;
 use crate::out;
 
-/// Maximum printed length of a command, in characters.
+/// Maximum and minimum printed length of a command, in characters.
 const MAX_COMMAND: usize = 60;
+const MIN_COMMAND: usize = 16;
 /// Columns of a list of nodes.
-const COLUMNS: [&str; 5] = ["node", "type", "state", "command", "cwd"];
+const COLUMNS: [&str; 6] = ["node", "type", "state", "cost", "command", "cwd"];
+/// Position of the command in [`COLUMNS`].
+const COMMAND: usize = 4;
+/// Columns that a narrow terminal does without.
+const OPTIONAL_COLUMNS: [&str; 3] = ["type", "cwd", "command"];
+/// Columns that are aligned to the right.
+const NUMBERS: [&str; 1] = ["cost"];
 
 /// Lists the nodes of a session, and follows their changes if `watch` is set.
 pub(super) async fn run(target: &Target, watch: bool) -> Result<()> {
@@ -32,10 +39,25 @@ pub(super) async fn run(target: &Target, watch: bool) -> Result<()> {
     if nodes.is_empty() && !watch {
         out::note("no nodes; create one with 'nerve new NAME -c COMMAND'");
     }
-    let rows: Vec<Vec<String>> = nodes.iter().map(format_row).collect();
-    match watcher {
-        Some(watcher) => watcher.run(target, &nodes, &out::Table::new(&COLUMNS, &rows)).await,
-        None => out::table(&COLUMNS, &rows),
+    let mut rows: Vec<Vec<String>> = nodes.iter().map(format_row).collect();
+    if let Some(watcher) = watcher {
+        return watcher.run(target, &nodes, &out::Table::new(&COLUMNS, &rows).align_right(&NUMBERS)).await;
+    }
+    let width = out::window_width();
+    if let Some(width) = width {
+        shorten_commands(&mut rows, width);
+    }
+    let (header, rows) = out::select_columns(&COLUMNS, &rows, width, &OPTIONAL_COLUMNS);
+    out::table_with_numbers(&header, &rows, &NUMBERS)
+}
+
+/// Shortens the commands as far as a terminal of this width requires.
+fn shorten_commands(rows: &mut [Vec<String>], width: usize) {
+    let excess = out::Table::new(&COLUMNS, rows).width().saturating_sub(width);
+    let longest = rows.iter().map(|row| row[COMMAND].chars().count()).max().unwrap_or(0);
+    let most = longest.saturating_sub(excess + 1).max(MIN_COMMAND);
+    for row in rows {
+        row[COMMAND] = out::preview(&row[COMMAND], most);
     }
 }
 
@@ -54,7 +76,8 @@ fn format_row(node: &NodeInfo) -> Vec<String> {
     // Chat nodes have a model instead of a command. `info` shows long commands in full.
     let command =
         Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
-    vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
+    let command = out::preview(&command, MAX_COMMAND);
+    vec![node.id.clone(), node.kind.clone(), state, node.progress.cost_text(), command, field("cwd")]
 }
 
 /// Prints the nodes of a session whenever one changes.
@@ -132,4 +155,21 @@ fn show_changed(
     }
     shown.insert(node.id.clone(), row);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shortened_to_fit() {
+        let row =
+            |command: &str| ["me", "pty", "ready", "", command, "/home/me/site"].map(String::from).to_vec();
+        let mut rows = vec![row(&"x".repeat(60)), row("bash")];
+        shorten_commands(&mut rows, 80);
+        assert_eq!(out::Table::new(&COLUMNS, &rows).width(), 80);
+        assert!(rows[0][COMMAND].ends_with('…') && rows[1][COMMAND] == "bash");
+        shorten_commands(&mut rows, 20);
+        assert_eq!(rows[0][COMMAND].chars().count(), MIN_COMMAND + 1);
+    }
 }

@@ -81,7 +81,8 @@ impl Dashboard {
             };
             return Paragraph::new(text).style(DIM).wrap(Wrap { trim: true }).render(area, buffer);
         }
-        let columns = Column::for_width(area.width, self.has_non_default_session());
+        let has_costs = self.visible_rows().any(|row| !row.info.progress.cost_text().is_empty());
+        let columns = Column::for_width(area.width, self.has_non_default_session(), has_costs);
         let rows: Vec<Vec<String>> = self
             .visible_rows()
             .map(|row| columns.iter().map(|column| column.text(row, now)).collect())
@@ -199,6 +200,7 @@ enum Column {
     Turn,
     Queued,
     Tokens,
+    Cost,
     Folder,
     Branch,
     Summary,
@@ -206,7 +208,7 @@ enum Column {
 
 impl Column {
     /// Returns the columns for a window of this width.
-    fn for_width(cols: u16, has_places: bool) -> Vec<Column> {
+    fn for_width(cols: u16, has_places: bool, has_costs: bool) -> Vec<Column> {
         let columns = [
             (Column::Place, if has_places { MIN_COLS_FOR_SUMMARY } else { u16::MAX }),
             (Column::Node, 0),
@@ -215,6 +217,7 @@ impl Column {
             (Column::Turn, MIN_COLS_FOR_SUMMARY),
             (Column::Queued, MIN_COLS_FOR_SUMMARY),
             (Column::Tokens, MIN_COLS_FOR_FOLDERS),
+            (Column::Cost, if has_costs { MIN_COLS_FOR_SUMMARY } else { u16::MAX }),
             (Column::Folder, MIN_COLS_FOR_FOLDERS),
             (Column::Branch, MIN_COLS_FOR_FOLDERS),
             (Column::Summary, MIN_COLS_FOR_SUMMARY),
@@ -231,6 +234,7 @@ impl Column {
             Column::Turn => "TURN",
             Column::Queued => "QUEUE",
             Column::Tokens => "TOKENS",
+            Column::Cost => "COST",
             Column::Folder => "FOLDER",
             Column::Branch => "BRANCH",
             Column::Summary => "LAST",
@@ -246,6 +250,7 @@ impl Column {
             Column::Turn => row.turn_age(now).map(age::format).unwrap_or_default(),
             Column::Queued => row.detail("queued").to_string(),
             Column::Tokens => row.info.progress.tokens.map(format_tokens).unwrap_or_default(),
+            Column::Cost => row.info.progress.cost_text(),
             Column::Folder => row.detail("cwd").rsplit('/').next().unwrap_or_default().to_string(),
             Column::Branch => row.branch.clone().unwrap_or_default(),
             Column::Summary => row.summary().to_string(),
@@ -284,6 +289,9 @@ mod tests {
             last_prompt: Some("fix the test".to_string()),
             last_line: None,
             tokens: Some(12_345),
+            cost_usd: Some(0.5),
+            has_unpriced: true,
+            ..NodeProgress::default()
         };
         let ready =
             NodeProgress { last_line: Some("All tests pass.".to_string()), ..NodeProgress::default() };
@@ -307,7 +315,9 @@ mod tests {
         let rows = draw(&dashboard(), 120, 16);
         assert_eq!(rows[0], "nerve top  2 nodes  1 blocked  1 ready");
         let [claude, sh] = [&rows[2], &rows[3]];
-        for text in ["claude", "blocked: permission", "1m", "12k", "shop", "main", "fix the test"] {
+        for text in
+            ["claude", "blocked: permission", "1m", "12k", "$0.50 + ?", "shop", "main", "fix the test"]
+        {
             assert!(claude.contains(text), "{text} in {claude}");
         }
         assert!(sh.ends_with("All tests pass."), "{sh}");

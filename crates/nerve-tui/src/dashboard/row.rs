@@ -18,7 +18,7 @@ pub struct NodeKey {
 }
 
 /// A node in the dashboard.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NodeRow {
     /// Identity.
     pub key: NodeKey,

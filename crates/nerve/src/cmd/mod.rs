@@ -36,11 +36,13 @@ pub(crate) mod server;
 mod service;
 mod session;
 pub(crate) mod show;
+mod since;
 mod snapshot;
 mod spawn_failure;
 mod token;
 mod top;
 mod transcript;
+mod usage;
 mod viewer;
 
 use std::future::Future;
@@ -105,6 +107,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Events(args) => run_single_threaded(interruptible(events::run(args)))?,
         Command::Notify(args) => run_single_threaded(interruptible(notify::run(args)))?,
         Command::Search(args) => return search::run(&args),
+        Command::Usage(args) => usage::run(&args)?,
         Command::Transcript(args) => run_single_threaded(interruptible(transcript::run(args)))?,
         Command::Top(args) => return run_single_threaded(top::run(args)),
         Command::RecordingFile(command) => return recording::run_on_file(&command),
@@ -178,6 +181,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Events(args) => args.server.json,
         Command::Search(args) => args.json,
         Command::Transcript(args) => args.prints_json(),
+        Command::Usage(args) => args.json,
         Command::Tmux(args) | Command::Wezterm(args) => args.json,
         Command::Demo(args) => args.json,
         Command::Doctor(args) => args.json,

@@ -3,10 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use jiff::civil::Date;
-use jiff::{Timestamp, Zoned};
-use nerve_cli::recording::Age;
+use anyhow::Result;
+use jiff::Zoned;
 use nerve_cli::search::{SearchArgs, SearchPart};
 use nerve_engine::search::{DocumentKind, Hit, Pattern, Query, SearchResult};
 use nerve_graph::session::DEFAULT;
@@ -14,7 +12,8 @@ use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
 use super::local_time::local_time;
-use crate::exit::{DONE, FAILED, Failure, USAGE};
+use super::since;
+use crate::exit::{DONE, FAILED};
 use crate::out;
 
 /// Time after which a running update shows its progress.
@@ -30,7 +29,7 @@ pub(super) fn run(args: &SearchArgs) -> Result<u8> {
         pattern: Pattern::parse(&args.pattern)?,
         node: args.node.clone(),
         session: args.session.clone(),
-        since_ms: args.since.as_deref().map(|text| since(text, &Zoned::now())).transpose()?,
+        since_ms: args.since.as_deref().map(|text| since::parse(text, &Zoned::now())).transpose()?,
         kinds: args.parts.iter().map(|part| kind_of(*part)).collect(),
         limit: args.lines as usize,
     };
@@ -83,28 +82,6 @@ fn kind_of(part: SearchPart) -> DocumentKind {
         SearchPart::Tools => DocumentKind::Tool,
         SearchPart::Screen => DocumentKind::Screen,
     }
-}
-
-/// Parses a time, in milliseconds since the Unix epoch. Days begin at midnight in the time zone of `now`.
-fn since(text: &str, now: &Zoned) -> Result<u64> {
-    let midnight = |date: Date| date.to_zoned(now.time_zone().clone()).map(|day| day.timestamp());
-    let time = match text {
-        "today" => midnight(now.date()),
-        "yesterday" => now.date().yesterday().and_then(midnight),
-        _ => match (text.parse::<Date>(), text.parse::<Timestamp>(), text.parse::<Age>()) {
-            // A time begins with a date too.
-            (_, Ok(time), _) => Ok(time),
-            (Ok(date), ..) => midnight(date),
-            (_, _, Ok(Age(age))) => now.timestamp().checked_sub(age),
-            _ => {
-                let message = format!("--since '{text}' is not a time");
-                let hint = "give today, yesterday, 12h, 30d, 2026-01-31 or 2026-01-31T10:30:00Z";
-                return Err(Failure::new(USAGE, message).hint(hint).into());
-            }
-        },
-    };
-    let time = time.with_context(|| format!("--since '{text}' is out of range"))?;
-    Ok(u64::try_from(time.as_millisecond()).unwrap_or(0))
 }
 
 fn as_json(hit: &Hit) -> Result<serde_json::Value> {
@@ -165,27 +142,5 @@ fn open_command(hit: &Hit) -> String {
             let session = session.map(|session| format!(" --session {session}")).unwrap_or_default();
             format!("nerve logs {}{session}{server}", hit.node_id.as_deref().unwrap_or_default())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn since_accepts_words_spans_dates_and_times() {
-        let now: Zoned = "2026-03-10T15:00:00+01:00[Europe/Berlin]".parse().unwrap();
-        let at = |text: &str| Timestamp::from_millisecond(i64::try_from(since(text, &now).unwrap()).unwrap());
-        let cases = [
-            ("today", "2026-03-09T23:00:00Z"),
-            ("yesterday", "2026-03-08T23:00:00Z"),
-            ("2026-01-31", "2026-01-30T23:00:00Z"),
-            ("12h", "2026-03-10T02:00:00Z"),
-            ("2026-01-31T10:30:00Z", "2026-01-31T10:30:00Z"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(at(text).unwrap().to_string(), expected, "{text}");
-        }
-        assert!(since("soon", &now).is_err());
     }
 }

@@ -5,6 +5,7 @@ mod harness;
 mod recording;
 mod transcripts;
 mod tty;
+mod usage;
 
 mod agents;
 mod attach;

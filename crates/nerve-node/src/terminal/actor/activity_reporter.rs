@@ -17,19 +17,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use nerve_agent::driver::AgentState;
 use nerve_agent::parse::{Section, SectionKind};
+use nerve_api::reply::ModelTokens;
 use nerve_host::clock::Clock;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_types::{ExitStatus, TsNs};
+use parking_lot::Mutex;
 
 use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
 use crate::terminal::spec::TerminalSpec;
+
+/// Maximum number of models that are counted separately.
+const MAX_MODELS: usize = 32;
 
 /// Publishes activities and remembers what was reported last.
 pub(super) struct ActivityReporter {
@@ -41,8 +45,8 @@ pub(super) struct ActivityReporter {
     /// How the agent differs from its profile, as reported last.
     mismatch: Option<String>,
     tail: Option<TranscriptTail>,
-    /// Tokens of all responses reported so far.
-    tokens: Arc<AtomicU64>,
+    /// Tokens of all responses reported so far, by model.
+    models: Arc<Mutex<Vec<ModelTokens>>>,
     /// The list of executions next to the recording.
     execution_log: Option<ExecutionLog>,
 }
@@ -55,14 +59,12 @@ impl ActivityReporter {
         now: TsNs,
     ) -> ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
-        let tokens = Arc::new(AtomicU64::new(0));
-        let total = Arc::clone(&tokens);
+        let models = Arc::new(Mutex::new(Vec::new()));
+        let totals = Arc::clone(&models);
         let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
             let publish = move |activity| {
-                if let Activity::Usage { input, output, cache_read, cache_write, .. } = &activity {
-                    total.fetch_add(input + output + cache_read + cache_write, Ordering::Relaxed);
-                }
+                add_usage(&mut totals.lock(), &activity);
                 execution_log.iter().for_each(|log| log.record(&activity));
                 events.publish(Some(&node), EventKind::NodeActivity(Box::new(activity)));
             };
@@ -75,7 +77,7 @@ impl ActivityReporter {
             dialog: None,
             mismatch: None,
             tail,
-            tokens,
+            models,
             execution_log,
         };
         if spec.adopted.is_none() {
@@ -124,9 +126,9 @@ impl ActivityReporter {
         self.mismatch.as_deref()
     }
 
-    /// Returns the tokens of all responses reported so far; `None` if none was.
-    pub(super) fn tokens(&self) -> Option<u64> {
-        Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+    /// Returns the tokens of all responses reported so far, by model.
+    pub(super) fn models(&self) -> Vec<ModelTokens> {
+        self.models.lock().clone()
     }
 
     /// Names the command that collects the data needed to fix the profile.
@@ -201,6 +203,22 @@ impl ActivityReporter {
 
     fn publish(&self, activity: Activity) {
         self.events.publish(Some(&self.node), EventKind::NodeActivity(Box::new(activity)));
+    }
+}
+
+/// Adds the tokens of a response to those of its model.
+fn add_usage(models: &mut Vec<ModelTokens>, activity: &Activity) {
+    let Activity::Usage { input, output, cache_read, cache_write, model, .. } = activity else { return };
+    let [input, output, cache_read, cache_write] = [*input, *output, *cache_read, *cache_write];
+    let response = ModelTokens { model: model.clone(), input, output, cache_read, cache_write };
+    match models.iter().position(|known| known.model == response.model) {
+        Some(at) => models[at].add(&response),
+        None if models.len() < MAX_MODELS => models.push(response),
+        // The last entry collects all further models.
+        None => models.last_mut().into_iter().for_each(|last| {
+            last.model = None;
+            last.add(&response);
+        }),
     }
 }
 

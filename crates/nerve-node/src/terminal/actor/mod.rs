@@ -292,7 +292,7 @@ impl<B: Backend> Actor<B> {
             turn_since: self.turns.active().map(|active| active.since),
             last_prompt: self.turns.last_prompt(),
             last_line: self.turns.last_line(),
-            tokens: self.reporter.tokens(),
+            models: self.reporter.models(),
             delivery: self.driver.turn().map(|(_, delivery)| delivery),
             queued: self.turns.queue.len(),
             faults: self.faults.clone(),

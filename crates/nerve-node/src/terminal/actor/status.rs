@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nerve_agent::driver::{AgentState, Evidence, Source};
-use nerve_api::reply::NodeProgress;
+use nerve_api::reply::{ModelTokens, NodeProgress};
 use nerve_api::value::Delivery;
 use nerve_types::activity::TsMs;
 use nerve_types::{Size, TsNs};
@@ -30,7 +30,8 @@ pub(crate) struct Status {
     pub(crate) turn_since: Option<TsNs>,
     pub(crate) last_prompt: Option<Arc<str>>,
     pub(crate) last_line: Option<Arc<str>>,
-    pub(crate) tokens: Option<u64>,
+    /// Tokens of the agent's responses by model.
+    pub(crate) models: Vec<ModelTokens>,
     /// Delivery of the running turn's prompt.
     pub(crate) delivery: Option<Delivery>,
     pub(crate) queued: usize,
@@ -61,7 +62,7 @@ impl Status {
             turn_since: None,
             last_prompt: None,
             last_line: None,
-            tokens: None,
+            models: Vec::new(),
             delivery: None,
             queued: 0,
             faults: Faults::default(),
@@ -74,12 +75,15 @@ impl Status {
 
     /// Describes the node's work.
     pub(crate) fn progress(&self) -> NodeProgress {
+        let tokens = self.models.iter().map(ModelTokens::total).reduce(u64::saturating_add);
         NodeProgress {
             state_since: Some(self.since.into()),
             turn_since: self.turn_since.map(TsMs::from),
             last_prompt: self.last_prompt.as_deref().map(str::to_string),
             last_line: self.last_line.as_deref().map(str::to_string),
-            tokens: self.tokens,
+            tokens,
+            models: self.models.clone(),
+            ..NodeProgress::default()
         }
     }
 

@@ -1,0 +1,115 @@
+//! The token usage of all responses in a session file, also of those that were rewound: they cost as much.
+
+use nerve_types::activity::TsMs;
+use serde_json::Value;
+
+use super::entry::{Entry, Item, ResponseUsage};
+use super::opencode_session::{self, StoredMessage};
+use super::transcript::{self, json_lines};
+use super::{gemini_chat, rollout};
+use crate::profile::TranscriptKind;
+
+/// The usage of one response of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageRecord {
+    /// Identifies the response in all copies of its conversation; empty if that is not possible.
+    pub key: String,
+    /// Number of prompts before it in the file; 0 for a subagent with its own file.
+    pub turn: u64,
+    /// Time of the response.
+    pub at: Option<TsMs>,
+    /// The tokens and the model.
+    pub usage: ResponseUsage,
+    /// US dollars as counted by the agent, if it does.
+    pub cost_usd: Option<f64>,
+}
+
+/// The usage in a session file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UsageList {
+    /// The responses in the order of the file, each once.
+    pub records: Vec<UsageRecord>,
+    /// Number of damaged lines.
+    pub damaged: usize,
+}
+
+impl UsageList {
+    /// Reads the text of a session file. An incomplete last line is still being written and is ignored.
+    /// opencode has no such file: see [`UsageList::of_messages`].
+    pub fn read(kind: TranscriptKind, text: &str) -> UsageList {
+        match kind {
+            TranscriptKind::Claude => transcript::read_usage(text),
+            TranscriptKind::Codex => rollout::read_usage(text),
+            TranscriptKind::Gemini => read_chat(text),
+            TranscriptKind::Opencode => UsageList::default(),
+        }
+    }
+
+    /// Reads the messages of a session of opencode, oldest first.
+    pub fn of_messages(messages: &[StoredMessage]) -> UsageList {
+        let mut list = UsageList::default();
+        let mut turn = 0;
+        for message in messages {
+            let Ok(info) = serde_json::from_str::<Value>(&message.info) else {
+                list.damaged += 1;
+                continue;
+            };
+            turn += u64::from(info["role"] == "user");
+            if info["role"] != "assistant" || !info["tokens"].is_object() {
+                continue;
+            }
+            let at = [&info["time"]["completed"], &info["time"]["created"]];
+            // Without a price opencode counts 0.
+            let cost_usd = info["cost"].as_f64().filter(|cost| cost.is_finite() && *cost > 0.0);
+            list.add(UsageRecord {
+                key: message.id.clone(),
+                turn,
+                at: at.into_iter().find_map(Value::as_u64).map(TsMs),
+                usage: opencode_session::usage(&info),
+                cost_usd,
+            });
+        }
+        list
+    }
+
+    /// Adds a response, unless it has no tokens, as after an error.
+    pub(super) fn add(&mut self, record: UsageRecord) {
+        if record.usage.total() > 0 {
+            self.records.push(record);
+        }
+    }
+
+    /// Adds the usage of an entry, and counts its prompt.
+    pub(super) fn add_entry(&mut self, entry: Entry, turn: &mut u64) {
+        match entry.item {
+            Item::Prompt(_) => *turn += 1,
+            Item::Usage(usage) => self.add(UsageRecord {
+                key: key_of(entry.at, &usage),
+                turn: *turn,
+                at: entry.at,
+                usage,
+                cost_usd: None,
+            }),
+            _ => {}
+        }
+    }
+}
+
+/// Identifies a response by its time and its counts. Copies of a conversation keep both.
+fn key_of(at: Option<TsMs>, usage: &ResponseUsage) -> String {
+    let ResponseUsage { input, output, cache_read, cache_write, model } = usage;
+    let model = model.as_deref().unwrap_or_default();
+    at.map_or_else(String::new, |at| format!("{} {input} {output} {cache_read} {cache_write} {model}", at.0))
+}
+
+fn read_chat(text: &str) -> UsageList {
+    let (mut list, mut turn) = (UsageList::default(), 0);
+    let mut decoder = gemini_chat::ChatDecoder::default();
+    for line in json_lines::<Value>(text.lines()) {
+        match line {
+            Some(line) => decoder.decode(&line, |entry| list.add_entry(entry, &mut turn)),
+            None => list.damaged += 1,
+        }
+    }
+    list
+}

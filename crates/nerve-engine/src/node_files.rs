@@ -1,0 +1,45 @@
+//! Files of nodes: `<server>/<session>/<node>.jsonl`, as histories and the logs of proxies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nerve_graph::session::DEFAULT;
+
+/// The names of a node; all `None` for a recording without one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct NodeKey {
+    pub(crate) server: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) node: Option<String>,
+}
+
+/// Lists the files in a folder with their nodes. Those of the default session may be in the folder of the server.
+pub(crate) fn list(base: &Path) -> Vec<(PathBuf, NodeKey)> {
+    let mut found = Vec::new();
+    for server in folders(base) {
+        let sessions = folders(&server).into_iter().map(|folder| (file_stem(&folder), folder));
+        for (session, folder) in sessions.chain([(Some(DEFAULT.to_string()), server.clone())]) {
+            for path in log_files(&folder) {
+                let (server, session) = (file_stem(&server), session.clone());
+                let node = NodeKey { server, session, node: file_stem(&path) };
+                found.push((path, node));
+            }
+        }
+    }
+    found
+}
+
+fn file_stem(path: &Path) -> Option<String> {
+    path.file_stem().and_then(|name| name.to_str()).map(str::to_string)
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
+}
+
+fn log_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_file() && path.extension().is_some_and(|end| end == "jsonl")).collect()
+}
