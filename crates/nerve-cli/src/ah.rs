@@ -80,7 +80,9 @@ pub fn is_invoked() -> bool {
 pub fn parse() -> Cli {
     let agent = match help_wrap::parse::<Ah>().command {
         AhCommand::Agent(agent) => agent,
-        AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::Tools(args) },
+        AhCommand::ShowSandboxExecution(args) => {
+            return Cli { prints_json: false, command: Command::Tools(args) };
+        }
     };
     let command = match agent.command {
         AgentCommand::Record(mut args) => {
@@ -97,5 +99,5 @@ pub fn parse() -> Cli {
             Command::Snapshot(Box::new(SnapshotArgs { take: *take, command: None }))
         }
     };
-    Cli { command }
+    Cli { prints_json: false, command }
 }

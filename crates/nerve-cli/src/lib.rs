@@ -12,6 +12,7 @@ pub mod extract;
 pub mod graph;
 pub mod help_wrap;
 pub mod host;
+mod json_output;
 pub mod listen;
 pub mod local_commands;
 pub mod mcp;
@@ -86,6 +87,9 @@ ENVIRONMENT
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    /// Errors are printed as JSON, because the command's output is.
+    #[arg(skip)]
+    pub prints_json: bool,
 }
 
 /// All commands. `nerve --help` shows those of [`command_groups::GROUPS`], in their order; the others are hidden.
@@ -222,12 +226,17 @@ impl Cli {
         let args = dash_prompt::protect(std::env::args_os().collect(), Cli::build_command);
         let mut command = Cli::build_command();
         let parsed = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
-            <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
-                .map_err(|error| error.format(&mut command))
+            let prints_json = json_output::is_requested(&matches);
+            let cli = <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+                .map_err(|error| error.format(&mut command))?;
+            Ok(Cli { prints_json, ..cli })
         });
         parsed.unwrap_or_else(|mut error| {
             let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
             suggestions::improve(&mut error, &command, &words);
+            if error.use_stderr() && json_output::is_written(&words) {
+                json_output::exit(&error)
+            }
             error.exit()
         })
     }

@@ -239,38 +239,11 @@ pub enum RecordingFileCommand {
     Extract(Box<ExtractArgs>),
 }
 
-impl RecordingCommand {
-    /// Returns true if the command prints its errors as JSON.
-    pub fn prints_json(&self) -> bool {
-        match self {
-            RecordingCommand::List(args) => args.json,
-            RecordingCommand::File(command) => command.prints_json(),
-            RecordingCommand::Branches(args) => args.json,
-            RecordingCommand::Prune(args) => args.json,
-            RecordingCommand::Repair(args) => args.json,
-        }
-    }
-}
-
-impl RecordingFileCommand {
-    /// Returns true if the command prints its errors as JSON.
-    pub fn prints_json(&self) -> bool {
-        match self {
-            RecordingFileCommand::View(_) | RecordingFileCommand::Export(_) => false,
-            RecordingFileCommand::Replay(args) => args.json,
-            RecordingFileCommand::BranchPoints(args) => args.json,
-            RecordingFileCommand::Import(args) => args.json,
-            RecordingFileCommand::Inspect(args) => args.json,
-            RecordingFileCommand::Extract(args) => args.json,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
   nerve recording list
-  nerve recording list --json | jq -r '.[0].path'
+  nerve recording list --json | jq -r '.recordings[0].path'
   nerve recording list --server tls://build.example.com:7070")]
 pub struct ListArgs {
     /// List the newest N
@@ -288,7 +261,8 @@ pub struct ListArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve recording branches
-  nerve recording branches --json | jq -r '.[] | select(.changed) | .path'")]
+  nerve recording branches --json |
+      jq -r '.branches[] | select(.changed) | .path'")]
 pub struct BranchesArgs {
     /// Server whose machine has the recordings: NAME, tcp://HOST:PORT or tls://HOST:PORT [default: this machine]
     #[arg(long, value_name = "SERVER")]

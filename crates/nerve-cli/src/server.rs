@@ -49,24 +49,6 @@ pub enum ServerCommand {
     Repl(ServerReplArgs),
 }
 
-impl ServerArgs {
-    /// Returns true if the command prints its errors as JSON.
-    pub fn prints_json(&self) -> bool {
-        match &self.command {
-            ServerCommand::Start(_)
-            | ServerCommand::Restart(_)
-            | ServerCommand::Logs(_)
-            | ServerCommand::Repl(_) => false,
-            ServerCommand::Stop(args) => args.json,
-            ServerCommand::Status(args) => args.json,
-            ServerCommand::List(args) => args.json,
-            ServerCommand::Node(args) | ServerCommand::Channel(args) => args.target.server.json,
-            ServerCommand::Session(args) => args.server.json,
-            ServerCommand::Graph(args) | ServerCommand::Dag(args) => args.server.json,
-        }
-    }
-}
-
 /// Name of a server, as an argument or an option.
 #[derive(Debug, Args)]
 #[group(multiple = false)]

@@ -100,7 +100,7 @@ pub struct RestoreArgs {
 EXAMPLES
   nerve snapshot list
   nerve snapshot list 0195e3a1-77aa
-  nerve snapshot list run.ahr --json | jq -r '.[].label'
+  nerve snapshot list run.ahr --json | jq -r '.snapshots[].label'
   nerve snapshot list 0195e3a1-77aa --server tls://build.example.com:7070")]
 pub struct ListArgs {
     /// Session: node, id or file of its recording [default: the enclosing session]

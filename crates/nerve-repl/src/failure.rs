@@ -57,6 +57,8 @@ pub struct Failure {
     /// `what failed: why`.
     #[serde(rename = "error")]
     pub message: String,
+    /// Kind of error.
+    pub error_type: ErrorKind,
     /// Hint on how to solve the problem, preferably a command to run.
     pub hint: Option<String>,
     /// The node's screen, if it explains the error.
@@ -72,7 +74,7 @@ pub struct Failure {
 impl Failure {
     /// Creates an error without a hint.
     pub fn new(code: u8, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), ..Failure::default() }
+        Failure { code, message: message.into(), error_type: kind_of_exit_code(code), ..Failure::default() }
     }
 
     /// Sets the hint.
@@ -111,6 +113,7 @@ impl From<EngineError> for Failure {
         Failure {
             code: exit_code_of(error.kind),
             message: error.message,
+            error_type: error.kind,
             hint: error.hint.as_deref().map(replace_terms),
             screen: error.screen,
             choices: error.choices.into(),
@@ -125,6 +128,7 @@ impl From<&ServerError> for Failure {
         Failure {
             code: exit_code_of(details.error_type),
             message: message.clone(),
+            error_type: details.error_type,
             hint: details.hint.as_deref().map(replace_terms),
             screen: details.screen.clone(),
             choices: details.choices.clone(),
@@ -166,6 +170,21 @@ pub fn exit_code_of(kind: ErrorKind) -> u8 {
     }
 }
 
+/// Returns the kind of an error that has only an exit code.
+fn kind_of_exit_code(code: u8) -> ErrorKind {
+    match code {
+        USAGE => ErrorKind::InvalidRequest,
+        NOT_FOUND => ErrorKind::NotFound,
+        TIMED_OUT => ErrorKind::Timeout,
+        BLOCKED => ErrorKind::Blocked,
+        NOT_DELIVERED => ErrorKind::Delivery,
+        NO_ANSWER => ErrorKind::NoAnswer,
+        INCOMPLETE => ErrorKind::Incomplete,
+        INTERRUPTED => ErrorKind::Interrupted,
+        _ => ErrorKind::Internal,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -186,6 +205,15 @@ mod tests {
         assert_eq!(code(ErrorKind::Cancelled), 130);
         assert_eq!(code(ErrorKind::Api), 1);
         assert_eq!(code(ErrorKind::Internal), 1);
+    }
+
+    #[test]
+    fn exit_codes_have_their_error_kinds() {
+        for code in
+            [USAGE, NOT_FOUND, TIMED_OUT, BLOCKED, NOT_DELIVERED, NO_ANSWER, INCOMPLETE, INTERRUPTED, FAILED]
+        {
+            assert_eq!(exit_code_of(Failure::new(code, "x").error_type), code);
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let cli = parse_command_line();
-    let json = cli.as_ref().is_ok_and(cmd::prints_json);
+    let json = cli.as_ref().is_ok_and(|cli| cli.prints_json);
     let code = match cli.and_then(cmd::run) {
         Ok(code) => code,
         Err(error) if error.is::<out::BrokenPipe>() => exit::DONE,
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 fn parse_command_line() -> anyhow::Result<nerve_cli::Cli> {
     if cmd::exec::tool::is_invoked() {
         let args = cmd::exec::tool::arguments()?;
-        return Ok(nerve_cli::Cli { command: nerve_cli::Command::Exec(args) });
+        return Ok(nerve_cli::Cli { prints_json: false, command: nerve_cli::Command::Exec(args) });
     }
     Ok(if nerve_cli::ah::is_invoked() {
         nerve_cli::ah::parse()

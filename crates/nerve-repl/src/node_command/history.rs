@@ -4,7 +4,6 @@ use anyhow::Result;
 use nerve_api::reply::NodeHistory;
 use nerve_api::request::GetHistory;
 use nerve_client::NerveClient;
-use serde_json::Value;
 
 use super::args::HistoryArgs;
 use super::{Target, entries};
@@ -29,8 +28,7 @@ pub fn print(history: &NodeHistory, args: &HistoryArgs, server: &str, as_json: b
         return entries::print_summary(&args.node, server, &history.entries, as_json);
     }
     if as_json {
-        // A plain list, for compatibility.
-        return out::json(&Value::Array(history.entries.clone()));
+        return out::json(history);
     }
     if let Some(note) = &history.note {
         out::note(note);

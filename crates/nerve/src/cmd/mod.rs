@@ -58,7 +58,6 @@ use nerve_cli::graph::GraphArgs;
 use nerve_cli::node::NodeArgs;
 use nerve_cli::recording::RecordingFileCommand;
 use nerve_cli::server::{ServerArgs, ServerCommand};
-use nerve_cli::snapshot::SnapshotCommand;
 use nerve_cli::{Cli, Command};
 
 /// Words of the groups that have more than one spelling.
@@ -145,52 +144,6 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::OpenApi => docs::openapi()?,
     }
     Ok(DONE)
-}
-
-/// Returns true if the command prints its errors as JSON.
-pub(crate) fn prints_json(cli: &Cli) -> bool {
-    match &cli.command {
-        Command::New(args) => args.target.server.json,
-        Command::Send(args) => args.target.server.json,
-        Command::Ls(args) => args.target.server.json,
-        Command::Wait(args) => args.target.server.json,
-        Command::Answer(args) => args.target.server.json,
-        Command::Stop(args) => args.target.server.json,
-        Command::Start(args) => args.target.server.json,
-        Command::Rm(args) => args.target.server.json,
-        Command::Prune(args) => args.target.server.json,
-        Command::Logs(args) => args.target.server.json,
-        Command::Ask(args) => args.json,
-        Command::Node(args) => args.target.server.json,
-        Command::Graph(args) => args.server.json,
-        Command::Session(args) => args.server.json,
-        Command::Recording(args) => args.command.prints_json(),
-        Command::Server(args) => args.prints_json(),
-        Command::Result(args) => args.server.json,
-        Command::RecordingFile(command) => command.prints_json(),
-        Command::Parse(args) => args.json,
-        Command::Snapshot(args) => match &args.command {
-            None => args.take.json,
-            Some(SnapshotCommand::Restore(args)) => args.json,
-            Some(SnapshotCommand::List(args)) => args.json,
-        },
-        Command::Branch(args) => args.server.json,
-        Command::Pattern(args) => args.server.json,
-        Command::Mcp(args) => args.listen.json,
-        Command::Proxy(args) => args.prints_json(),
-        Command::Events(args) => args.server.json,
-        Command::Search(args) => args.json,
-        Command::Transcript(args) => args.prints_json(),
-        Command::Usage(args) => args.json,
-        Command::Tmux(args) | Command::Wezterm(args) => args.json,
-        Command::Demo(args) => args.json,
-        Command::Doctor(args) => args.json,
-        Command::Config(args) => {
-            matches!(&args.command, nerve_cli::config::ConfigCommand::Show(args) if args.json)
-        }
-        Command::Token(args) => args.json,
-        _ => false,
-    }
 }
 
 fn run_server(args: ServerArgs) -> Result<()> {

@@ -130,7 +130,7 @@ fn list(args: ListArgs) -> Result<()> {
         None => list_snapshots(&query, &ServerPaths::from_env().data_dirs())?,
     };
     if args.json {
-        return out::json(&snapshots);
+        return out::json(&serde_json::json!({ "snapshots": snapshots }));
     }
     if snapshots.is_empty() {
         out::note(format_args!("no snapshots{}", query.session_suffix()));

@@ -81,3 +81,21 @@ fn doctor_fails_if_an_essential_is_missing() {
     std::fs::write(&run, "not a directory").unwrap();
     home.nerve(&["doctor"]).assert_stderr(1, &["runtime directory"]);
 }
+
+#[test]
+fn errors_of_json_commands_are_json() {
+    let home = Home::new();
+    for (args, code, kind) in [
+        (&["ls", "--json"][..], 3, "not_found_error"),
+        (&["host", "stop", "none", "--json"], 3, "not_found_error"),
+        (&["recording", "inspect", "none", "-j"], 3, "not_found_error"),
+        (&["ls", "--json", "--no-such-option"], 2, "invalid_request_error"),
+        (&["answer", "--json"], 2, "invalid_request_error"),
+    ] {
+        let done = home.nerve(args);
+        let error: serde_json::Value = serde_json::from_str(done.stderr.lines().last().unwrap()).unwrap();
+        assert_eq!((done.code, &error["code"]), (code, &code.into()), "{args:?}: {error:#}");
+        assert_eq!(error["error_type"], kind, "{args:?}: {error:#}");
+        assert!(!error["error"].as_str().unwrap().starts_with("error"), "{error:#}");
+    }
+}

@@ -184,7 +184,7 @@ fn commands_use_a_tcp_server() {
     let listed = home.with("NERVE_SERVER", &url, &["server", "node", "list", "--json"]).json();
     assert_eq!(listed["nodes"], json!(["a"]));
     let history = home.nerve(&["server", "node", "history", "a", "--json", "--server", &url]).json();
-    assert!(!history.as_array().unwrap().is_empty());
+    assert!(!history["entries"].as_array().unwrap().is_empty());
     home.with("NERVE_TOKEN", "wrong", &["server", "node", "list", "--server", &url])
         .assert_stderr(1, &["token is wrong"]);
     home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).assert_stderr(2, &["HOST:PORT"]);

@@ -206,12 +206,12 @@ fn history_is_read_with_and_without_server() {
     assert!(shown.contains("SEND @ ") && shown.contains("    Input: echo logged"), "{shown}");
     let inputs = home.nerve(&["server", "node", "history", "sh", "--inputs-only", "--json"]).json();
     let ops: Vec<&str> =
-        inputs.as_array().unwrap().iter().map(|entry| entry["op"].as_str().unwrap()).collect();
+        inputs["entries"].as_array().unwrap().iter().map(|entry| entry["op"].as_str().unwrap()).collect();
     assert_eq!(ops, ["send", "run"]);
     home.ok(&["server", "stop"]);
     let done = home.nerve(&["server", "node", "history", "sh", "--op", "send", "--json"]);
     assert!(done.stderr.contains("server not running: read from"), "{done:?}");
-    assert_eq!(done.json().as_array().unwrap().len(), 1);
+    assert_eq!(done.json()["entries"].as_array().unwrap().len(), 1);
     let last = home.ok(&["server", "node", "history", "sh", "--last", "1"]);
     assert!(last.contains("CLOSE @ "), "{last}");
     let summary = home.ok(&["server", "node", "history", "sh", "--summary"]);
@@ -227,7 +227,7 @@ fn history_of_older_version_is_read() {
     std::fs::write(folder.join("old.jsonl"), line).unwrap();
     for is_running in [true, false] {
         let done = home.nerve(&["logs", "old", "--json"]);
-        assert_eq!(done.json()[0]["input"], "make", "{done:?}");
+        assert_eq!(done.json()["entries"][0]["input"], "make", "{done:?}");
         done.assert_stderr(0, &["an older version's log: read from"]);
         if is_running {
             home.ok(&["server", "stop"]);

@@ -82,7 +82,7 @@ fn recording_is_kept_unless_refused() {
     let home = Home::new();
     let ids = |home: &Home| {
         let list = home.nerve(&["recording", "list", "--json"]).json();
-        list.as_array().unwrap().len()
+        list["recordings"].as_array().unwrap().len()
     };
     home.ok(&["record", "--no-record", "--", "echo", "unheard"]);
     assert_eq!(home.run(ah(&home, &["agent", "record", "--", "echo", "unheard"])).code, 0);

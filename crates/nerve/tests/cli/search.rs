@@ -96,7 +96,7 @@ fn removed_recordings_are_forgotten() {
 fn unreadable_session_file_is_tried_again() {
     let home = Home::new();
     home.ok(&["record", "--headless", "--", "printf", "wordxi"]);
-    let recording = home.nerve(&["recording", "list", "--json"]).json()[0].clone();
+    let recording = home.nerve(&["recording", "list", "--json"]).json()["recordings"][0].clone();
     let id = "55555555-5555-4555-8555-555555555555";
     let session_file = home.hermetic.work().join(format!("{id}.jsonl"));
     // Not UTF-8.

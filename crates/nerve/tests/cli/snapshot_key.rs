@@ -32,7 +32,7 @@ fn list_snapshots(home: &Home, session: &str) -> Vec<(u64, Option<String>)> {
     let list = home.nerve(&["snapshot", "list", session, "--json"]).json();
     let one =
         |line: &Value| (line["id"].as_u64().unwrap(), line["files"]["provider"].as_str().map(str::to_string));
-    list.as_array().unwrap().iter().map(one).collect()
+    list["snapshots"].as_array().unwrap().iter().map(one).collect()
 }
 
 /// A `git` wrapper that blocks on a FIFO when it starts to store files.

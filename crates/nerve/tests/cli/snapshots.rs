@@ -230,7 +230,7 @@ fn plain_directory_is_copied_and_found_without_recording() {
     let done = outside(&["restore", "1", "--session", SESSION, "--to", &to("one")]);
     assert_eq!((done.code, read(Path::new(&to("one/a")))), (0, "one".to_string()), "{done:?}");
     assert_eq!(outside(&["restore", "1", "--to", &to("two")]).code, 0);
-    let listed = outside(&["list", "--json"]).json();
+    let listed = outside(&["list", "--json"]).json()["snapshots"].clone();
     assert_eq!(
         (&listed[0]["id"], &listed[0]["session"], &listed[0]["ts_ns"]),
         (&json!(1), &json!(SESSION), &json!(null))

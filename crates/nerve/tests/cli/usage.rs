@@ -55,7 +55,7 @@ fn usage(home: &Home, args: &[&str]) -> Value {
 /// Records a program, gives it the session file of an agent, and returns its start.
 fn record(home: &Home, session_file: &Path) -> String {
     home.ok(&["record", "--headless", "--", "true"]);
-    let recording = home.nerve(&["recording", "list", "--json"]).json()[0].clone();
+    let recording = home.nerve(&["recording", "list", "--json"]).json()["recordings"][0].clone();
     let meta_file = Path::new(recording["path"].as_str().unwrap()).with_extension("meta.json");
     let mut meta: Value = serde_json::from_slice(&fs::read(&meta_file).unwrap()).unwrap();
     meta["profile"] = "claude".into();
@@ -184,7 +184,7 @@ fn proxy_log_counts_instead_of_session_file() {
         json!({ "type": "reply", "time": time, "node": "m", "turn": turn, "model": "claude-opus-5-5",
             "cost_usd": 0.5, "tokens": { "input": 1, "output": 2, "cache_read": 3, "cache_write": 4 } })
     };
-    let recording = home.nerve(&["recording", "list", "--json"]).json()[0].clone();
+    let recording = home.nerve(&["recording", "list", "--json"]).json()["recordings"][0].clone();
     let now = recording["started"].as_str().unwrap();
     let lines = [
         json!({ "type": "request", "time": now, "turn": 1 }),

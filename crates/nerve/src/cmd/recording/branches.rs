@@ -26,7 +26,7 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
         }
     };
     if args.json {
-        return out::json(&branches);
+        return out::json(&serde_json::json!({ "branches": branches }));
     }
     if branches.is_empty() {
         out::note(format_args!("no branches {}", format::location(args.server.as_deref(), &dirs.branches)));

@@ -68,7 +68,7 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
         None => list_recordings(args.last, &dirs),
     };
     if args.json {
-        return out::json(&all.iter().map(info_json).collect::<Vec<_>>());
+        return out::json(&json!({ "recordings": all.iter().map(info_json).collect::<Vec<_>>() }));
     }
     let width = window().map(|size| usize::from(size.cols));
     let id_chars = width.filter(|width| *width < WIDE).map(|_| abbreviated_id_len(&all));

@@ -48,7 +48,7 @@ fn started_as(name: &str, holder: &Holder) -> Result<(StartArgs, PathBuf)> {
     let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
     let words = words.map(|word| OsString::from_vec(word.to_vec()));
     match <Cli as clap::Parser>::try_parse_from(words) {
-        Ok(Cli { command: Command::Server(server) }) => match server.command {
+        Ok(Cli { command: Command::Server(server), .. }) => match server.command {
             ServerCommand::Start(args) if args.daemon => Ok((args, dir)),
             _ => Err(in_foreground(name)),
         },

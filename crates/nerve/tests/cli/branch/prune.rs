@@ -18,7 +18,7 @@ impl Fixture {
     }
 
     fn folders(&self) -> Vec<Value> {
-        self.home.nerve(&["recordings", "branches", "--json"]).json().as_array().unwrap().clone()
+        self.home.nerve(&["recordings", "branches", "--json"]).json()["branches"].as_array().unwrap().clone()
     }
 
     /// Backdates the folders, so that none counts as being in use by a starting node.

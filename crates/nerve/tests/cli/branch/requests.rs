@@ -141,6 +141,7 @@ fn remote_command_line_branches_on_the_server() {
     fixture.home.nerve(&["branch", "RECALL", "--server", &url]).assert_stderr(2, &["name it"]);
     let id = fixture.recording.file_stem().unwrap().to_str().unwrap();
     let listed = fixture.home.nerve(&["snapshot", "list", id, "--server", &url, "--json"]).json();
+    let listed = &listed["snapshots"];
     assert_eq!((&listed[0]["label"], &listed[1]["label"]), (&"one".into(), &"two".into()), "{listed}");
     let taken = fixture.home.nerve(&["snapshot", "--session", "me", "--server", &url, "--json"]).json();
     assert_eq!((&taken["id"], &taken["session"]), (&3.into(), &id.into()), "{taken}");

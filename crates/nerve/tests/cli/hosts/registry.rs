@@ -51,7 +51,12 @@ fn snapshots_of_node_are_found_by_its_name() {
     home.ok(&["snapshot", "--session", "sh", "--label", "one", "--no-files"]);
     let labels = || {
         let list = home.nerve(&["snapshot", "list", "sh", "--json"]).json();
-        list.as_array().unwrap().iter().map(|snapshot| snapshot["label"].clone()).collect::<Vec<_>>()
+        list["snapshots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|snapshot| snapshot["label"].clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(labels(), ["one"]);
     home.ok(&["server", "node", "stop", "sh"]);

@@ -86,7 +86,7 @@ fn agents_survive_and_next_server_adopts_them() {
     home.wait_for_text("loop", &format!("end {end}"));
     assert_counts(&numbers(&home.read("loop"), "line"), end, "the terminal");
     let history = home.nerve(&["server", "node", "history", "idle", "--json"]).json();
-    let entries = history.as_array().unwrap();
+    let entries = history["entries"].as_array().unwrap();
     let numbers: Vec<u64> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
     assert_counts(&numbers, entries.len() as u64, "the history");
     let inputs: Vec<&Value> =
