@@ -100,7 +100,7 @@ impl TurnCounter {
     fn identify(&mut self, turn: u64, at: Option<TsMs>) -> String {
         let prompt = at.map_or(self.first_prompt, |at| self.prompts.partition_point(|prompt| *prompt <= at));
         // A request may end after the next turn has begun.
-        let is_lower = turn + 1 < self.last_turn;
+        let is_lower = turn.saturating_add(1) < self.last_turn;
         let is_first_again = turn == 1 && self.last_turn > 0 && prompt > self.first_prompt;
         self.restarts += u64::from(is_lower || is_first_again);
         if self.last_turn == 0 || is_lower || is_first_again {
