@@ -323,7 +323,7 @@ mod tests {
             (format!("{entry}input = -1\noutput = 2\n"), "F:4:9: a price must be"),
             (format!("{entry}input = nan\noutput = 2\n"), "F:4:9: a price must be"),
             (format!("{entry}input = 1\noutput = 2\ncashe = 3\n"), "F:6:1: unknown field `cashe`"),
-            (format!("{entry}input = 1\noutput = 2 3\n"), "F:5:12: "),
+            (format!("{entry}input = 1\noutput = 2 3\n"), "F:5:10: "),
             ("[[model]]\nname = ' '\nsince = 2026-01-01\ninput=1\noutput=1".to_string(), "F:2:8: the name"),
             ("[[model]]\nname = 'm'\nsince = 10:00:00\ninput=1\noutput=1".to_string(), "F:3:9: 'since' must"),
         ];

@@ -41,7 +41,7 @@ pub fn parse_rollout<'a>(
 pub(super) fn read_usage(text: &str) -> UsageList {
     let (mut list, mut turn) = (UsageList::default(), 0);
     let (mut decoder, mut counts) = (RolloutDecoder::default(), UsageList::default());
-    let (mut thread, mut total) = (Value::Null, Value::Null);
+    let (mut thread, mut total, mut has_records) = (Value::Null, Value::Null, false);
     for line in json_lines::<Line>(text.lines()) {
         let Some(line) = line else {
             list.damaged += 1;
@@ -51,9 +51,12 @@ pub(super) fn read_usage(text: &str) -> UsageList {
         if line.kind == "session_meta" && thread.is_null() {
             thread = payload["id"].clone();
         }
-        // A fork repeats what its source used.
-        if line.kind == "token_usage_record" && payload["thread_id"] != thread {
-            continue;
+        if line.kind == "token_usage_record" {
+            has_records = true;
+            // A fork repeats what its source used.
+            if payload["thread_id"] != thread {
+                continue;
+            }
         }
         let info = &payload["info"];
         // An event may be repeated without a new response.
@@ -64,7 +67,7 @@ pub(super) fn read_usage(text: &str) -> UsageList {
         }
         decoder.decode(&line, |entry| list.add_entry(entry, &mut turn));
     }
-    if list.records.is_empty() {
+    if !has_records {
         list.records = counts.records;
     }
     list

@@ -8,8 +8,6 @@ mod proxy_logs;
 mod recordings;
 mod report;
 
-use std::collections::HashSet;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -69,7 +67,7 @@ pub struct UsageEntry {
 pub struct CollectedUsage {
     /// The responses, in no order.
     pub entries: Vec<UsageEntry>,
-    /// Number of nodes and recordings that the query selects.
+    /// Number of logs, recordings and histories of the selected nodes, of any time.
     pub sources: usize,
     /// Files that were not read completely, with the reason.
     pub problems: Vec<String>,
@@ -94,20 +92,17 @@ impl UsageQuery {
 /// Reads the usage. `prices` gives the cost of responses for which neither a proxy nor the agent has it.
 pub fn collect(dirs: &DataDirs, prices: &PriceTable, query: &UsageQuery) -> CollectedUsage {
     let mut found = CollectedUsage::default();
-    let mut sources = HashSet::new();
     let logs = proxy_logs::read(dirs, prices, query, &mut found);
-    let periods = recordings::list(dirs, query);
+    let periods = recordings::list(dirs, query, &mut found);
     let proxied = |node: &NodeKey, from: TsMs, to: TsMs| logs.has_requests(node, from, to);
     let unproxied = periods.iter().filter(|period| !proxied(&period.node, period.start, period.end));
     recordings::read(dirs, prices, query, &unproxied.collect::<Vec<_>>(), &mut found);
     for (_, node) in node_files::list(&dirs.history) {
         if query.selects(&node) {
+            found.sources += 1;
             read_history(dirs, query, &node, &periods, &proxied, &mut found);
-            sources.insert((node, None));
         }
     }
-    sources.extend(periods.into_iter().map(|period| (period.node, period.recording_id)));
-    found.sources = sources.len().max(logs.count());
     found
 }
 

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::{CollectedUsage, UsageEntry, UsageQuery, UsageSource, utc_day};
 use crate::data_dirs::DataDirs;
 use crate::node_files::{self, NodeKey};
+use crate::transcripts::{HistoryLog, NodeAddress};
 
 /// The times at which the requests of each node ended, in order.
 #[derive(Debug, Default)]
@@ -23,11 +24,6 @@ impl RequestTimes {
     pub(super) fn has_requests(&self, node: &NodeKey, from: TsMs, to: TsMs) -> bool {
         let Some(times) = self.0.get(node) else { return false };
         times.get(times.partition_point(|at| *at < from)).is_some_and(|at| *at <= to)
-    }
-
-    /// Returns the number of nodes with a log.
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
     }
 }
 
@@ -55,7 +51,9 @@ pub(super) fn read(
         if !query.selects(&node) {
             continue;
         }
-        let mut reader = LogReader { prices, query, node: &node, times: Vec::new(), last_turn: 0, lives: 0 };
+        found.sources += 1;
+        let turns = TurnCounter { prompts: prompt_times(dirs, &node), ..TurnCounter::default() };
+        let mut reader = LogReader { prices, query, node: &node, times: Vec::new(), turns };
         // A full log was renamed.
         let older = OsString::from_iter([path.as_os_str(), ".1".as_ref()]);
         for path in [Path::new(&older), &path] {
@@ -82,9 +80,44 @@ struct LogReader<'a> {
     query: &'a UsageQuery,
     node: &'a NodeKey,
     times: Vec<TsMs>,
+    turns: TurnCounter,
+}
+
+/// Distinguishes turns with the same number: they are numbered from 1 by each node of a name, and by each server.
+#[derive(Debug, Default)]
+struct TurnCounter {
+    /// Times of the node's prompts, in order.
+    prompts: Vec<TsMs>,
+    /// Number of times that the numbers began anew.
+    restarts: u64,
     last_turn: u64,
-    /// Number of earlier nodes of this name, whose turns were numbered from 1 too.
-    lives: u64,
+    /// Number of prompts before the first turn since then.
+    first_prompt: usize,
+}
+
+impl TurnCounter {
+    /// Returns the identity of the turn of a request that ended at a time.
+    fn identify(&mut self, turn: u64, at: Option<TsMs>) -> String {
+        let prompt = at.map_or(self.first_prompt, |at| self.prompts.partition_point(|prompt| *prompt <= at));
+        // A request may end after the next turn has begun.
+        let is_lower = turn.saturating_add(1) < self.last_turn;
+        let is_first_again = turn == 1 && self.last_turn > 0 && prompt > self.first_prompt;
+        self.restarts += u64::from(is_lower || is_first_again);
+        if self.last_turn == 0 || is_lower || is_first_again {
+            self.first_prompt = prompt;
+        }
+        self.last_turn = turn;
+        format!("proxy {} {turn}", self.restarts)
+    }
+}
+
+/// Returns the times of a node's prompts according to its history.
+fn prompt_times(dirs: &DataDirs, node: &NodeKey) -> Vec<TsMs> {
+    let NodeKey { server: Some(server), session, node: Some(name) } = node else { return Vec::new() };
+    let address = NodeAddress { node: name, session: session.as_deref(), server };
+    // Problems of the history are reported where its turns are read.
+    let log = HistoryLog::read(&dirs.history, address).ok().flatten().unwrap_or_default();
+    log.turns.iter().map(|turn| turn.started).collect()
 }
 
 impl LogReader<'_> {
@@ -107,11 +140,7 @@ impl LogReader<'_> {
     fn entry(&mut self, line: ReplyLine) -> Option<UsageEntry> {
         let tokens = line.tokens.filter(|_| line.kind == "reply")?;
         self.times.extend(line.time);
-        if let Some(turn) = line.turn {
-            // A request may end after the next turn has begun.
-            self.lives += u64::from(turn + 1 < self.last_turn);
-            self.last_turn = turn;
-        }
+        let turn = line.turn.map(|turn| self.turns.identify(turn, line.time));
         if !self.query.includes(line.time) {
             return None;
         }
@@ -121,8 +150,28 @@ impl LogReader<'_> {
             at: line.time,
             tokens,
             cost_usd: line.cost_usd.or_else(|| price().map(|prices| prices.cost(tokens))),
-            turn: line.turn.map(|turn| format!("proxy {} {turn}", self.lives)),
+            turn,
             model: line.model,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_are_numbered_anew_are_distinct() {
+        let mut turns = TurnCounter { prompts: [10, 20, 30].map(TsMs).to_vec(), ..TurnCounter::default() };
+        let mut identify = |turn, at| turns.identify(turn, Some(TsMs(at)));
+        let first = identify(1, 11);
+        assert_eq!(identify(1, 19), first, "another request of the turn");
+        // A new server numbers from 1.
+        let second = identify(1, 21);
+        let third = identify(2, 31);
+        assert_eq!(identify(1, 29), second, "a request that ended late");
+        assert!(first != second && second != third && first != third);
+        identify(5, 90);
+        assert_ne!(identify(1, 91), second, "another node of this name");
     }
 }

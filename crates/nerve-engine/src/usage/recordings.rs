@@ -37,14 +37,18 @@ impl RecordingPeriod {
 }
 
 /// Lists the selected recordings.
-pub(super) fn list(dirs: &DataDirs, query: &UsageQuery) -> Vec<RecordingPeriod> {
+pub(super) fn list(dirs: &DataDirs, query: &UsageQuery, found: &mut CollectedUsage) -> Vec<RecordingPeriod> {
     let mut periods = Vec::new();
     for path in Store::new(&dirs.recordings).all() {
         let Some(meta) = Meta::load(&path).ok().flatten() else { continue };
         let node =
             NodeKey { server: meta.server.clone(), session: session_of(&meta), node: meta.node.clone() };
+        if !query.selects(&node) {
+            continue;
+        }
+        found.sources += 1;
         let end = end_of(&path, &meta).unwrap_or(TsMs(u64::MAX));
-        if query.selects(&node) && query.includes(Some(end)) {
+        if query.includes(Some(end)) {
             let recording_id = id_of(&path).map(str::to_string);
             periods.push(RecordingPeriod {
                 node,

@@ -145,6 +145,12 @@ fn format_count(count: u64) -> String {
     }
 }
 
+/// Formats a price with at least two decimals.
+fn format_price(price: f64) -> String {
+    let (short, exact) = (format!("{price:.2}"), price.to_string());
+    if exact.len() > short.len() { exact } else { short }
+}
+
 fn label(row: &UsageRow, by: Grouping) -> String {
     let UsageSource { server, session, node, recording_id } = &row.source;
     let session = session.as_deref().filter(|session| by == Grouping::Session || *session != DEFAULT_SESSION);
@@ -239,7 +245,7 @@ fn print_prices(prices: &PriceTable, paths: &ServerPaths, prints_json: bool) -> 
         let prices = entry.prices;
         let amounts = [prices.input, prices.output, prices.cache_read, prices.cache_write];
         let source = if entry.is_own { "own" } else { "" };
-        let amounts = amounts.map(|amount| amount.to_string());
+        let amounts = amounts.map(format_price);
         [entry.name.clone(), entry.since.to_string()]
             .into_iter()
             .chain(amounts)

@@ -205,6 +205,7 @@ fn proxy_log_counts_instead_of_session_file() {
     );
     assert_eq!((&row["cost_usd"], &usage["missing_recordings"]), (&json!(2.0), &json!(0)), "{usage:#}");
     assert_eq!(usage["problems"].as_array().unwrap().len(), 1, "{usage:#}");
+    home.nerve(&["usage", "m", "--since", "2100-01-01"]).assert_stderr(0, &["no usage found"]);
     let table = home.ok(&["usage", "--by", "session"]);
     assert!(table.contains("default"), "{table}");
 }
