@@ -29,6 +29,7 @@ pub const GROUPS: [Group; 5] = [
             "search",
             "notify",
             "ask",
+            "fan-out",
         ],
     ),
     ("Nouns", &["node", "graph", "session", "recording", "server", "host", "result"]),

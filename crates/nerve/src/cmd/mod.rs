@@ -14,6 +14,7 @@ mod event_hook;
 mod events;
 pub(crate) mod exec;
 mod extract;
+mod fan_out;
 mod graph;
 mod hook;
 mod host;
@@ -86,6 +87,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Prune(args) => run_node(args.expand(NodeCommand::Prune), NODE)?,
         Command::Logs(args) => run_node(args.expand(NodeCommand::History), NODE)?,
         Command::Ask(args) => run_multi_threaded(ask::run(args))?,
+        Command::FanOut(args) => run_single_threaded(fan_out::run(*args))?,
         Command::Node(args) => run_node(args, NODE)?,
         Command::Graph(args) => run_graph(args, GRAPH)?,
         Command::Session(args) => run_single_threaded(interruptible(session::run(args)))?,
@@ -157,6 +159,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Prune(args) => args.target.server.json,
         Command::Logs(args) => args.target.server.json,
         Command::Ask(args) => args.json,
+        Command::FanOut(args) => args.server.json,
         Command::Node(args) => args.target.server.json,
         Command::Graph(args) => args.server.json,
         Command::Session(args) => args.server.json,
