@@ -30,6 +30,7 @@ pub const GROUPS: [Group; 5] = [
             "usage",
             "notify",
             "ask",
+            "fan-out",
         ],
     ),
     ("Nouns", &["node", "graph", "session", "recording", "server", "host", "result"]),

@@ -9,6 +9,7 @@ mod dash_prompt;
 pub mod events;
 pub mod exec;
 pub mod extract;
+pub mod fan_out;
 pub mod graph;
 pub mod help_wrap;
 pub mod host;
@@ -131,6 +132,8 @@ pub enum Command {
     Events(events::EventsArgs),
     /// Ask a new agent one question, and stop it
     Ask(local_commands::AskArgs),
+    /// Give several agents one task, each in its own git worktree
+    FanOut(Box<fan_out::FanOutArgs>),
 
     /// Create and use nodes: agents, shells and other programs
     Node(node::NodeArgs),

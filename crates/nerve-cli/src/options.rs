@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Arg, Command};
 
 /// Meanings of options whose help differs between commands.
-const MEANINGS: [(&str, &str); 45] = [
+const MEANINGS: [(&str, &str); 46] = [
     ("all", "Everything: servers and hosts of this user, nodes whatever their end"),
     ("api-key-env", "Environment variable with the key of a model API"),
     ("at", "Moment to continue from or to show: a turn, a snapshot, a time"),
@@ -31,7 +31,7 @@ const MEANINGS: [(&str, &str); 45] = [
     ("lines", "Only the last N: lines of text, entries, recordings, results"),
     ("max-tokens", "Token limit: of an answer of a chat node, of all requests of a proxy"),
     ("model", "Name of the model"),
-    ("name", "Name of the server, or of the new window"),
+    ("name", "Name of the server, of the new window or of the fan-out"),
     ("no-record", "Keep no recording"),
     ("no-wait", "Return at once, and print the name of what continues"),
     ("node", "Node: to select, or to create"),
@@ -44,6 +44,7 @@ const MEANINGS: [(&str, &str); 45] = [
     ("since", "Only what is newer: a word, a span or a time"),
     ("socket", "Server of tmux or WezTerm: socket path, or name as for 'tmux -L'"),
     ("task", "Task of a pattern; for a recording, open the entry for one"),
+    ("test", "Test: send one notification, or run a command for each attempt"),
     ("timeout", "Time limit in seconds"),
     ("tmux-session", "tmux session or WezTerm workspace of the pane; created if missing"),
     ("token-file", "File with the access token"),

@@ -34,6 +34,18 @@ pub enum OnResume {
     Rerun,
 }
 
+/// Policy for a step whose agent shows a dialog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum OnDialog {
+    /// The step fails.
+    #[default]
+    Fail,
+    /// Wait until a person has answered it. The time counts toward the step's time limit.
+    Wait,
+}
+
 /// Action when all attempts of a step have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, EnumString, VariantNames)]
 #[serde(rename_all = "snake_case")]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::executable::Target;
 use crate::policy::ErrorPolicy;
-pub use crate::policy::OnResume;
+pub use crate::policy::{OnDialog, OnResume};
 
 /// The values that functions of a step can read.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,7 @@ pub struct Step {
     pub(crate) parser: Option<ParserKind>,
     pub(crate) sub_budget: Option<Arc<Budget>>,
     pub(crate) flow: Option<Arc<Flow>>,
+    pub(crate) on_dialog: OnDialog,
     pub(crate) on_resume: OnResume,
     pub(crate) definition: u64,
 }
@@ -105,6 +106,7 @@ impl Step {
             parser: None,
             sub_budget: None,
             flow: None,
+            on_dialog: OnDialog::default(),
             on_resume: OnResume::default(),
             definition: 0,
         }
@@ -190,6 +192,13 @@ impl Step {
         max_rounds: u32,
     ) -> Step {
         self.flow().until = Some(Until { condition: Arc::new(condition), max_rounds });
+        self
+    }
+
+    /// Sets what happens at a dialog of the step's agent.
+    #[must_use]
+    pub fn on_dialog(mut self, on_dialog: OnDialog) -> Step {
+        self.on_dialog = on_dialog;
         self
     }
 

@@ -11,6 +11,7 @@ use nerve_node::command::{GateInfo, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::execution::{panic_message, reported_tokens};
 use nerve_node::telemetry::{ActiveSpan, begin_step, count, end_with};
+use nerve_node::terminal::DialogPolicy;
 use nerve_node::upstream::Upstream;
 use nerve_types::TsNs;
 use opentelemetry::KeyValue;
@@ -23,7 +24,7 @@ use super::event::{Completion, StepEventKind};
 use super::executable::{Executable, Target};
 use super::gate_question;
 use super::journal::{self, Journal, JournalRecord, ReplayState};
-use super::step::{OnResume, Round, Scope, Step};
+use super::step::{OnDialog, OnResume, Round, Scope, Step};
 use crate::policy::{ErrorPolicy, OnError};
 
 /// The outcome of a step.
@@ -48,6 +49,9 @@ pub(super) async fn run_step(
     let watched = run.observer.is_some() || run.tracer.is_some() || run.journal.is_some();
     let mut context = graph.for_step(upstream);
     context.turn.parser = step.parser;
+    if step.on_dialog == OnDialog::Wait {
+        context.turn.at_dialog = DialogPolicy::Wait;
+    }
     if let Some(budget) = &step.sub_budget {
         let stop = graph.turn.cancellation().child_token();
         context =

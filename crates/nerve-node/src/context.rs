@@ -13,6 +13,7 @@ use crate::cancellation;
 use crate::command::ClientOrigin;
 use crate::error::EngineError;
 use crate::pool::Pool;
+use crate::prompt::DialogPolicy;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::upstream::Upstream;
 
@@ -33,6 +34,8 @@ pub struct TurnContext {
     pub upstream: Upstream,
     /// Parser for this execution [default: the node's parser].
     pub parser: Option<ParserKind>,
+    /// Behaviour at a dialog of the agent.
+    pub at_dialog: DialogPolicy,
     /// Time limit of this execution [default: the node's limit].
     pub timeout: Option<Duration>,
     /// Span of this execution.
@@ -54,6 +57,7 @@ impl TurnContext {
             input: Value::Null,
             upstream: Upstream::default(),
             parser: None,
+            at_dialog: DialogPolicy::default(),
             timeout: None,
             span: None,
             pool: Pool::new(None, None),
@@ -155,12 +159,14 @@ impl TurnContext {
         self
     }
 
-    /// Returns the context for a step: without the input, which can be large, and without parser and time limit.
+    /// Returns the context for a step: without the input, which can be large, and without parser, dialog policy
+    /// and time limit.
     pub fn for_step(&self, upstream: Upstream) -> TurnContext {
         TurnContext {
             input: Value::Null,
             upstream,
             parser: None,
+            at_dialog: DialogPolicy::default(),
             timeout: None,
             span: self.span.clone(),
             pool: self.pool.clone(),

@@ -69,7 +69,7 @@ impl Prompt {
             tag: None,
             timeout: context.timeout,
             fail_if_busy: false,
-            at_dialog: DialogPolicy::default(),
+            at_dialog: context.at_dialog,
             detach_on_timeout: false,
             trace: None,
             origin: ClientOrigin::default(),

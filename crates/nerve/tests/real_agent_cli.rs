@@ -99,6 +99,36 @@ async fn ask_and_server_node_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fan_out_writes_a_file_in_three_worktrees() {
+    // The worktrees are below the trusted folder.
+    let configure = |home: &Hermetic, url: &str| home.claude(home.root(), url, Renderer::Classic);
+    let Some(fixture) = Fixture::of("claude", configure).await else { return };
+    let home = &fixture.agent.home;
+    std::fs::write(home.work().join("README"), "one\n").unwrap();
+    for args in [&["init", "--quiet"][..], &["add", "--all"], &["commit", "--quiet", "-m", "Begin"]] {
+        home.git(&home.work(), args);
+    }
+    fixture.ok(&["server", "start"]).await;
+    let claude = fixture.command().replace("default", "acceptEdits");
+    let task = "WRITETOOL FILE=notes.txt please";
+    let test = "grep -c line notes.txt";
+    let done = ["fan-out", "-n", "3", "-c", &claude, "--name", "notes", "--test", test, task, "--json"];
+    let done = fixture.nerve(&done).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let done = done.json();
+    for attempt in done["attempts"].as_array().unwrap() {
+        assert_eq!((&attempt["state"], &attempt["test"]["exit_code"]), (&"completed".into(), &0.into()));
+        assert_eq!(attempt["changes"], serde_json::json!({ "files": 1, "insertions": 3, "deletions": 0 }));
+        assert!(attempt["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{attempt:#}");
+    }
+    home.git(&home.work(), &["config", "user.name", "Me"]);
+    home.git(&home.work(), &["config", "user.email", "me@example.org"]);
+    fixture.ok(&["fan-out", "pick", "notes/2"]).await;
+    assert!(home.work().join("notes.txt").is_file());
+    fixture.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recording_survives_server_and_replays_last_screen() {
     let Some(fixture) = Fixture::new().await else { return };
     fixture.ok(&["server", "start"]).await;

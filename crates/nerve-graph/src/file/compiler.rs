@@ -219,6 +219,7 @@ fn step(
 ) -> Result<Step, TemplateError> {
     let mut step = Step::new(definition.id.as_str())
         .depends_on(definition.depends_on.iter().map(String::as_str))
+        .on_dialog(definition.on_dialog)
         .on_resume(definition.on_resume);
     if let Some(parser) = definition.parser {
         step = step.parser(parser);

@@ -18,7 +18,7 @@ use super::types::{
     TerminalDefinition, UntilDefinition,
 };
 use crate::compat::spellings;
-use crate::policy::{OnError, OnFailure, OnResume};
+use crate::policy::{OnDialog, OnError, OnFailure, OnResume};
 use nerve_types::suggestion::nearest;
 
 /// Id of a graph that has none, which has been reported.
@@ -208,7 +208,7 @@ impl Decode for StepDefinition {
             parser, error_policy, budget,
             when: expression(&mut fields, "when", report),
             foreach: expression(&mut fields, "foreach", report),
-            parallel, until, gate, on_resume,
+            parallel, until, gate, on_dialog, on_resume,
         } };
         fields.finish(report);
         Some(StepDefinition { id: id.unwrap_or_default(), ..step })
@@ -303,4 +303,4 @@ macro_rules! keywords {
     )*};
 }
 
-keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnError }
+keywords! { ParserKind, Provider, OnFailure, OnRestart, OnResume, OnDialog, OnError }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use strum::{EnumString, VariantNames};
 
 use super::source_map::SourceMap;
-use crate::policy::{OnError, OnFailure, OnResume};
+use crate::policy::{OnDialog, OnError, OnFailure, OnResume};
 
 /// A graph: steps on nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -346,6 +346,9 @@ pub struct StepDefinition {
     /// A question to a person, instead of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateDefinition>,
+    /// Policy for the step if its agent shows a dialog.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_dialog: OnDialog,
     /// Policy for the step if it is running when its server dies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_resume: OnResume,

@@ -3,7 +3,7 @@
 use nerve_agent::parse::ParserKind;
 use nerve_graph::file::{
     BashDefinition, BudgetDefinition, ChatDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnError, OnFailure, OnRestart, OnResume, PolicyDefinition,
+    NestedDefinition, NodeDefinition, OnDialog, OnError, OnFailure, OnRestart, OnResume, PolicyDefinition,
     StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
 };
 use nerve_node::command::CommandLine;
@@ -145,6 +145,7 @@ fn full_graph() -> GraphFile {
             parallel: Some(4),
             until: Some(UntilDefinition { condition: "round > 1".into(), max_rounds: 5 }),
             gate: None,
+            on_dialog: OnDialog::Wait,
             on_resume: OnResume::Rerun,
         },
         StepDefinition {

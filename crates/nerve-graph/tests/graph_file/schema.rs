@@ -121,7 +121,8 @@ fn documented() -> Value {
                     "fallback_value": {}, "fallback_node": "check"
                 },
                 "budget": {"max_steps": 1}, "when": "steps.plan.text != ''",
-                "until": {"condition": "'DONE' in result.text", "max_rounds": 5}, "on_resume": "rerun"
+                "until": {"condition": "'DONE' in result.text", "max_rounds": 5}, "on_dialog": "wait",
+                "on_resume": "rerun"
             },
             {"id": "each", "node": "check", "foreach": "input.files", "parallel": 4, "input": "ls {{ item | sh }}", "depends_on": "ask"},
             {

@@ -14,6 +14,7 @@ mod event_hook;
 mod events;
 pub(crate) mod exec;
 mod extract;
+mod fan_out;
 mod graph;
 mod hook;
 mod host;
@@ -88,6 +89,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Prune(args) => run_single_threaded(interruptible(prune::run(args)))?,
         Command::Logs(args) => run_node(args.expand(NodeCommand::History), NODE)?,
         Command::Ask(args) => run_multi_threaded(ask::run(args))?,
+        Command::FanOut(args) => run_single_threaded(fan_out::run(*args))?,
         Command::Node(args) => run_node(args, NODE)?,
         Command::Graph(args) => run_graph(args, GRAPH)?,
         Command::Session(args) => run_single_threaded(interruptible(session::run(args)))?,

@@ -16,6 +16,7 @@ mod doctor;
 mod events;
 mod executions;
 mod extract;
+mod fan_out;
 mod forks;
 mod graphs;
 mod help;

@@ -20,6 +20,7 @@ pub(super) enum NameKind {
     Graphs,
     Profiles,
     Servers,
+    FanOuts,
 }
 
 /// Completes an argument with names, and with files if it takes one too.
@@ -77,6 +78,7 @@ fn completer(arg: &Arg, path: &str) -> Option<NameCompleter> {
         "RECORDING" | "FILE|RECORDING" | "[RECORDING] INSTRUCTION" => completer(&[NameKind::Recordings]),
         "RUN" => completer(&[NameKind::Runs]),
         "RUN|GRAPH" => completer(&[NameKind::Runs, NameKind::Graphs]),
+        "FAN-OUT" | "ATTEMPT" => completer(&[NameKind::FanOuts]),
         "GRAPH" | "FILE|ID" => completer(&[NameKind::Graphs]),
         "NAME" if path.contains(" server ") && id == "positional" => completer(&[NameKind::Servers]),
         _ => None,
@@ -101,8 +103,8 @@ mod tests {
 
     #[test]
     fn arguments_are_completed_with_their_kind_of_names() {
-        use NameKind::{Graphs, Hosts, Nodes, Profiles, Recordings, Runs, Servers, Sessions};
-        let cases: [Case; 20] = [
+        use NameKind::{FanOuts, Graphs, Hosts, Nodes, Profiles, Recordings, Runs, Servers, Sessions};
+        let cases: [Case; 22] = [
             (&["send"], "node", Some(&[Nodes])),
             (&["stop"], "node", Some(&[Nodes])),
             (&["new"], "name", None),
@@ -122,6 +124,8 @@ mod tests {
             (&["session", "create"], "name", None),
             (&["graph", "answer"], "run", Some(&[Runs])),
             (&["graph", "cancel"], "id", Some(&[Runs, Graphs])),
+            (&["fan-out", "pick"], "attempt", Some(&[FanOuts])),
+            (&["fan-out", "clean"], "name", Some(&[FanOuts])),
             (&["server", "stop"], "positional", Some(&[Servers])),
         ];
         for (words, id, expected) in cases {

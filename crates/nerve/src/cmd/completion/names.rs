@@ -12,6 +12,7 @@ use nerve_server::paths::ServerPaths;
 use serde_json::Value;
 
 use super::arguments::NameKind;
+use crate::cmd::fan_out;
 
 /// Time limit for a server's answer.
 const TIMEOUT: Duration = Duration::from_millis(60);
@@ -75,6 +76,7 @@ pub(super) fn list_names(kind: NameKind, prefix: &str, line: &Line) -> Vec<Name>
             let (profiles, _) = profiles::load(Some(&paths.profiles()));
             profiles.names().into_iter().map(|name| Name::new(name, "")).collect()
         }
+        NameKind::FanOuts => fan_out::names().into_iter().map(|(name, task)| Name::new(name, task)).collect(),
         NameKind::Servers => paths.servers().into_iter().map(|name| Name::new(name, "")).collect(),
     }
 }

@@ -1,0 +1,168 @@
+//! The comparison of the attempts, as a table and as JSON.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_repl::run_display::{format_duration, group_digits};
+use serde_json::{Value, json};
+
+use super::git::{DiffStat, Git};
+use super::store::{Attempt, FanOut, TestOutcome};
+use crate::exit::{FAILED, Failure};
+use crate::out;
+
+/// Prints the comparison. `elapsed`: duration of the whole command, if it started the fan-out.
+pub(super) fn print(fan_out: &FanOut, elapsed: Option<Duration>, as_json: bool) -> Result<()> {
+    let changes = changes(fan_out);
+    if as_json {
+        return out::json(&to_json(fan_out, &changes, elapsed));
+    }
+    let rows: Vec<Vec<String>> =
+        fan_out.attempts.iter().zip(&changes).map(|(attempt, changes)| row(attempt, *changes)).collect();
+    let header = ["attempt", "state", "exit", "turns", "tokens", "time", "changes", "test"];
+    let (header, rows) = out::select_columns(&header, &rows, None, &[]);
+    out::table(&header, &rows)?;
+    let failed = |attempt: &&Attempt| test_of(attempt).is_some_and(|test| test.exit_code != Some(0));
+    for attempt in fan_out.attempts.iter().filter(failed) {
+        let log = test_of(attempt).map(|test| test.log.display().to_string()).unwrap_or_default();
+        out::note(format_args!("test of {}: {log}", attempt.label));
+    }
+    if fan_out.attempts.iter().any(|attempt| !attempt.is_removed) {
+        let name = &fan_out.name;
+        out::note(format_args!(
+            "compare with 'nerve fan-out diff {name}/N', merge with 'nerve fan-out pick {name}/N'"
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that an attempt completed, and passed the test.
+///
+/// # Errors
+/// The exit code that all attempts have in common, otherwise 1.
+pub(super) fn check(fan_out: &FanOut) -> Result<(), Failure> {
+    let outcomes: Vec<_> = fan_out.attempts.iter().filter_map(|attempt| attempt.outcome.as_ref()).collect();
+    if outcomes.iter().any(|outcome| outcome.is_success()) {
+        return Ok(());
+    }
+    let mut codes = outcomes.iter().map(|outcome| outcome.exit_code.max(FAILED));
+    let first = codes.next().unwrap_or(FAILED);
+    let code = if codes.all(|code| code == first) { first } else { FAILED };
+    let message = match outcomes.iter().any(|outcome| outcome.exit_code == 0) {
+        true => format!("fan-out '{}': no attempt passed the test", fan_out.name),
+        false => format!("fan-out '{}': no attempt completed the task", fan_out.name),
+    };
+    let node = fan_out.attempts.iter().find(|attempt| !attempt.is_removed).map(|attempt| &attempt.node);
+    let failure = Failure::new(code, message);
+    Err(match node {
+        Some(node) => failure.hint(format!("look at an agent with 'nerve attach {node}'")),
+        None => failure,
+    })
+}
+
+/// Counts the changes of all attempts at the same time.
+pub(super) fn changes(fan_out: &FanOut) -> Vec<Option<DiffStat>> {
+    std::thread::scope(|scope| {
+        let count = |attempt| scope.spawn(move || changes_of(fan_out, attempt).ok().flatten());
+        let jobs: Vec<_> = fan_out.attempts.iter().map(count).collect();
+        jobs.into_iter().map(|job| job.join().ok().flatten()).collect()
+    })
+}
+
+/// Counts the changes in a worktree, or on the branch if the worktree is gone.
+pub(super) fn changes_of(fan_out: &FanOut, attempt: &Attempt) -> Result<Option<DiffStat>> {
+    if attempt.worktree.is_dir() {
+        return Git::at(&attempt.worktree).diff_stat(&fan_out.base).map(Some);
+    }
+    let git = Git::at(&fan_out.common_dir);
+    match git.resolve(&attempt.branch)? {
+        Some(commit) => git.diff_stat_between(&fan_out.base, &commit).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn row(attempt: &Attempt, changes: Option<DiffStat>) -> Vec<String> {
+    let outcome = attempt.outcome.as_ref();
+    let number = |number: Option<u64>| number.map(group_digits).unwrap_or_default();
+    vec![
+        attempt.label.clone(),
+        outcome.map_or("running", |outcome| &outcome.state).to_string(),
+        outcome.map(|outcome| outcome.exit_code.to_string()).unwrap_or_default(),
+        number(outcome.and_then(|outcome| outcome.turns)),
+        number(outcome.and_then(|outcome| outcome.tokens)),
+        outcome.and_then(|outcome| outcome.time_ms).map(format_ms).unwrap_or_default(),
+        changes.map(format_changes).unwrap_or_default(),
+        test_of(attempt).map(format_test).unwrap_or_default(),
+    ]
+}
+
+/// Formats changes as `2 files +10 -3`.
+pub(super) fn format_changes(stat: DiffStat) -> String {
+    let DiffStat { files, insertions, deletions } = stat;
+    match files {
+        0 => "none".to_string(),
+        1 => format!("1 file +{insertions} -{deletions}"),
+        files => format!("{files} files +{insertions} -{deletions}"),
+    }
+}
+
+fn format_test(test: &TestOutcome) -> String {
+    match test.exit_code {
+        Some(0) => "passed".to_string(),
+        Some(code) => format!("failed ({code})"),
+        None => "failed".to_string(),
+    }
+}
+
+fn format_ms(ms: u64) -> String {
+    format_duration(Duration::from_millis(ms).as_secs_f64())
+}
+
+fn test_of(attempt: &Attempt) -> Option<&TestOutcome> {
+    attempt.outcome.as_ref().and_then(|outcome| outcome.test.as_ref())
+}
+
+/// Returns the fan-out for programs.
+pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: Option<Duration>) -> Value {
+    let attempt = |(attempt, changes): (&Attempt, &Option<DiffStat>)| {
+        let outcome = attempt.outcome.as_ref();
+        json!({
+            "number": attempt.number, "label": attempt.label, "command": attempt.command,
+            "node_id": attempt.node, "branch": attempt.branch, "worktree": attempt.worktree,
+            "removed": attempt.is_removed,
+            "state": outcome.map_or("running", |outcome| &outcome.state),
+            "exit_code": outcome.map(|outcome| outcome.exit_code),
+            "error": outcome.and_then(|outcome| outcome.error.as_ref()),
+            "turns": outcome.and_then(|outcome| outcome.turns),
+            "tokens": outcome.and_then(|outcome| outcome.tokens),
+            "time_ms": outcome.and_then(|outcome| outcome.time_ms),
+            "changes": changes, "test": test_of(attempt),
+        })
+    };
+    let attempts: Vec<Value> = fan_out.attempts.iter().zip(changes).map(attempt).collect();
+    json!({
+        "name": fan_out.name, "task": fan_out.task, "repository": fan_out.repository,
+        "base": fan_out.base, "server_name": fan_out.server, "session_id": fan_out.session,
+        "created_at": fan_out.created_at, "test": fan_out.test, "run_id": fan_out.run_id,
+        "elapsed_ms": elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+        "attempts": attempts,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_and_tests_are_short() {
+        let stat = |files, insertions, deletions| DiffStat { files, insertions, deletions };
+        assert_eq!(format_changes(stat(1, 10, 3)), "1 file +10 -3");
+        assert_eq!(format_changes(stat(2, 10, 0)), "2 files +10 -0");
+        assert_eq!(format_changes(DiffStat::default()), "none");
+        let test = |exit_code| TestOutcome { exit_code, error: None, time_ms: None, log: "/l".into() };
+        assert_eq!(
+            [Some(0), Some(101), None].map(|code| format_test(&test(code))),
+            ["passed", "failed (101)", "failed"]
+        );
+    }
+}

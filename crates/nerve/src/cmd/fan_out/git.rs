@@ -1,0 +1,354 @@
+//! git, through its command line.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::exit::{FAILED, Failure, USAGE};
+
+/// Variables that would redirect git to another repository, as in a git hook.
+const REDIRECTS: [&str; 6] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"];
+/// Maximum lines of git's messages in an error.
+const MAX_ERROR_LINES: usize = 8;
+
+/// A checkout: the main work tree of a repository, or a linked one.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    dir: PathBuf,
+}
+
+/// Number of changed files and lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub(super) struct DiffStat {
+    pub(super) files: u64,
+    pub(super) insertions: u64,
+    pub(super) deletions: u64,
+}
+
+impl Git {
+    /// Uses the checkout in a directory.
+    pub(super) fn at(dir: &Path) -> Git {
+        Git { dir: dir.to_path_buf() }
+    }
+
+    /// Finds the checkout around a directory.
+    ///
+    /// # Errors
+    /// Exit code 2 outside of a checkout; 1 if git is not installed.
+    pub(super) fn find(dir: &Path) -> Result<Git> {
+        let found = Git::at(dir);
+        let output = found.output(&["rev-parse", "--show-toplevel"])?;
+        if !output.status.success() {
+            let text = message(&output);
+            let reason = if text.contains("not a git repository") || text.is_empty() {
+                "not in a git repository".to_string()
+            } else {
+                text
+            };
+            let failure = Failure::new(USAGE, format!("cannot use {}: {reason}", dir.display()));
+            return Err(failure.hint("go to a checkout, or create a repository with 'git init'").into());
+        }
+        Ok(Git::at(Path::new(OsStr::from_bytes(trim(&output.stdout)))))
+    }
+
+    /// Returns the root of the checkout.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the directory that all checkouts of the repository share.
+    pub(super) fn common_dir(&self) -> Result<PathBuf> {
+        let path = self.run(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
+        Ok(PathBuf::from(OsStr::from_bytes(trim(&path))))
+    }
+
+    /// Returns the current commit; `None` in a repository without one.
+    pub(super) fn head(&self) -> Result<Option<String>> {
+        self.resolve("HEAD")
+    }
+
+    /// Returns the commit of a revision; `None` if it does not exist.
+    pub(super) fn resolve(&self, revision: &str) -> Result<Option<String>> {
+        let commit = format!("{revision}^{{commit}}");
+        let output = self.output(&["rev-parse", "--quiet", "--verify", "--end-of-options", &commit])?;
+        Ok(output.status.success().then(|| text(trim(&output.stdout))))
+    }
+
+    /// Returns the current branch; `None` if `HEAD` is detached.
+    pub(super) fn branch(&self) -> Result<Option<String>> {
+        let output = self.output(&["symbolic-ref", "--quiet", "--short", "HEAD"])?;
+        Ok(output.status.success().then(|| text(trim(&output.stdout))))
+    }
+
+    /// Returns true if a branch, or one below it, exists.
+    pub(super) fn has_branches(&self, prefix: &str) -> Result<bool> {
+        let pattern = format!("refs/heads/{prefix}");
+        Ok(!self.run(&["for-each-ref", "--count=1", &pattern])?.is_empty())
+    }
+
+    /// Returns the number of files with uncommitted changes, untracked ones included.
+    pub(super) fn uncommitted(&self) -> Result<usize> {
+        let status = self.run(&["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])?;
+        Ok(status.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count())
+    }
+
+    /// Returns true if all commits of `revision` are in `other`, too.
+    pub(super) fn is_merged(&self, revision: &str, other: &str) -> Result<bool> {
+        Ok(self.output(&["merge-base", "--is-ancestor", revision, other])?.status.success())
+    }
+
+    /// Adds a worktree with a new branch at a commit.
+    pub(super) fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
+        let path = path.as_os_str();
+        let args = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"].map(OsStr::new);
+        self.run(&[&args[..], &[path, OsStr::new(commit)]].concat()).map(drop)
+    }
+
+    /// Removes a worktree. git refuses if it has uncommitted work, unless `discard` is set.
+    pub(super) fn remove_worktree(&self, path: &Path, discard: bool) -> Result<()> {
+        let force: &[&OsStr] = if discard { &[OsStr::new("--force")] } else { &[] };
+        let args = [OsStr::new("worktree"), OsStr::new("remove")];
+        self.run(&[&args[..], force, &[OsStr::new("--"), path.as_os_str()]].concat()).map(drop)
+    }
+
+    /// Returns the worktrees of the repository, the main one first.
+    pub(super) fn worktrees(&self) -> Result<Vec<PathBuf>> {
+        let list = self.run(&["worktree", "list", "--porcelain", "-z"])?;
+        let paths = list.split(|byte| *byte == 0).filter_map(|line| line.strip_prefix(b"worktree "));
+        Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+    }
+
+    /// Deletes a branch, merged or not.
+    pub(super) fn delete_branch(&self, branch: &str) -> Result<()> {
+        self.run(&["branch", "--quiet", "-D", "--", branch]).map(drop)
+    }
+
+    /// Commits everything that is not ignored, without hooks, which may refuse unfinished work.
+    pub(super) fn commit_all(&self, message: &str) -> Result<()> {
+        self.run(&["add", "--all"])?;
+        self.run(&["commit", "--quiet", "--no-verify", "--message", message]).map(drop)
+    }
+
+    /// Merges a branch into the current one. The inner error has the files in conflict; the merge is undone then.
+    ///
+    /// # Errors
+    /// git refuses the merge.
+    pub(super) fn merge(&self, branch: &str) -> Result<Result<(), Vec<String>>> {
+        let output = self.output(&["merge", "--no-edit", "--", branch])?;
+        if output.status.success() {
+            return Ok(Ok(()));
+        }
+        let conflicts = self.run(&["diff", "--name-only", "--diff-filter=U", "-z"])?;
+        let conflicts: Vec<String> = conflicts.split(|byte| *byte == 0).map(text).collect();
+        if self.resolve("MERGE_HEAD")?.is_some() {
+            self.run(&["merge", "--abort"])?;
+            return Ok(Err(conflicts.into_iter().filter(|file| !file.is_empty()).collect()));
+        }
+        Err(Failure::new(FAILED, format!("git refuses the merge: {}", message(&output))).into())
+    }
+
+    /// Returns the operation that is in progress in the checkout, such as a merge.
+    pub(super) fn operation(&self) -> Result<Option<&'static str>> {
+        let heads = [
+            ("MERGE_HEAD", "merge"),
+            ("REBASE_HEAD", "rebase"),
+            ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+        ];
+        for (head, operation) in heads {
+            if self.resolve(head)?.is_some() {
+                return Ok(Some(operation));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the untracked files that match the patterns of a file and are ignored, relative to the checkout.
+    pub(super) fn ignored_files(&self, patterns: &Path) -> Result<Vec<PathBuf>> {
+        let mut exclude = std::ffi::OsString::from("--exclude-from=");
+        exclude.push(patterns);
+        let args = ["ls-files", "-z", "--others", "--ignored"].map(OsStr::new);
+        let matching = self.run(&[&args[..], &[&exclude]].concat())?;
+        if matching.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ignored = self.check_ignore(&matching)?;
+        let paths = ignored.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+    }
+
+    /// Returns those of the paths, each with a NUL at its end, that are ignored.
+    fn check_ignore(&self, paths: &[u8]) -> Result<Vec<u8>> {
+        let mut command = self.command(&["check-ignore", "-z", "--stdin"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().map_err(not_started)?;
+        let (mut stdin, paths) = (child.stdin.take().context("no standard input")?, paths.to_vec());
+        // In a thread, because git answers while it reads.
+        let writer = std::thread::spawn(move || stdin.write_all(&paths));
+        let output = child.wait_with_output().context("cannot read from git")?;
+        let _ = writer.join();
+        match output.status.code() {
+            // 1: none of them is ignored.
+            Some(0 | 1) => Ok(output.stdout),
+            _ => Err(Failure::new(FAILED, format!("git check-ignore failed: {}", message(&output))).into()),
+        }
+    }
+
+    /// Counts the changes since a commit, in the checkout as it is: uncommitted and untracked files included.
+    pub(super) fn diff_stat(&self, base: &str) -> Result<DiffStat> {
+        let index = self.temporary_index()?;
+        let mut command = self.command(&["diff", "--cached", "--numstat", "-z", "--no-renames", base]);
+        let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(not_started)?;
+        Ok(parse_numstat(&checked("diff", output)?))
+    }
+
+    /// Counts the changes between two commits.
+    pub(super) fn diff_stat_between(&self, base: &str, commit: &str) -> Result<DiffStat> {
+        Ok(parse_numstat(&self.run(&["diff", "--numstat", "-z", "--no-renames", base, commit])?))
+    }
+
+    /// Prints the changes since a commit, as [`Git::diff_stat`] counts them, with the user's pager and colours.
+    pub(super) fn print_diff(&self, base: &str) -> Result<()> {
+        let index = self.temporary_index()?;
+        let mut command = self.command(&["diff", "--cached", base]);
+        command.env("GIT_INDEX_FILE", index.as_os_str());
+        print(command)
+    }
+
+    /// Prints the changes between two commits.
+    pub(super) fn print_diff_between(&self, base: &str, commit: &str) -> Result<()> {
+        print(self.command(&["diff", base, commit]))
+    }
+
+    /// Creates an index that contains all files of the checkout. The checkout's own index stays as it is.
+    fn temporary_index(&self) -> Result<tempfile::TempPath> {
+        let path = self.run(&["rev-parse", "--path-format=absolute", "--git-path", "index"])?;
+        let path = Path::new(OsStr::from_bytes(trim(&path)));
+        let mut index = tempfile::NamedTempFile::new().context("cannot create a temporary index")?;
+        // The times in the copy save reading the files again.
+        if let Ok(bytes) = std::fs::read(path) {
+            index.write_all(&bytes).context("cannot write a temporary index")?;
+        }
+        let index = index.into_temp_path();
+        let mut command = self.command(&["add", "--all"]);
+        let output = command.env("GIT_INDEX_FILE", &index).output().map_err(not_started)?;
+        checked("add", output)?;
+        Ok(index)
+    }
+
+    /// Runs git and returns its standard output.
+    ///
+    /// # Errors
+    /// git fails: with its message.
+    fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Vec<u8>> {
+        let output = self.output(args)?;
+        let name = args.first().map(|name| name.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
+        checked(&name, output)
+    }
+
+    fn output<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Output> {
+        self.command(args).output().map_err(not_started)
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new("git");
+        for name in REDIRECTS {
+            command.env_remove(name);
+        }
+        command.arg("-C").arg(&self.dir).args(args);
+        // Messages in English are recognized; no question of git can be answered here.
+        command.env("LC_ALL", "C").env("GIT_EDITOR", "true").env("GIT_TERMINAL_PROMPT", "0");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// Runs a command that prints by itself.
+fn print(mut command: Command) -> Result<()> {
+    // The pager shows texts in the user's encoding.
+    match std::env::var_os("LC_ALL") {
+        Some(locale) => command.env("LC_ALL", locale),
+        None => command.env_remove("LC_ALL"),
+    };
+    let status = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status().map_err(not_started)?;
+    // A reader that leaves early, such as `head`, ends git by a signal.
+    match status.code() {
+        Some(0) | None => Ok(()),
+        Some(code) => Err(Failure::new(FAILED, format!("git diff failed: exit code {code}")).into()),
+    }
+}
+
+fn checked(name: &str, output: Output) -> Result<Vec<u8>> {
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let reason = message(&output);
+    // git does not say that the disk is full.
+    let hint = reason.contains("unable to write").then(|| "check the free space with 'df -h'".to_string());
+    Err(Failure { hint, ..Failure::new(FAILED, format!("git {name} failed: {reason}")) }.into())
+}
+
+fn not_started(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let failure = Failure::new(FAILED, "cannot run git: it is not installed, or not in PATH");
+            failure.hint("install it, for example with 'apt install git'").into()
+        }
+        _ => anyhow::Error::new(error).context("cannot run git"),
+    }
+}
+
+/// Returns the message of a failed git without its prefixes.
+fn message(output: &Output) -> String {
+    let shown = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    let shown = String::from_utf8_lossy(shown);
+    let lines = shown.lines().map(|line| {
+        let line = line.strip_prefix("fatal: ").or_else(|| line.strip_prefix("error: ")).unwrap_or(line);
+        line.trim_end()
+    });
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let mut text = lines[..lines.len().min(MAX_ERROR_LINES)].join("\n");
+    if text.is_empty() {
+        let _ = write!(text, "{}", output.status);
+    }
+    text
+}
+
+fn parse_numstat(bytes: &[u8]) -> DiffStat {
+    let mut stat = DiffStat::default();
+    for entry in bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+        let mut numbers = entry.splitn(3, |byte| *byte == b'\t');
+        // A binary file has dashes.
+        let mut number = || numbers.next().and_then(|digits| text(digits).parse().ok()).unwrap_or(0);
+        stat.files += 1;
+        stat.insertions += number();
+        stat.deletions += number();
+    }
+    stat
+}
+
+fn trim(bytes: &[u8]) -> &[u8] {
+    bytes.strip_suffix(b"\n").unwrap_or(bytes)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numstat_counts_text_and_binary_files() {
+        let stat = parse_numstat(b"3\t1\ta.rs\0-\t-\timage.png\x0010\t0\twith\ttab\0");
+        assert_eq!(stat, DiffStat { files: 3, insertions: 13, deletions: 1 });
+        assert_eq!(parse_numstat(b""), DiffStat::default());
+    }
+}

@@ -1,0 +1,221 @@
+//! `nerve fan-out`: one task for several agents, each in its own git worktree.
+//!
+//! The nodes belong to a server, and the work is a run of a graph there. Worktrees, branches and the state file are on
+//! this machine, so all subcommands work after a crash or a reboot.
+
+mod comparison;
+mod follow;
+mod git;
+mod graph;
+mod include;
+mod pick;
+mod plan;
+mod removal;
+mod select;
+mod start;
+mod store;
+
+use std::time::Instant;
+
+use anyhow::Result;
+use nerve_client::NerveClient;
+use serde_json::{Value, json};
+
+use self::git::Git;
+use self::select::{select, select_fan_out};
+use self::store::{FanOut, Store};
+use super::server::connect;
+use crate::exit::{self, Failure, NOT_FOUND, USAGE};
+use crate::out;
+use nerve_cli::fan_out::{CleanArgs, DiffArgs, FanOutArgs, FanOutCommand, NameArg, PickArgs, RunArgs};
+
+/// Runs the subcommand, or a fan-out.
+pub(super) async fn run(args: FanOutArgs) -> Result<()> {
+    let json = args.server.json;
+    match args.command {
+        None => fan_out(&args.server.server, &args.run, json).await,
+        Some(FanOutCommand::List) => list(json),
+        Some(FanOutCommand::Wait(args)) => wait(&args, json).await,
+        Some(FanOutCommand::Diff(args)) => diff(&args, json),
+        Some(FanOutCommand::Pick(args)) => pick_attempt(&args, json).await,
+        Some(FanOutCommand::Clean(args)) => clean(&args, json).await,
+    }
+}
+
+/// Names of all fan-outs, with their tasks, for completion.
+pub(super) fn names() -> Vec<(String, String)> {
+    Store::open().list(|_, _| ()).into_iter().map(|one| (one.name.clone(), one.title())).collect()
+}
+
+async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
+    let (started, store) = (Instant::now(), Store::open());
+    let (client, mut fan_out) = start::start(server, args, &store).await?;
+    if args.no_wait {
+        if json {
+            return out::json(&comparison::to_json(&fan_out, &vec![None; fan_out.attempts.len()], None));
+        }
+        out::note(follow::command(&fan_out, "wait"));
+        return out::line(&fan_out.name);
+    }
+    let nodes: Vec<&str> = fan_out.open_attempts().map(|attempt| attempt.node.as_str()).collect();
+    out::note(format_args!(
+        "fan-out '{}' runs {}; Ctrl+C leaves them running",
+        fan_out.name,
+        nodes.join(", ")
+    ));
+    follow::follow(&client, &store, &mut fan_out).await?;
+    comparison::print(&fan_out, Some(started.elapsed()), json)?;
+    Ok(comparison::check(&fan_out)?)
+}
+
+/// Returns the fan-outs of the repository of the current directory; outside a repository, all.
+fn fan_outs_here(store: &Store) -> Result<Vec<FanOut>> {
+    let mut all = store.list(|path, error| {
+        out::warning(format_args!("cannot read {}: {error:#}", path.display()));
+    });
+    let here = std::env::current_dir()?;
+    // Outside of a repository, and also without git, all are meant.
+    if let Ok(common_dir) = Git::find(&here).and_then(|git| git.common_dir()) {
+        all.retain(|one| one.common_dir == common_dir);
+    }
+    Ok(all)
+}
+
+/// Takes a fan-out out of those of this repository.
+fn find(store: &Store, name: Option<&str>) -> Result<FanOut> {
+    let mut all = fan_outs_here(store)?;
+    let index = select_fan_out(&all, name)?;
+    Ok(all.swap_remove(index))
+}
+
+fn list(as_json: bool) -> Result<()> {
+    let all = fan_outs_here(&Store::open())?;
+    if as_json {
+        let item = |one: &FanOut| comparison::to_json(one, &comparison::changes(one), None);
+        let fan_outs: Vec<Value> = all.iter().map(item).collect();
+        return out::json(&json!({ "fan_outs": fan_outs }));
+    }
+    if all.is_empty() {
+        out::note("no fan-outs");
+    }
+    let mut rows = Vec::new();
+    for one in &all {
+        for attempt in &one.attempts {
+            let state = match &attempt.outcome {
+                _ if attempt.is_removed => "removed",
+                _ if !attempt.worktree.is_dir() => "missing",
+                Some(outcome) => &outcome.state,
+                None => "running",
+            };
+            let changes = comparison::changes_of(one, attempt).ok().flatten();
+            let changes = changes.map(comparison::format_changes).unwrap_or_default();
+            rows.push(vec![
+                format!("{}/{}", one.name, attempt.label),
+                state.to_string(),
+                changes,
+                one.title(),
+            ]);
+        }
+    }
+    out::table(&["attempt", "state", "changes", "task"], &rows)
+}
+
+async fn wait(args: &NameArg, json: bool) -> Result<()> {
+    let store = Store::open();
+    let mut fan_out = find(&store, args.name.as_deref())?;
+    if fan_out.open_attempts().next().is_some() {
+        let client = connect(&fan_out.server).await?;
+        follow::follow(&client, &store, &mut fan_out).await?;
+    }
+    comparison::print(&fan_out, None, json)?;
+    Ok(comparison::check(&fan_out)?)
+}
+
+fn diff(args: &DiffArgs, json: bool) -> Result<()> {
+    let store = Store::open();
+    let all = fan_outs_here(&store)?;
+    let (fan_out, attempt) = match &args.attempt {
+        None => (&all[select_fan_out(&all, None)?], None),
+        Some(text) => {
+            let selected = select(&all, text)?;
+            let fan_out = &all[selected.fan_out];
+            (fan_out, selected.attempt.map(|attempt| &fan_out.attempts[attempt]))
+        }
+    };
+    let Some(attempt) = attempt else { return comparison::print(fan_out, None, json) };
+    if json {
+        let changes = comparison::changes_of(fan_out, attempt)?;
+        return out::json(&json!({ "name": fan_out.name, "label": attempt.label, "changes": changes }));
+    }
+    if attempt.worktree.is_dir() {
+        return Git::at(&attempt.worktree).print_diff(&fan_out.base);
+    }
+    let git = Git::at(&fan_out.common_dir);
+    match git.resolve(&attempt.branch)? {
+        Some(commit) => git.print_diff_between(&fan_out.base, &commit),
+        None => {
+            let message =
+                format!("{} has no changes to show: its worktree and its branch were deleted", attempt.label);
+            Err(Failure::new(NOT_FOUND, message).into())
+        }
+    }
+}
+
+async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
+    let store = Store::open();
+    let mut all = fan_outs_here(&store)?;
+    let selected = select(&all, &args.attempt)?;
+    let fan_out = &mut all[selected.fan_out];
+    let Some(index) = selected.attempt else {
+        let labels = fan_out.attempts.iter().map(|attempt| format!("{}/{}", fan_out.name, attempt.label));
+        let hint = format!("candidates: {}", labels.collect::<Vec<_>>().join(", "));
+        let message = format!("'{}' is a fan-out: which attempt is to be merged?", fan_out.name);
+        return Err(Failure::new(USAGE, message).hint(hint).into());
+    };
+    let client = connect_if_running(&fan_out.server).await?;
+    pick::pick(client.as_ref(), &store, fan_out, index, args.removal, json).await
+}
+
+async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
+    let store = Store::open();
+    let fan_outs = match args.all {
+        true => fan_outs_here(&store)?,
+        false => vec![find(&store, args.target.name.as_deref())?],
+    };
+    if fan_outs.is_empty() {
+        out::note("no fan-outs");
+    }
+    let mut cleaned = Vec::new();
+    let mut done = Ok(());
+    for mut fan_out in fan_outs {
+        let client = connect_if_running(&fan_out.server).await?;
+        let attempts: Vec<usize> = (0..fan_out.attempts.len()).collect();
+        if !args.removal.force {
+            removal::check_idle(client.as_ref(), &fan_out).await?;
+        }
+        let report = removal::remove(client.as_ref(), &store, &mut fan_out, &attempts, args.removal).await?;
+        done = done.and(removal::print(&report));
+        cleaned.push(json!({
+            "name": fan_out.name, "removed": report.removed, "kept": pick::kept_to_json(&report),
+            "branches": report.branches,
+        }));
+    }
+    if json {
+        out::json(&json!({ "fan_outs": cleaned }))?;
+    }
+    Ok(done?)
+}
+
+/// Connects to the server of a fan-out. Without it, nodes are not removed.
+async fn connect_if_running(server: &str) -> Result<Option<NerveClient>> {
+    match connect(server).await {
+        Ok(client) => Ok(Some(client)),
+        Err(error) if exit::failure(&error).code == NOT_FOUND => {
+            out::warning(format_args!(
+                "server '{server}' is not running: the nodes stay in its list; remove them later with 'nerve rm NODE'"
+            ));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

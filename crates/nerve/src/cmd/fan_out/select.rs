@@ -1,0 +1,161 @@
+//! Finds fan-outs and attempts by the names that users type.
+
+use super::store::{Attempt, FanOut};
+use crate::exit::{Failure, NOT_FOUND, USAGE};
+
+/// Maximum number of candidates in an error.
+const MAX_CANDIDATES: usize = 10;
+
+/// Positions of a fan-out, and of an attempt in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Selected {
+    pub(super) fan_out: usize,
+    pub(super) attempt: Option<usize>,
+}
+
+/// Selects the fan-out with this name or beginning, by default the only one.
+///
+/// # Errors
+/// Exit code 3 if there is none; 2 with the candidates if there are several.
+pub(super) fn select_fan_out(all: &[FanOut], name: Option<&str>) -> Result<usize, Failure> {
+    let Some(name) = name else {
+        return match all.len() {
+            0 => Err(not_found("no fan-out".to_string())),
+            1 => Ok(0),
+            _ => Err(ambiguous("several fan-outs", all.iter().map(|one| one.name.clone()))),
+        };
+    };
+    if let Some(exact) = all.iter().position(|one| one.name == name) {
+        return Ok(exact);
+    }
+    let begins = |(_, one): &(usize, &FanOut)| one.name.starts_with(name);
+    let matching: Vec<(usize, &FanOut)> = all.iter().enumerate().filter(begins).collect();
+    match matching.as_slice() {
+        [] => Err(not_found(format!("no fan-out '{name}'"))),
+        [(only, _)] => Ok(*only),
+        several => {
+            let names = several.iter().map(|(_, one)| one.name.clone());
+            Err(ambiguous(&format!("'{name}' is ambiguous"), names))
+        }
+    }
+}
+
+/// Selects an attempt by number, label, agent, node, branch or `FAN-OUT/ATTEMPT`; or a fan-out.
+///
+/// # Errors
+/// As [`select_fan_out`].
+pub(super) fn select(all: &[FanOut], text: &str) -> Result<Selected, Failure> {
+    let mut matching = find(all, |_, attempt| attempt.branch == text || attempt.node == text);
+    if matching.is_empty() {
+        if let Some((name, rest)) = text.split_once('/') {
+            let chosen = select_fan_out(all, Some(name))?;
+            matching = find(all, |fan_out, attempt| fan_out == chosen && is_named(attempt, rest));
+        } else {
+            if let Some(fan_out) = all.iter().position(|one| one.name == text) {
+                return Ok(Selected { fan_out, attempt: None });
+            }
+            matching = find(all, |_, attempt| is_named(attempt, text));
+        }
+    }
+    match matching.as_slice() {
+        [only] => Ok(*only),
+        [] => match select_fan_out(all, Some(text)) {
+            Ok(fan_out) => Ok(Selected { fan_out, attempt: None }),
+            Err(failure) if failure.code == NOT_FOUND => {
+                Err(not_found(format!("no fan-out or attempt '{text}'")))
+            }
+            Err(failure) => Err(failure),
+        },
+        several => {
+            let names = several.iter().filter_map(|one| {
+                let fan_out = &all[one.fan_out];
+                Some(format!("{}/{}", fan_out.name, fan_out.attempts[one.attempt?].label))
+            });
+            Err(ambiguous(&format!("'{text}' is ambiguous"), names))
+        }
+    }
+}
+
+fn find(all: &[FanOut], matches: impl Fn(usize, &Attempt) -> bool) -> Vec<Selected> {
+    let mut found = Vec::new();
+    for (fan_out, one) in all.iter().enumerate() {
+        let attempts = one.attempts.iter().enumerate().filter(|(_, attempt)| matches(fan_out, attempt));
+        found.extend(attempts.map(|(attempt, _)| Selected { fan_out, attempt: Some(attempt) }));
+    }
+    found
+}
+
+/// Returns true if the text is the attempt's number, label or agent.
+fn is_named(attempt: &Attempt, text: &str) -> bool {
+    let agent = attempt.label.split_once('-').map(|(_, agent)| agent);
+    attempt.label == text || agent == Some(text) || attempt.number.to_string() == text
+}
+
+fn not_found(message: String) -> Failure {
+    Failure::new(NOT_FOUND, message).hint("list fan-outs with 'nerve fan-out list'")
+}
+
+fn ambiguous(message: &str, candidates: impl Iterator<Item = String>) -> Failure {
+    let mut names: Vec<String> = candidates.collect();
+    let more = names.len().saturating_sub(MAX_CANDIDATES);
+    names.truncate(MAX_CANDIDATES);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Failure::new(USAGE, message).hint(format!("candidates: {}{rest}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::plan::plan;
+    use super::*;
+
+    fn fan_out(name: &str, agents: &[&str]) -> FanOut {
+        let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
+        let attempts = plan(name, &agents, None);
+        FanOut {
+            name: name.to_string(),
+            task: "x".to_string(),
+            repository: "/r".into(),
+            common_dir: "/r/.git".into(),
+            base: "0".to_string(),
+            server: "default".to_string(),
+            session: None,
+            created_at: String::new(),
+            test: None,
+            run_id: None,
+            attempts: attempts.into_iter().map(|one| Attempt::new(one, Path::new("/w"))).collect(),
+        }
+    }
+
+    #[test]
+    fn attempts_have_several_names() {
+        let all = [fan_out("login", &["claude", "codex"]), fan_out("login-2", &["claude"])];
+        let at = |fan_out, attempt| Selected { fan_out, attempt };
+        for (text, expected) in [
+            ("codex", at(0, Some(1))),
+            ("2", at(0, Some(1))),
+            ("login/1", at(0, Some(0))),
+            ("login-2/claude", at(1, Some(0))),
+            ("login-2-codex", at(0, Some(1))),
+            ("nerve/login-2/1-claude", at(1, Some(0))),
+            ("login", at(0, None)),
+            ("login-2", at(1, None)),
+        ] {
+            assert_eq!(select(&all, text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn ambiguous_names_list_candidates() {
+        let all = [fan_out("login", &["claude", "codex"]), fan_out("logout", &["claude"])];
+        let hint = |text| select(&all, text).unwrap_err().hint.unwrap();
+        assert_eq!(hint("claude"), "candidates: login/1-claude, logout/1-claude");
+        assert_eq!(hint("log"), "candidates: login, logout");
+        assert_eq!(select(&all, "gemini").unwrap_err().code, NOT_FOUND);
+        assert_eq!(select(&all, "login/7").unwrap_err().code, NOT_FOUND);
+        assert_eq!(select_fan_out(&all, None).unwrap_err().code, USAGE);
+        assert_eq!(select_fan_out(&all[..1], None).unwrap(), 0);
+        assert_eq!(select_fan_out(&[], None).unwrap_err().code, NOT_FOUND);
+    }
+}

@@ -1,0 +1,396 @@
+//! `nerve fan-out`: shells and the built-in agent in worktrees of a real repository.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nerve_testkit::harness::{CommandOutput, SmallDisk, signal};
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Home, NERVE};
+
+/// An agent that runs its prompt as a shell command.
+const SHELL: &str = "bash --norc";
+
+/// A home with a repository, and a server unless a test needs none.
+struct Fixture {
+    home: Home,
+    repository: PathBuf,
+}
+
+impl Fixture {
+    fn without_server() -> Fixture {
+        let home = Home::new();
+        let repository = home.hermetic.work().join("shop");
+        fs::create_dir(&repository).unwrap();
+        let identity = "[user]\nname = Me\nemail = me@example.org\n[init]\ndefaultBranch = main\n";
+        fs::write(home.hermetic.home().join(".gitconfig"), identity).unwrap();
+        let fixture = Fixture { home, repository };
+        fixture.git(&["init", "--quiet"]);
+        fixture.write("README", "one\n");
+        fixture.write(".gitignore", "*.local\nsecret/\n");
+        fixture.git(&["add", "--all"]);
+        fixture.git(&["commit", "--quiet", "--message", "Begin"]);
+        fixture
+    }
+
+    fn new() -> Fixture {
+        let fixture = Fixture::without_server();
+        fixture.home.ok(&["server", "start"]);
+        fixture
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        self.home.hermetic.git(&self.repository, args)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.repository.join(file), text).unwrap();
+    }
+
+    fn at(&self, folder: &Path, args: &[&str]) -> CommandOutput {
+        let mut command = self.home.command(&[&["fan-out"], args].concat());
+        command.current_dir(folder);
+        self.home.run(command)
+    }
+
+    fn fan_out(&self, args: &[&str]) -> CommandOutput {
+        self.at(&self.repository, args)
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let done = self.fan_out(&[args, &["--json"]].concat());
+        assert_eq!(done.code, 0, "{done:?}");
+        done.json()
+    }
+
+    /// Runs a task in two shells; returns their worktrees.
+    fn two_shells(&self, name: &str, task: &str) -> [PathBuf; 2] {
+        let done = self.json(&["-n", "2", "-c", SHELL, "--name", name, task]);
+        [0, 1].map(|index| worktree(&done, index))
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        let list = self.home.nerve(&["ls", "--json"]).json();
+        list["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap().into()).collect()
+    }
+}
+
+fn worktree(fan_out: &Value, index: usize) -> PathBuf {
+    PathBuf::from(fan_out["attempts"][index]["worktree"].as_str().unwrap())
+}
+
+/// Files that a worktree has in its root, except git's.
+fn files(worktree: &Path) -> Vec<String> {
+    let entries = fs::read_dir(worktree).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.retain(|name| name != ".git");
+    names.sort();
+    names
+}
+
+#[test]
+fn attempts_run_in_worktrees_and_are_compared() {
+    let fixture = Fixture::new();
+    let task = "echo $(basename \"$PWD\") > made.txt; echo two >> README";
+    let test = "echo checked; test -f made.txt && [ \"$(basename \"$PWD\")\" = 1-bash ]";
+    let done = fixture.json(&["-n", "2", "-c", SHELL, "--test", test, task]);
+    let attempt = &done["attempts"][0];
+    assert_eq!(done["name"], "echo-basename-pwd");
+    assert_eq!(attempt["branch"], "nerve/echo-basename-pwd/1-bash");
+    assert_eq!((&attempt["state"], &attempt["exit_code"]), (&json!("completed"), &json!(0)));
+    assert_eq!(attempt["changes"], json!({ "files": 2, "insertions": 2, "deletions": 0 }));
+    assert_eq!(attempt["turns"], 1);
+    assert!(attempt["time_ms"].as_u64().is_some() && done["elapsed_ms"].as_u64().is_some(), "{done:#}");
+    assert_eq!(attempt["test"]["exit_code"], 0);
+    assert_eq!(done["attempts"][1]["test"]["exit_code"], 1);
+    let log = fs::read_to_string(attempt["test"]["log"].as_str().unwrap()).unwrap();
+    assert_eq!(log, "checked\n");
+    assert_eq!(fs::read_to_string(worktree(&done, 1).join("made.txt")).unwrap(), "2-bash\n");
+    assert_eq!(fixture.git(&["status", "--porcelain"]), "");
+    assert_eq!(fixture.nodes(), ["echo-basename-pwd-1-bash", "echo-basename-pwd-2-bash"]);
+
+    let table = fixture.fan_out(&["wait"]);
+    assert!(table.stdout.contains("2 files +2 -0") && table.stdout.contains("failed (1)"), "{table:?}");
+    assert!(table.stdout.lines().all(|line| line.chars().count() <= 80), "{table:?}");
+    let diff = fixture.fan_out(&["diff", "2"]);
+    assert!(diff.stdout.contains("+2-bash") && diff.stdout.contains("+two"), "{diff:?}");
+    let list = fixture.json(&["list"]);
+    assert_eq!(list["fan_outs"][0]["attempts"][1]["label"], "2-bash");
+}
+
+#[test]
+fn pick_merges_one_and_loses_no_uncommitted_work() {
+    let fixture = Fixture::new();
+    let trees = fixture.two_shells("made", "echo $(basename \"$PWD\") > made.txt; echo x > cache.local");
+    let done = fixture.fan_out(&["pick", "2"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.stdout.contains("merged nerve/made/2-bash into main: 1 file +1 -0"), "{done:?}");
+    done.assert_stderr(0, &["removed 1-bash", "git branch -D nerve/made/1-bash"]);
+    assert_eq!(fs::read_to_string(fixture.repository.join("made.txt")).unwrap(), "2-bash\n");
+    assert!(!trees[0].exists() && trees[1].is_dir());
+    assert_eq!(fixture.git(&["show", "nerve/made/1-bash:made.txt"]).trim(), "1-bash");
+    assert_eq!(fixture.nodes(), ["made-2-bash"]);
+
+    // The picked agent continues, and its next work can be picked too.
+    fixture.home.ok(&["send", "made-2-bash", "echo more > more.txt"]);
+    assert_eq!(fixture.fan_out(&["pick", "made/2"]).code, 0);
+    assert!(fixture.repository.join("more.txt").is_file());
+    fixture.home.ok(&["send", "made-2-bash", "echo last > last.txt"]);
+    fixture.fan_out(&["clean", "made"]).assert_stderr(0, &["removed 2-bash", "nerve/made/2-bash"]);
+    assert_eq!(fixture.git(&["show", "nerve/made/2-bash:last.txt"]).trim(), "last");
+    assert!(!trees[1].exists() && fixture.nodes().is_empty());
+    assert_eq!(fixture.json(&["list"]), json!({ "fan_outs": [] }));
+}
+
+#[test]
+fn clean_with_discard_leaves_nothing() {
+    let fixture = Fixture::new();
+    let trees = fixture.two_shells("made", "echo x > made.txt");
+    let done = fixture.json(&["clean", "--discard"]);
+    assert_eq!(done["fan_outs"][0]["removed"], json!(["1-bash", "2-bash"]));
+    assert_eq!(fixture.git(&["branch", "--list", "nerve/*"]), "");
+    assert!(!trees[0].parent().unwrap().exists());
+}
+
+#[test]
+fn conflicts_undo_the_merge_and_remove_nothing() {
+    let fixture = Fixture::new();
+    let trees = fixture.two_shells("made", "echo agent > README");
+    fixture.write("README", "mine\n");
+    let done = fixture.fan_out(&["pick", "1"]);
+    done.assert_stderr(1, &["README", "commit or stash", "nothing was removed"]);
+    assert_eq!(fs::read_to_string(fixture.repository.join("README")).unwrap(), "mine\n");
+
+    fixture.git(&["commit", "--quiet", "--all", "--message", "Mine"]);
+    fixture.fan_out(&["pick", "1"]).assert_stderr(1, &["conflicts in README", "git merge nerve/made/1-bash"]);
+    assert_eq!(fixture.git(&["status", "--porcelain"]), "");
+    assert!(trees.iter().all(|tree| tree.is_dir()));
+
+    let mut merge = fixture.home.hermetic.command("git");
+    merge.current_dir(&fixture.repository).args(["merge", "nerve/made/1-bash"]);
+    assert!(!merge.output().unwrap().status.success());
+    fixture.fan_out(&["pick", "2"]).assert_stderr(1, &["merge is in progress", "git merge --abort"]);
+    fixture.git(&["merge", "--abort"]);
+    fixture.at(&trees[0], &["pick", "2"]).assert_stderr(2, &["cannot merge here", "cd "]);
+}
+
+#[test]
+fn blocked_attempt_is_reported_and_waited_for() {
+    let fixture = Fixture::new();
+    let agents = format!("{NERVE} mock-agent,{SHELL}");
+    let mut command =
+        fixture.home.command(&["fan-out", "-c", &agents, "--name", "ask", "true # PERMIT", "--json"]);
+    command.current_dir(&fixture.repository).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let is_blocked = || fixture.home.info("ask-1-nerve")["state"] == "blocked";
+    assert!(wait_until(DEADLINE, is_blocked));
+    fixture.fan_out(&["clean", "ask"]).assert_stderr(1, &["are working: 1-nerve", "--force"]);
+    fixture.home.ok(&["answer", "ask-1-nerve", "1"]);
+    let done = CommandOutput::new(&child.wait_with_output().unwrap());
+    done.assert_stderr(0, &["1-nerve: blocked by a dialog", "'nerve answer ask-1-nerve CHOICE'", "1. Yes"]);
+    let states: Vec<Value> =
+        done.json()["attempts"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    assert_eq!(states, ["completed", "completed"]);
+}
+
+#[test]
+fn ctrl_c_leaves_agents_running_and_wait_continues() {
+    let fixture = Fixture::new();
+    let task = "until [ -f go ]; do sleep 0.05; done; echo x > made.txt";
+    let mut command = fixture.home.command(&["fan-out", "-c", SHELL, "--name", "go", task]);
+    command.current_dir(&fixture.repository).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let info = || fixture.home.nerve(&["node", "info", "go-1-bash", "--json"]);
+    assert!(wait_until(DEADLINE, || info().code == 0 && info().json()["state"] == "busy"));
+    signal(child.id(), Signal::INT);
+    let done = CommandOutput::new(&child.wait_with_output().unwrap());
+    done.assert_stderr(130, &["the agents of fan-out 'go' continue", "nerve fan-out wait go"]);
+
+    let tree = worktree(&fixture.json(&["list"])["fan_outs"][0], 0);
+    fs::write(tree.join("go"), "").unwrap();
+    let done = fixture.json(&["wait", "go"]);
+    assert_eq!(done["attempts"][0]["changes"]["files"], 2, "{done:#}");
+}
+
+#[test]
+fn attempt_that_cannot_start_does_not_stop_the_others() {
+    let fixture = Fixture::new();
+    let agents = format!("no-such-agent,{SHELL},{NERVE} mock-agent --exit-at-once 7");
+    let done = fixture.fan_out(&["-c", &agents, "--name", "some", "echo x > x.txt", "--json"]);
+    done.assert_stderr(0, &["1-no cannot start"]);
+    let all = done.json();
+    let codes: Vec<bool> =
+        all["attempts"].as_array().unwrap().iter().map(|one| one["exit_code"] == 0).collect();
+    assert_eq!(codes, [false, true, false], "{all:#}");
+    assert!(!worktree(&all, 0).exists());
+    assert_eq!(fixture.git(&["branch", "--list", "nerve/some/1*"]), "");
+
+    let none = fixture.fan_out(&["-n", "2", "-c", "no-such-agent", "--name", "none", "x y"]);
+    assert!(none.code != 0 && none.stderr.contains("no attempt could be started"), "{none:?}");
+    assert_eq!(fixture.git(&["branch", "--list", "nerve/none/*"]), "");
+    assert_eq!(fixture.json(&["list"])["fan_outs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn failed_attempts_and_tests_decide_the_exit_code() {
+    let fixture = Fixture::new();
+    let run = |name: &str, test: &str, task: &str| {
+        fixture.fan_out(&["-c", SHELL, "--name", name, "--test", test, task, "--json"])
+    };
+    let done = run("tests", "exit 3", "true");
+    done.assert_stderr(1, &["no attempt passed the test"]);
+    assert_eq!(done.json()["attempts"][0]["test"]["exit_code"], 3);
+    // Templates and quotes in a test or a task are plain text.
+    let done = run("plain", "test '{{ input }}' = '{{ input }}' && test -f '{{x}}'", "echo > '{{x}}'");
+    assert_eq!(done.code, 0, "{done:?}");
+    let late = fixture.fan_out(&["-c", SHELL, "--name", "late", "-t", "1", "sleep 1000", "--json"]);
+    late.assert_stderr(4, &["no attempt completed"]);
+    assert_eq!(late.json()["attempts"][0]["state"], "failed");
+}
+
+#[test]
+fn included_files_are_copied_if_they_are_ignored() {
+    let fixture = Fixture::new();
+    fixture.write("settings.local", "key=1\n");
+    fixture.write("other.local", "no\n");
+    fixture.write("untracked.txt", "not ignored\n");
+    fs::create_dir_all(fixture.repository.join("secret/deep")).unwrap();
+    fixture.write("secret/deep/key", "k\n");
+    symlink("deep/key", fixture.repository.join("secret/link")).unwrap();
+    fs::create_dir(fixture.repository.join(".nerve")).unwrap();
+    fixture.write(".nerve/worktree-include", "# needed\n/settings.local\nsecret\nuntracked.txt\n");
+    let done = fixture.fan_out(&["-c", SHELL, "--name", "inc", "true", "--json"]);
+    done.assert_stderr(0, &["uncommitted changes in 2 files"]);
+    let tree = worktree(&done.json(), 0);
+    assert_eq!(files(&tree), [".gitignore", "README", "secret", "settings.local"]);
+    assert_eq!(fs::read_to_string(tree.join("secret/link")).unwrap(), "k\n");
+    assert_eq!(done.json()["attempts"][0]["changes"]["files"], 0);
+    fixture.fan_out(&["pick", "1"]).assert_stderr(1, &["no changes"]);
+
+    symlink("/etc/passwd", fixture.repository.join("secret/out")).unwrap();
+    let done = fixture.fan_out(&["-c", SHELL, "--name", "out", "true"]);
+    done.assert_stderr(2, &["secret/out is a symbolic link that leaves the repository"]);
+    assert_eq!(fixture.json(&["list"])["fan_outs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn worktree_deleted_by_hand_is_no_obstacle() {
+    let fixture = Fixture::new();
+    let task = "echo x > x.txt; git add --all; git commit -q -m x; echo y > y.txt";
+    let trees = fixture.two_shells("gone", task);
+    fs::remove_dir_all(&trees[0]).unwrap();
+    let list = fixture.fan_out(&["list"]);
+    assert!(list.stdout.contains("missing"), "{list:?}");
+    assert!(fixture.fan_out(&["diff", "1"]).stdout.contains("x.txt"));
+    // What was committed is still there.
+    assert_eq!(fixture.fan_out(&["pick", "1"]).code, 0);
+    assert!(fixture.repository.join("x.txt").is_file() && !fixture.repository.join("y.txt").exists());
+    assert_eq!(fixture.git(&["show", "nerve/gone/2-bash:y.txt"]).trim(), "y");
+    assert_eq!(fixture.fan_out(&["clean"]).code, 0);
+    assert_eq!(fixture.git(&["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn foreign_directory_at_the_worktree_is_left_alone() {
+    let fixture = Fixture::new();
+    let trees = fixture.two_shells("mine", "true");
+    fixture.git(&["worktree", "remove", trees[0].to_str().unwrap()]);
+    fs::create_dir(&trees[0]).unwrap();
+    fs::write(trees[0].join("precious"), "x").unwrap();
+    fixture.fan_out(&["clean", "--discard"]).assert_stderr(1, &["kept 1-bash", "is no worktree"]);
+    assert!(trees[0].join("precious").is_file() && !trees[1].exists());
+}
+
+#[test]
+fn state_survives_the_server() {
+    let fixture = Fixture::new();
+    let trees = fixture.two_shells("old", "echo x > x.txt");
+    fixture.home.ok(&["server", "stop"]);
+    assert!(fixture.fan_out(&["wait", "old"]).stdout.contains("1 file +1 -0"));
+    let done = fixture.fan_out(&["pick", "old/1"]);
+    done.assert_stderr(0, &["not running", "removed 2-bash"]);
+    assert!(!trees[1].exists());
+    fixture.fan_out(&["-c", SHELL, "x y"]).assert_stderr(3, &["nerve server start"]);
+}
+
+#[test]
+fn ambiguous_names_list_candidates() {
+    let fixture = Fixture::new();
+    fixture.two_shells("one", "true");
+    fixture.two_shells("other", "true");
+    fixture.fan_out(&["pick", "1"]).assert_stderr(2, &["ambiguous", "one/1-bash, other/1-bash"]);
+    fixture.fan_out(&["clean", "o"]).assert_stderr(2, &["ambiguous", "one, other"]);
+    fixture.fan_out(&["wait"]).assert_stderr(2, &["one, other"]);
+    fixture.fan_out(&["pick", "one"]).assert_stderr(2, &["one/1-bash, one/2-bash"]);
+    fixture.fan_out(&["diff", "x"]).assert_stderr(3, &["no fan-out or attempt 'x'"]);
+    fixture.fan_out(&["-c", SHELL, "--name", "one", "x y"]).assert_stderr(2, &["'one' exists", "--name"]);
+    // Outside of a repository all are listed, but nothing is merged.
+    let outside = fixture.home.hermetic.work();
+    assert!(fixture.at(&outside, &["list"]).stdout.contains("other/2-bash"));
+    fixture.at(&outside, &["pick", "one/1"]).assert_stderr(2, &["not in a git repository"]);
+    assert_eq!(fixture.fan_out(&["clean", "--all"]).code, 0);
+    fixture.fan_out(&["clean"]).assert_stderr(3, &["no fan-out"]);
+}
+
+#[test]
+fn bad_input_starts_nothing() {
+    let fixture = Fixture::new();
+    let outside = fixture.home.hermetic.work();
+    fixture.at(&outside, &["x y"]).assert_stderr(2, &["not in a git repository", "git init"]);
+    let empty = outside.join("empty");
+    fs::create_dir(&empty).unwrap();
+    fixture.home.hermetic.git(&empty, &["init", "--quiet"]);
+    fixture.at(&empty, &["x y"]).assert_stderr(2, &["has no commit", "commit first"]);
+    let cases: [(&[&str], &str); 9] = [
+        (&["pikc"], "nerve fan-out pick"),
+        (&["-n", "0", "x y"], "--attempts"),
+        (&["-n", "33", "x y"], "--attempts"),
+        (&["--name", "../x", "x y"], "not allowed"),
+        (&["--name", "a-name-that-is-far-too-long", "x y"], "characters"),
+        (&["-c", "claude,,codex", "x y"], "is no command"),
+        (&["-s", "tcp://127.0.0.1:1", "x y"], "server's machine"),
+        (&[" "], "prompt"),
+        (&[], "required"),
+    ];
+    for (args, words) in cases {
+        fixture.fan_out(args).assert_stderr(2, &[words]);
+    }
+    let mut without_git = fixture.home.command(&["fan-out", "x y"]);
+    without_git.current_dir(&fixture.repository).env("PATH", &empty);
+    fixture.home.run(without_git).assert_stderr(1, &["git", "not installed", "hint"]);
+    assert_eq!(fixture.json(&["list"]), json!({ "fan_outs": [] }));
+    assert_eq!(fixture.git(&["branch", "--list", "nerve/*"]), "");
+}
+
+#[test]
+fn prompt_may_begin_with_a_dash_or_come_from_a_file() {
+    let fixture = Fixture::new();
+    let agent = format!("{NERVE} mock-agent");
+    let done = fixture.json(&["-c", &agent, "-n1", "- one thing"]);
+    assert_eq!((&done["task"], &done["name"]), (&json!("- one thing"), &json!("one-thing")));
+    fixture.write("task.local", "From a file\n");
+    let done = fixture.json(&["-c", &agent, "--file", "task.local", "--no-wait"]);
+    assert_eq!((&done["name"], &done["attempts"][0]["state"]), (&json!("from-a-file"), &json!("running")));
+    assert_eq!(fixture.json(&["wait", "from"])["attempts"][0]["state"], "completed");
+}
+
+#[test]
+fn full_disk_undoes_the_worktrees() {
+    let fixture = Fixture::new();
+    fixture.write("large", &"x".repeat(300_000));
+    fixture.git(&["add", "large"]);
+    fixture.git(&["commit", "--quiet", "--message", "Large"]);
+    let worktrees = fixture.home.hermetic.nerve_home().join("worktrees");
+    let test = "fan_out::full_disk_undoes_the_worktrees";
+    let Some(disk) = SmallDisk::mount(test, &worktrees, "200k") else { return };
+    let done = fixture.fan_out(&["-n", "2", "-c", SHELL, "--name", "full", "x y"]);
+    done.assert_stderr(1, &["unable to write file", "df -h", "no attempt could be started"]);
+    assert_eq!(fixture.git(&["branch", "--list", "nerve/*"]), "");
+    assert_eq!(fixture.git(&["worktree", "list"]).lines().count(), 1);
+    assert_eq!(fixture.json(&["list"]), json!({ "fan_outs": [] }));
+    drop(disk);
+}
