@@ -488,24 +488,18 @@ class RecordedExit:
 
 @dataclass(frozen=True)
 class RecordingInfo:
-    """A recording on the server's machine, as JSON: times are numbers, paths are text."""
+    """A recording on the server's machine."""
 
     #: Id: the file name without extension.
-    id: str = ""
+    recording_id: str = ""
     #: Path of the recording.
     path: str = ""
-    #: Time of the last write to the file, in seconds since the Unix epoch; null if unknown.
-    written_at: Optional[float] = None
-    #: Time of the last write to the file, in nanoseconds since the Unix epoch; null if unknown.
-    written_ts_ns: Optional[int] = None
-    #: Start time, in seconds since the Unix epoch; null if unknown.
-    started_at: Optional[float] = None
-    #: Start time, in nanoseconds since the Unix epoch; null if unknown.
-    started_ts_ns: Optional[int] = None
-    #: Duration in seconds; null if unknown.
-    duration: Optional[float] = None
-    #: Duration in nanoseconds; null if unknown.
-    duration_ns: Optional[int] = None
+    #: Time of the last write to the file (RFC 3339); null if unknown.
+    written_at: Optional[str] = None
+    #: Start time (RFC 3339); null if unknown.
+    started_at: Optional[str] = None
+    #: Duration in milliseconds; null if unknown.
+    duration_ms: Optional[int] = None
     #: Size on disk in bytes, with the files that belong to the recording.
     bytes: int = 0
     #: Columns of the terminal at the start; null if unknown.
@@ -517,11 +511,11 @@ class RecordingInfo:
     #: Working directory of the program; null if unknown.
     cwd: Optional[str] = None
     #: Node whose terminal it is; null if unknown.
-    node: Optional[str] = None
+    node_id: Optional[str] = None
     #: Session of the node; null if unknown.
-    session: Optional[str] = None
+    session_id: Optional[str] = None
     #: Server that created the node; null if unknown.
-    server: Optional[str] = None
+    server_name: Optional[str] = None
     #: Profile of the agent; null if unknown.
     profile: Optional[str] = None
     #: Id of the agent's conversation, as last reported; null if unknown.
@@ -541,7 +535,7 @@ class PrunedRecording:
     """A recording that was removed."""
 
     #: Id of the recording.
-    id: str = ""
+    recording_id: str = ""
     #: Path of the recording.
     path: str = ""
     #: Size on disk in bytes.

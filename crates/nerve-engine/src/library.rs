@@ -11,6 +11,7 @@ use nerve_node::error::EngineError;
 use nerve_record::library::{self, Reason, Retention, remove, select_expired};
 use nerve_record::store::Store;
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 
 use crate::branches::{BranchFolders, PruneOptions};
 use crate::data_dirs::DataDirs;
@@ -22,25 +23,22 @@ pub fn list_recordings(last: Option<usize>, dirs: &DataDirs) -> Vec<RecordingInf
 }
 
 fn info(recording: library::RecordingInfo) -> RecordingInfo {
-    let seconds = |at: TsNs| at.0 as f64 / 1e9;
-    let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let time = |at: TsNs| TsMs::from(at).iso();
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     RecordingInfo {
-        id: recording.id,
+        recording_id: recording.id,
         path: recording.path.display().to_string(),
-        written_at: recording.written.map(seconds),
-        written_ts_ns: recording.written.map(|at| at.0),
-        started_at: recording.started.map(seconds),
-        started_ts_ns: recording.started.map(|at| at.0),
-        duration: recording.duration.map(|duration| duration.as_secs_f64()),
-        duration_ns: recording.duration.map(nanos),
+        written_at: recording.written.map(time),
+        started_at: recording.started.map(time),
+        duration_ms: recording.duration.map(millis),
         bytes: recording.bytes,
         cols: recording.size.map(|size| size.cols),
         rows: recording.size.map(|size| size.rows),
         command: recording.command,
         cwd: recording.cwd.map(|cwd| cwd.display().to_string()),
-        node: recording.node,
-        session: recording.session,
-        server: recording.server,
+        node_id: recording.node,
+        session_id: recording.session,
+        server_name: recording.server,
         profile: recording.profile,
         conversation_id: recording.conversation_id,
         exit: recording.exit.map(Into::into),
@@ -79,7 +77,7 @@ pub fn prune_recordings(
         }
         paths.insert(info.path.clone());
         removed.push(PrunedRecording {
-            id: info.id.clone(),
+            recording_id: info.id.clone(),
             path: path.to_string(),
             bytes: info.bytes,
             reason: match reason {

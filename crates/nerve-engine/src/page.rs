@@ -9,6 +9,7 @@ use nerve_api::reply::{
 };
 use nerve_api::request::PageRequest;
 use nerve_node::error::EngineError;
+use nerve_types::activity::TsMs;
 
 /// Maximum number of items on a page.
 const MAX_LIMIT: u64 = 1000;
@@ -47,7 +48,7 @@ macro_rules! lists {
             }
 
             fn key(item: &$item) -> (f64, &str) {
-                (0.0 $(+ seconds(item.$time))?, &item.$id)
+                (0.0 $(+ item.$time.seconds())?, &item.$id)
             }
 
             $(fn list_ids(&mut self) {
@@ -63,12 +64,26 @@ lists! {
     GraphList { graphs_info: GraphInfo { graph_id }, graphs }
     RunList { runs: RunInfo { run_id, started_at } }
     ResultList { results: ResultInfo { result_id, created_at } }
-    RecordingList { recordings: RecordingInfo { id, started_at } }
+    RecordingList { recordings: RecordingInfo { recording_id, started_at } }
 }
 
-/// Returns a time; 0 if it is unknown.
-fn seconds(time: impl Into<Option<f64>>) -> f64 {
-    time.into().unwrap_or(0.0)
+/// A time of an item, in one of the forms that replies have.
+trait ItemTime {
+    /// Returns the seconds since the Unix epoch; 0 if the time is unknown.
+    fn seconds(&self) -> f64;
+}
+
+impl ItemTime for f64 {
+    fn seconds(&self) -> f64 {
+        *self
+    }
+}
+
+impl ItemTime for Option<String> {
+    fn seconds(&self) -> f64 {
+        let time = self.clone().and_then(|time| TsMs::try_from(time).ok());
+        time.map_or(0.0, |time| time.0 as f64 / 1000.0)
+    }
 }
 
 /// Reduces a list to the requested page.

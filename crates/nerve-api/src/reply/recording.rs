@@ -5,27 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::PruneReason;
 
-/// A recording on the server's machine, as JSON: times are numbers, paths are text.
+/// A recording on the server's machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RecordingInfo {
     /// Id: the file name without extension.
-    pub id: String,
+    pub recording_id: String,
     /// Path of the recording.
     pub path: String,
-    /// Time of the last write to the file, in seconds since the Unix epoch; null if unknown.
-    pub written_at: Option<f64>,
-    /// Time of the last write to the file, in nanoseconds since the Unix epoch; null if unknown.
-    pub written_ts_ns: Option<u64>,
-    /// Start time, in seconds since the Unix epoch; null if unknown.
-    pub started_at: Option<f64>,
-    /// Start time, in nanoseconds since the Unix epoch; null if unknown.
-    pub started_ts_ns: Option<u64>,
-    /// Duration in seconds; null if unknown.
-    pub duration: Option<f64>,
-    /// Duration in nanoseconds; null if unknown.
-    pub duration_ns: Option<u64>,
+    /// Time of the last write to the file (RFC 3339); null if unknown.
+    pub written_at: Option<String>,
+    /// Start time (RFC 3339); null if unknown.
+    pub started_at: Option<String>,
+    /// Duration in milliseconds; null if unknown.
+    pub duration_ms: Option<u64>,
     /// Size on disk in bytes, with the files that belong to the recording.
     pub bytes: u64,
     /// Columns of the terminal at the start; null if unknown.
@@ -37,11 +31,11 @@ pub struct RecordingInfo {
     /// Working directory of the program; null if unknown.
     pub cwd: Option<String>,
     /// Node whose terminal it is; null if unknown.
-    pub node: Option<String>,
+    pub node_id: Option<String>,
     /// Session of the node; null if unknown.
-    pub session: Option<String>,
+    pub session_id: Option<String>,
     /// Server that created the node; null if unknown.
-    pub server: Option<String>,
+    pub server_name: Option<String>,
     /// Profile of the agent; null if unknown.
     pub profile: Option<String>,
     /// Id of the agent's conversation, as last reported; null if unknown.
@@ -113,7 +107,7 @@ pub struct RecordingsPruned {
 #[serde(default)]
 pub struct PrunedRecording {
     /// Id of the recording.
-    pub id: String,
+    pub recording_id: String,
     /// Path of the recording.
     pub path: String,
     /// Size on disk in bytes.

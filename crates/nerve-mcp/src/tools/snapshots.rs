@@ -130,7 +130,7 @@ pub(super) async fn list_recordings(call: Call, given: args::ListRecordings) -> 
     let client = call.link.client().await?;
     let recordings = client.recordings(Some(given.last.unwrap_or(DEFAULT_RECORDINGS))).await?;
     let line = |recording: &RecordingInfo| {
-        let RecordingInfo { id, command, snapshots, live, .. } = recording;
+        let RecordingInfo { recording_id: id, command, snapshots, live, .. } = recording;
         let live = if *live { ", being recorded" } else { "" };
         format!("{id}  {}  {snapshots} snapshots{live}", command.join(" "))
     };

@@ -35,26 +35,31 @@ pub(crate) fn run(args: HostArgs) -> Result<()> {
 /// Output form of a host.
 #[derive(Debug, Serialize)]
 struct HostInfo {
+    #[serde(rename = "host_id")]
     id: String,
     alive: bool,
     pid: u32,
     child: i32,
+    #[serde(rename = "server_name")]
     server: Option<String>,
+    #[serde(rename = "session_id")]
     session: Option<String>,
+    #[serde(rename = "node_id")]
     node: Option<String>,
     /// The host belongs to 'nerve record'.
     recorder: bool,
-    /// Session id in recordings; also accepted by 'nerve attach'.
-    session_id: String,
+    /// Id of the recording, or that it would have; also accepted by 'nerve attach'.
+    recording_id: String,
     command: Vec<String>,
     /// Command without the arguments that nerve added for hooks.
     #[serde(skip)]
     visible_command: Vec<String>,
     cwd: Option<PathBuf>,
+    #[serde(rename = "recording_path")]
     recording: Option<PathBuf>,
     /// Snapshot socket: a path or `tcp:HOST:PORT`.
     snapshot_socket: String,
-    /// UTC, ISO 8601.
+    /// RFC 3339.
     started_at: String,
 }
 
@@ -70,7 +75,7 @@ impl HostInfo {
             session: text("session"),
             node: text("node"),
             recorder: entry.label.get("recorder").and_then(serde_json::Value::as_bool).unwrap_or_default(),
-            session_id: entry.session_id.clone(),
+            recording_id: entry.session_id.clone(),
             command: entry.argv.clone(),
             visible_command: entry.requested_argv(),
             cwd: entry.cwd.clone(),
@@ -97,7 +102,7 @@ fn list(args: &ListArgs) -> Result<()> {
                 Some(session) => format!("{server}/{session}/{node}"),
                 None => format!("{server}/{node}"),
             },
-            _ if host.recorder => format!("record {}", host.session_id),
+            _ if host.recorder => format!("record {}", host.recording_id),
             _ => "-".to_string(),
         };
         let state = if host.alive { "running" } else { "gone" };

@@ -105,7 +105,8 @@ impl Fixture {
     /// Takes a snapshot as a program in the node's terminal would.
     fn snapshot(&self, args: &[&str]) {
         let host = self.home.host_of("me");
-        let socket = self.home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
+        let socket =
+            self.home.hermetic.nerve_home().join("run/hosts").join(host["host_id"].as_str().unwrap());
         let mut command = self.home.command(&[&["snapshot"], args].concat());
         command.current_dir(self.folder()).env("NERVE_RECORDER_SOCKET", socket.join("snapshot"));
         command.env("NERVE_RECORDING", &self.recording);
@@ -130,7 +131,8 @@ impl Fixture {
     /// Ends a node and waits until its host has stored everything.
     fn end_node(&self, node: &str) {
         self.home.ok(&["server", "node", "stop", node]);
-        let is_there = || self.home.hosts().iter().any(|host| host["node"] == node && host["alive"] == true);
+        let is_there =
+            || self.home.hosts().iter().any(|host| host["node_id"] == node && host["alive"] == true);
         assert!(wait_until(DEADLINE, || !is_there()), "{:?}", self.home.hosts());
     }
 

@@ -374,7 +374,7 @@ fn follow_scrolls_output_of_executions_without_terminal() {
     let file = recording.to_str().unwrap();
     let agent = ["record", "--headless", "--out-file", file, "--", "sh", "-c", "sleep 1000"];
     let mut agent = home.command(&agent).stdin(Stdio::null()).spawn().unwrap();
-    assert!(wait_until(DEADLINE, || home.hosts().iter().any(|host| host["recording"] == file)));
+    assert!(wait_until(DEADLINE, || home.hosts().iter().any(|host| host["recording_path"] == file)));
     let begun =
         ExecutionLine { id: "toolu_1".into(), command: Some("make".into()), ..ExecutionLine::default() };
     executions::append(&recording, begun.clone()).unwrap();
@@ -473,7 +473,7 @@ fn smaller_viewer_sets_the_size_of_an_execution() {
     let tty = Tty::spawn(session.command(&["exec", "--id", "seat", "-c", script]), SIZE);
     tty.expect("up");
     let host = session.home.hosts().remove(0);
-    let args = ["attach", host["id"].as_str().unwrap()];
+    let args = ["attach", host["host_id"].as_str().unwrap()];
     let mut large = Tty::new(&session.home, Size::new(101, 31), &args);
     large.expect("up");
     large.send("\r");
@@ -514,7 +514,7 @@ fn show_waits_for_tool_result_and_sends_keys_to_agent() {
         "echo up; head -c 3; cat",
     ]);
     let mut agent = agent.stdin(Stdio::null()).spawn().unwrap();
-    assert!(wait_until(LIMIT, || home.hosts().iter().any(|host| host["recording"] == file)));
+    assert!(wait_until(LIMIT, || home.hosts().iter().any(|host| host["recording_path"] == file)));
     let begun = ExecutionLine {
         id: "toolu_2".into(),
         tool: Some("Bash".into()),

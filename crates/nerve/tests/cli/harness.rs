@@ -109,7 +109,10 @@ impl Home {
     /// The host of a node of the default session.
     pub(crate) fn host_of(&self, node: &str) -> Value {
         let id = self.metadata(node, "host");
-        self.hosts().into_iter().find(|host| host["id"] == id).unwrap_or_else(|| panic!("no host of {node}"))
+        self.hosts()
+            .into_iter()
+            .find(|host| host["host_id"] == id)
+            .unwrap_or_else(|| panic!("no host of {node}"))
     }
 
     /// The recording of a node of the default session.

@@ -81,7 +81,7 @@ impl Home {
 
     /// Stops a program and waits until nothing of its host is left.
     fn wait_for_end(&self, host: &Value) {
-        let (pid, id) = (pid_in(&host["pid"]), &host["id"]);
+        let (pid, id) = (pid_in(&host["pid"]), &host["host_id"]);
         assert!(wait_until(DEADLINE, || !is_alive(pid)), "host {id} does not end");
     }
 }

@@ -211,7 +211,7 @@ fn snapshot_from_another_terminal_joins_the_session() {
     let by_socket =
         home.nerve(&["snapshot", "--socket", &socket, "--dir", dir, "--label", "s5", "--json"]).json();
     assert_eq!((&by_socket["session"], &by_socket["id"]), (&"my-session".into(), &1.into()), "{by_socket}");
-    let id = host["id"].as_str().unwrap();
+    let id = host["host_id"].as_str().unwrap();
     for (n, wanted) in (2..).zip([id, "my-sess", path.to_str().unwrap()]) {
         let done = home.nerve(&["snapshot", "--session", wanted, "--json"]);
         let taken = done.json();
@@ -380,7 +380,7 @@ fn closed_event_pipe_does_not_disturb_session() {
 /// Types into the only host there is.
 fn home_types(home: &Home, keys: &str) {
     assert!(wait_until(DEADLINE, || !home.hosts().is_empty()));
-    let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
+    let id = home.hosts()[0]["host_id"].as_str().unwrap().to_string();
     home.ok(&["host", "write", &id, "--escape", &keys.replace('\r', "\\r")]);
 }
 

@@ -44,7 +44,7 @@ fn host(home: &Home) -> Value {
 }
 
 fn id(home: &Home) -> String {
-    host(home)["id"].as_str().unwrap().to_string()
+    host(home)["host_id"].as_str().unwrap().to_string()
 }
 
 /// Types the prefix, as terminals with the kitty keyboard protocol send it, and a key.
@@ -152,7 +152,7 @@ fn recorder_survives_killed_viewer() {
     let host = host(&home);
     tty.child.kill().unwrap();
     tty.child.wait().unwrap();
-    let id = host["id"].as_str().unwrap();
+    let id = host["host_id"].as_str().unwrap();
     home.ok(&["host", "write", id, "--escape", "\\r"]);
     assert!(wait_until(DEADLINE, || Recording::of(&path).text().contains("11 59")), "it works on");
     assert!(is_alive(pid_in(&host["pid"])));
@@ -286,7 +286,7 @@ fn host_list_shows_recorder_and_session() {
     let home = Home::new();
     let mut tty = start_viewer(&home, &["--session-id", "my-session"]);
     let host = host(&home);
-    assert_eq!((&host["recorder"], &host["session_id"]), (&Value::Bool(true), &Value::from("my-session")));
+    assert_eq!((&host["recorder"], &host["recording_id"]), (&Value::Bool(true), &Value::from("my-session")));
     let listed = home.ok(&["host", "list"]);
     assert!(listed.contains("record my-session"), "{listed}");
     tty.send("0\r");

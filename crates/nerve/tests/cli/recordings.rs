@@ -426,8 +426,8 @@ fn recordings_are_listed_and_pruned() {
     assert!(rows[0].starts_with("ID") && rows[1].starts_with("new") && rows[2].starts_with("old"), "{text}");
     assert!(rows[1].contains("1m 00s") && rows[1].contains("claude 'say hello'"), "{text}");
     let json = home.nerve(&["recordings", "list", "--json", "-n", "1"]).json()["recordings"].clone();
-    assert_eq!((json.as_array().unwrap().len(), &json[0]["id"]), (1, &"new".into()));
-    assert_eq!(json[0]["duration_ns"], 60_000_000_000u64);
+    assert_eq!((json.as_array().unwrap().len(), &json[0]["recording_id"]), (1, &"new".into()));
+    assert_eq!(json[0]["duration_ms"], 60_000);
 
     home.nerve(&["recordings", "prune"]).assert_stderr(2, &["--older-than", "--max-size"]);
     home.nerve(&["recordings", "prune", "--older-than", "soon"]).assert_stderr(2, &["30d"]);
@@ -469,13 +469,13 @@ fn recordings_are_listed_with_node_and_folder() {
         assert!(rows[1].contains(cell), "{text} lacks {cell}");
     }
     let json = home.nerve(&["recordings", "list", "--json"]).json()["recordings"].clone();
-    let fields = ["session", "node", "server", "profile", "cwd", "conversation_id"];
+    let fields = ["session_id", "node_id", "server_name", "profile", "cwd", "conversation_id"];
     let wanted = ["default", "me", "main", "claude", "/home/user/projects/of/mine/nerve", "c-1"];
     assert_eq!(fields.map(|field| json[0][field].as_str().unwrap()), wanted);
-    assert!(json[0]["written_ts_ns"].as_u64() > json[1]["written_ts_ns"].as_u64(), "{json}");
-    assert!(json[1]["node"].is_null() && second.exists());
+    assert!(json[0]["written_at"].as_str() > json[1]["written_at"].as_str(), "{json}");
+    assert!(json[1]["node_id"].is_null() && second.exists());
     let newest = home.nerve(&["recordings", "list", "--json", "--last", "1"]).json()["recordings"].clone();
-    assert_eq!((newest.as_array().unwrap().len(), &newest[0]["id"]), (1, &"early".into()));
+    assert_eq!((newest.as_array().unwrap().len(), &newest[0]["recording_id"]), (1, &"early".into()));
 }
 
 #[test]

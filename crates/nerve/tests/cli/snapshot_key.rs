@@ -86,7 +86,7 @@ fn snapshot_has_mark_and_files_of_its_moment() {
     tty.send(SNAPSHOT_KEY);
     tty.expect("snapshot 2 taken");
     // Keys and commands share one numbering.
-    let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
+    let id = home.hosts()[0]["host_id"].as_str().unwrap().to_string();
     assert_eq!(home.nerve(&["snapshot", "--session", &id, "--json"]).json()["id"], 3);
     tty.expect("3 snapshots");
     let kept = list_snapshots(&home, &path);
@@ -165,7 +165,7 @@ fn failed_snapshot_explains_why() {
     record.current_dir(&gone);
     let mut tty = Tty::spawn(record, SIZE);
     tty.expect("up");
-    let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
+    let id = home.hosts()[0]["host_id"].as_str().unwrap().to_string();
     let mut read_only = Tty::new(&home, SIZE, &["attach", "--read-only", &id]);
     read_only.expect("up");
     read_only.send(SNAPSHOT_KEY);

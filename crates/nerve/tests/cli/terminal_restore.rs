@@ -112,7 +112,7 @@ fn signal_to_full_terminal_leaves_attached_program() {
     let mut recorder = home.command(&["record", "--headless"]);
     let mut recorder = recorder.args(FLOOD).stdin(Stdio::null()).spawn().unwrap();
     let host = wait_for(LIMIT, || home.hosts().pop()).expect("it runs");
-    let mut unread = UnreadTty::spawn(&home.command(&["attach", host["id"].as_str().unwrap()]));
+    let mut unread = UnreadTty::spawn(&home.command(&["attach", host["host_id"].as_str().unwrap()]));
     unread.wait_until_full();
     assert_eq!(unread.end_with(Signal::TERM), Some(143));
     assert_restored(&unread.read());

@@ -225,6 +225,6 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     window.expect("the end");
     window.press(&["C-]", "d"]);
     window.wait_for_end();
-    let id = home.hosts().into_iter().find(|host| host["recording"] == path).unwrap()["id"].clone();
+    let id = home.hosts().into_iter().find(|host| host["recording_path"] == path).unwrap()["host_id"].clone();
     home.ok(&["host", "stop", id.as_str().unwrap()]);
 }

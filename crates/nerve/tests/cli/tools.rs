@@ -31,7 +31,7 @@ impl Session {
         let mut command =
             home.command(&["record", "--headless", "--out-file", file, "--", "sh", "-c", script]);
         let recorder = command.stdin(Stdio::null()).spawn().unwrap();
-        let is_there = || home.hosts().iter().any(|host| host["recording"] == file);
+        let is_there = || home.hosts().iter().any(|host| host["recording_path"] == file);
         assert!(wait_until(LIMIT, is_there));
         Session { home, recording, recorder }
     }
@@ -39,8 +39,8 @@ impl Session {
     fn host(&self) -> String {
         let file = self.recording.to_str().unwrap();
         let hosts = self.home.hosts();
-        let host = hosts.iter().find(|host| host["recording"] == file).unwrap();
-        host["id"].as_str().unwrap().to_string()
+        let host = hosts.iter().find(|host| host["recording_path"] == file).unwrap();
+        host["host_id"].as_str().unwrap().to_string()
     }
 
     /// Opens the session's viewer.

@@ -15,6 +15,14 @@ pub(super) fn time(at: TsNs) -> String {
     stamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
+/// Shortens a time of the API, `2025-10-09T08:53:20.123Z`, to `2025-10-09 08:53:20Z`.
+pub(super) fn shorten_time(time: &str) -> String {
+    match (time.get(..10), time.get(11..19)) {
+        (Some(day), Some(clock)) => format!("{day} {clock}Z"),
+        _ => time.to_string(),
+    }
+}
+
 /// Formats a time as RFC 3339 with milliseconds, for programs.
 pub(super) fn rfc3339(at: TsNs) -> String {
     let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_api::reply::{PrunedRecording, RecordingInfo};
+use nerve_api::reply::{PrunedRecording, RecordingInfo, RecordingList};
 use nerve_api::request::{ListRecordings, PruneRecordings, Seconds};
 use nerve_engine::library::{list_recordings, prune_recordings};
 use nerve_record::ahr::repair as write_repaired;
@@ -14,8 +14,7 @@ use nerve_record::snapshots;
 use nerve_record::store::{EXTENSION, unique_prefix_len};
 use nerve_server::paths::ServerPaths;
 use nerve_tui::terminal::window;
-use nerve_types::TsNs;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{branches, find, format, read_failure};
 use crate::cmd::snapshot::send;
@@ -68,7 +67,7 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
         None => list_recordings(args.last, &dirs),
     };
     if args.json {
-        return out::json(&json!({ "recordings": all.iter().map(info_json).collect::<Vec<_>>() }));
+        return out::json(&RecordingList { recordings: all, next: None });
     }
     let width = window().map(|size| usize::from(size.cols));
     let id_chars = width.filter(|width| *width < WIDE).map(|_| abbreviated_id_len(&all));
@@ -85,21 +84,21 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
 
 /// Returns how many characters distinguish the ids; at least the timestamp of a UUID.
 fn abbreviated_id_len(all: &[RecordingInfo]) -> usize {
-    let ids: Vec<&str> = all.iter().map(|info| info.id.as_str()).collect();
+    let ids: Vec<&str> = all.iter().map(|info| info.recording_id.as_str()).collect();
     unique_prefix_len(&ids).max(format::ID_PREFIX_LEN)
 }
 
 /// Returns the cells of [`COLUMNS`], with the first `id_chars` characters of the id.
 fn row(info: &RecordingInfo, id_chars: Option<usize>) -> Vec<String> {
-    let time = |at: Option<u64>| at.map(|at| format::time(TsNs(at))).unwrap_or_default();
-    let duration = info.duration_ns.map(Duration::from_nanos).map(format::duration).unwrap_or_default();
+    let time = |at: &Option<String>| at.as_deref().map(format::shorten_time).unwrap_or_default();
+    let duration = info.duration_ms.map(Duration::from_millis).map(format::duration).unwrap_or_default();
     vec![
-        info.id.chars().take(id_chars.unwrap_or(usize::MAX)).collect(),
-        format::node_path(info.session.as_deref(), info.node.as_deref()),
+        info.recording_id.chars().take(id_chars.unwrap_or(usize::MAX)).collect(),
+        format::node_path(info.session_id.as_deref(), info.node_id.as_deref()),
         info.profile.clone().unwrap_or_default(),
-        time(info.written_ts_ns),
+        time(&info.written_at),
         format::path_end(info.cwd.as_deref().unwrap_or_default(), FOLDER_WIDTH),
-        time(info.started_ts_ns),
+        time(&info.started_at),
         if info.live { format!("{duration}, recording") } else { duration },
         format::size(info.bytes),
         info.cols.zip(info.rows).map(|(cols, rows)| format!("{cols}x{rows}")).unwrap_or_default(),
@@ -107,19 +106,6 @@ fn row(info: &RecordingInfo, id_chars: Option<usize>) -> Vec<String> {
         info.conversation_id.clone().unwrap_or_default(),
         out::preview(&format::command(&info.command), COMMAND_WIDTH),
     ]
-}
-
-fn info_json(info: &RecordingInfo) -> Value {
-    let rfc3339 = |at: Option<u64>| at.map(|at| format::rfc3339(TsNs(at)));
-    json!({
-        "id": info.id, "path": info.path, "bytes": info.bytes, "live": info.live,
-        "written": rfc3339(info.written_ts_ns), "written_ts_ns": info.written_ts_ns,
-        "started": rfc3339(info.started_ts_ns), "started_ts_ns": info.started_ts_ns,
-        "duration_ns": info.duration_ns, "cols": info.cols, "rows": info.rows,
-        "cmd": info.command, "exit": info.exit, "snapshots": info.snapshots,
-        "node": info.node, "session": info.session, "server": info.server, "profile": info.profile,
-        "cwd": info.cwd, "conversation_id": info.conversation_id,
-    })
 }
 
 /// Removes old recordings and unneeded branch folders.
@@ -140,8 +126,8 @@ pub(super) fn prune(args: &PruneArgs) -> Result<()> {
     if args.json {
         return out::json(&pruned);
     }
-    for PrunedRecording { id, bytes, reason, .. } in &pruned.removed {
-        out::line(format_args!("{id}  {}  {reason}", format::size(*bytes)))?;
+    for PrunedRecording { recording_id, bytes, reason, .. } in &pruned.removed {
+        out::line(format_args!("{recording_id}  {}  {reason}", format::size(*bytes)))?;
     }
     for line in pruned.branches.iter().filter_map(|branch| branches::pruned_line(branch, args)) {
         out::line(line)?;

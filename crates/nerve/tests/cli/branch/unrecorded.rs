@@ -36,7 +36,7 @@ impl UnrecordedSession {
         let tty = Tty::with_stderr(record, SIZE);
         tty.expect("not recorded");
         tty.expect("ready");
-        let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
+        let id = home.hosts()[0]["host_id"].as_str().unwrap().to_string();
         let session = UnrecordedSession { home, tty, id };
         session.say("one");
         session.tty.send(&format!("{PREFIX}s"));
@@ -72,7 +72,11 @@ impl UnrecordedSession {
 
     /// Asserts that temporary files are deleted with the session.
     fn assert_removed(&self) {
-        assert!(wait_until(LIMIT, || self.home.hosts().iter().all(|host| host["id"] != self.id.as_str())));
+        assert!(wait_until(LIMIT, || self
+            .home
+            .hosts()
+            .iter()
+            .all(|host| host["host_id"] != self.id.as_str())));
         let left = find(&self.home.hermetic.nerve_home(), &format!("{}.unrecorded", self.id));
         assert_eq!(left, None);
     }

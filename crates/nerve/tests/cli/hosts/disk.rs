@@ -260,7 +260,7 @@ fn hanging_disk_costs_only_the_recording() {
     assert!(wait_until(DEADLINE, || !is_alive(pid_in(&host["child"]))), "the program lives on");
     assert!(disk.turn("-u"));
     home.wait_for_end(&host);
-    let found = Recording::of(host["recording"].as_str().unwrap().as_ref());
+    let found = Recording::of(host["recording_path"].as_str().unwrap().as_ref());
     assert!(found.lost.iter().all(|lost| lost.tail), "{:?}", found.lost);
 }
 

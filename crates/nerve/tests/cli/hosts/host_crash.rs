@@ -63,10 +63,10 @@ fn only_its_node_stops_with_the_reason() {
     );
     home.nerve(&["server", "node", "execute", "sh", "x"]).assert_stderr(1, &["its host"]);
     assert!(wait_until(DEADLINE, || !is_alive(child)), "the shell was not hung up");
-    let nodes: Vec<Value> = home.hosts().into_iter().map(|host| host["node"].clone()).collect();
+    let nodes: Vec<Value> = home.hosts().into_iter().map(|host| host["node_id"].clone()).collect();
     assert_eq!(nodes, ["me"]);
     let runtime = home.hermetic.nerve_home().join("run/hosts");
-    assert!(!runtime.join(host["id"].as_str().unwrap()).exists(), "its sockets are left behind");
+    assert!(!runtime.join(host["host_id"].as_str().unwrap()).exists(), "its sockets are left behind");
     assert_eq!(home.execute("me", "hello"), "You said: hello\n");
     home.shell("sh");
     assert_eq!(home.execute("sh", "echo new"), "new\n");
@@ -112,7 +112,7 @@ fn recording_lacks_at_most_the_last_moment() {
     );
     home.wait_for_text("clock", "line 50");
     let host = home.host_of("clock");
-    let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["host_id"].as_str().unwrap());
     let socket = runtime.join("snapshot");
     for round in 1..=5 {
         let written = home.read("clock").len();
@@ -183,7 +183,7 @@ fn unreaped_dead_host_counts_as_dead() {
     signal(pid_in(&host["pid"]), Signal::KILL);
     home.wait_for_end(&host);
     let listed = home.hosts();
-    let stop = home.start(&["host", "stop", host["id"].as_str().unwrap(), "--timeout", "3"]);
+    let stop = home.start(&["host", "stop", host["host_id"].as_str().unwrap(), "--timeout", "3"]);
     let stopped = stop.output();
     signal(server, Signal::CONT);
     assert_eq!(listed[0]["alive"], false, "a zombie is no host");

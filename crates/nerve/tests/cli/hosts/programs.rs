@@ -35,7 +35,7 @@ fn program_that_closed_its_terminal_lives_until_stopped() {
     home.wait_for_state("mute", "stopped");
     assert_eq!(home.metadata("mute", "exit"), "exit code 4");
     home.wait_for_end(&host);
-    Recording::of(host["recording"].as_str().unwrap().as_ref()).assert_whole();
+    Recording::of(host["recording_path"].as_str().unwrap().as_ref()).assert_whole();
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn grandchild_on_terminal_does_not_hold_the_node() {
     assert_eq!(home.metadata("parent", "exit"), "exit code 3");
     home.wait_for_end(&host);
     assert_eq!(home.hosts(), Vec::<Value>::new());
-    Recording::of(host["recording"].as_str().unwrap().as_ref()).assert_whole();
+    Recording::of(host["recording_path"].as_str().unwrap().as_ref()).assert_whole();
     signal(pid.trim().parse().unwrap(), Signal::KILL);
 }
 
@@ -78,7 +78,7 @@ fn late_grandchild_output_is_harmless() {
     home.wait_for_state("parent", "stopped");
     assert_eq!(home.metadata("parent", "exit"), "exit code 3");
     home.wait_for_end(&host);
-    Recording::of(host["recording"].as_str().unwrap().as_ref()).assert_whole();
+    Recording::of(host["recording_path"].as_str().unwrap().as_ref()).assert_whole();
 }
 
 /// Prints this many megabytes without a newline; returns the peak memory of host and server in KiB.

@@ -13,7 +13,7 @@ use crate::harness::{DEADLINE, Home, pid_in};
 use crate::recording::Recording;
 
 fn entry_path(home: &Home, host: &Value) -> std::path::PathBuf {
-    home.hermetic.nerve_home().join("hosts").join(format!("{}.json", host["id"].as_str().unwrap()))
+    home.hermetic.nerve_home().join("hosts").join(format!("{}.json", host["host_id"].as_str().unwrap()))
 }
 
 #[test]
@@ -94,17 +94,17 @@ fn host_commands_work_with_and_without_server() {
     home.shell("sh");
     home.shell("other");
     let host = home.host_of("sh");
-    let id = host["id"].as_str().unwrap();
+    let id = host["host_id"].as_str().unwrap();
     home.ok(&["host", "write", id, "--escape", r"echo by-hand\r"]);
     assert!(wait_until(DEADLINE, || home.read("sh").lines().any(|line| line == "by-hand")));
     home.kill_server("default");
     home.ok(&["host", "write", id, "--escape", r"echo server-less-$((1+1))\r"]);
     let recording = |words: &str| {
-        let path = host["recording"].as_str().unwrap().to_string();
+        let path = host["recording_path"].as_str().unwrap().to_string();
         wait_until(DEADLINE, || Recording::of(path.as_ref()).text().contains(words))
     };
     assert!(recording("server-less-2\r\n"));
-    let found = Recording::of(host["recording"].as_str().unwrap().as_ref());
+    let found = Recording::of(host["recording_path"].as_str().unwrap().as_ref());
     let injected: Vec<_> = found
         .inputs
         .iter()
@@ -128,7 +128,7 @@ fn host_stop_ends_its_node() {
     let home = Home::with_server();
     home.shell("sh");
     let host = home.host_of("sh");
-    home.ok(&["host", "stop", host["id"].as_str().unwrap()]);
+    home.ok(&["host", "stop", host["host_id"].as_str().unwrap()]);
     home.wait_for_state("sh", "stopped");
     assert_eq!(home.metadata("sh", "exit"), "signal 1");
     assert_eq!(home.metadata("sh", "faults"), "", "this is no accident");
@@ -141,7 +141,7 @@ fn program_ignoring_hangup_is_stopped_with_its_host() {
     home.wait_for_text("deaf", "begun");
     let host = home.host_of("deaf");
     home.kill_server("default");
-    home.ok(&["host", "stop", host["id"].as_str().unwrap()]);
+    home.ok(&["host", "stop", host["host_id"].as_str().unwrap()]);
     assert!(!is_alive(pid_in(&host["child"])));
 }
 
@@ -229,8 +229,10 @@ fn doctor_repairs_files_of_running_hosts() {
     let recording = home.recording_of("recording");
     home.kill_server("default");
     fs::write(entry_path(&home, &hosts[0]), "{").unwrap();
-    fs::remove_dir_all(home.hermetic.nerve_home().join("run/hosts").join(hosts[1]["id"].as_str().unwrap()))
-        .unwrap();
+    fs::remove_dir_all(
+        home.hermetic.nerve_home().join("run/hosts").join(hosts[1]["host_id"].as_str().unwrap()),
+    )
+    .unwrap();
     fs::remove_file(&recording).unwrap();
     home.nerve(&["doctor"]).assert_stderr(1, &["essential checks failed: host entries, host files"]);
 
@@ -269,7 +271,7 @@ fn entries_of_other_users_are_ignored() {
     let path = entry_path(&home, &host);
     chown(&path, Some(12345), None).unwrap();
     assert_eq!(home.hosts(), Vec::<Value>::new());
-    home.nerve(&["host", "stop", host["id"].as_str().unwrap()]).assert_stderr(3, &["no host"]);
+    home.nerve(&["host", "stop", host["host_id"].as_str().unwrap()]).assert_stderr(3, &["no host"]);
     home.ok(&["server", "start"]);
     assert_eq!(home.state("sh"), "stopped", "it is known, and not taken back");
     home.ok(&["server", "stop"]);
@@ -286,7 +288,7 @@ fn foreign_socket_gets_no_input() {
     let home = Home::with_server();
     home.shell("sh");
     let host = home.host_of("sh");
-    let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["host_id"].as_str().unwrap());
     // Folder permissions already keep other users out; with wrong permissions, the host still checks the peer's user
     // id.
     for folder in ["", "nerve", "nerve/run", "nerve/run/hosts"].map(|part| home.hermetic.root().join(part)) {
