@@ -86,7 +86,7 @@ fn row(attempt: &Attempt, changes: Option<DiffStat>) -> Vec<String> {
     let number = |number: Option<u64>| number.map(group_digits).unwrap_or_default();
     vec![
         attempt.label.clone(),
-        outcome.map_or("running", |outcome| &outcome.state).to_string(),
+        outcome.map_or("running", |outcome| outcome.state.as_str()).to_string(),
         outcome.map(|outcome| outcome.exit_code.to_string()).unwrap_or_default(),
         number(outcome.and_then(|outcome| outcome.turns)),
         number(outcome.and_then(|outcome| outcome.tokens)),
@@ -130,7 +130,7 @@ pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: O
             "number": attempt.number, "label": attempt.label, "command": attempt.command,
             "node_id": attempt.node, "branch": attempt.branch, "worktree": attempt.worktree,
             "removed": attempt.is_removed,
-            "state": outcome.map_or("running", |outcome| &outcome.state),
+            "state": outcome.map_or("running", |outcome| outcome.state.as_str()),
             "exit_code": outcome.map(|outcome| outcome.exit_code),
             "error": outcome.and_then(|outcome| outcome.error.as_ref()),
             "turns": outcome.and_then(|outcome| outcome.turns),

@@ -175,7 +175,7 @@ impl Git {
         let mut exclude = std::ffi::OsString::from("--exclude-from=");
         exclude.push(patterns);
         let args = ["ls-files", "-z", "--others", "--ignored"].map(OsStr::new);
-        let matching = self.run(&[&args[..], &[&exclude]].concat())?;
+        let matching = self.run(&[&args[..], &[exclude.as_os_str()]].concat())?;
         if matching.is_empty() {
             return Ok(Vec::new());
         }
@@ -237,7 +237,7 @@ impl Git {
         }
         let index = index.into_temp_path();
         let mut command = self.command(&["add", "--all"]);
-        let output = command.env("GIT_INDEX_FILE", &index).output().map_err(not_started)?;
+        let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(not_started)?;
         checked("add", output)?;
         Ok(index)
     }

@@ -104,7 +104,7 @@ fn list(as_json: bool) -> Result<()> {
             let state = match &attempt.outcome {
                 _ if attempt.is_removed => "removed",
                 _ if !attempt.worktree.is_dir() => "missing",
-                Some(outcome) => &outcome.state,
+                Some(outcome) => outcome.state.as_str(),
                 None => "running",
             };
             let changes = comparison::changes_of(one, attempt).ok().flatten();
