@@ -24,7 +24,7 @@ The file .nerve/worktree-include lists ignored files that each worktree needs, a
 
 EXAMPLES
   nerve fan-out -n 3 -c claude,codex,gemini 'Fix the login test'
-  nerve fan-out -n 4 -c claude --test 'cargo test' --name login 'Fix the login test'
+  nerve fan-out -n 4 --test 'cargo test' --name login 'Fix the login test'
   nerve fan-out diff login/2
   nerve fan-out pick login/2
   nerve fan-out clean login")]

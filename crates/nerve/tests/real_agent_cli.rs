@@ -100,9 +100,7 @@ async fn ask_and_server_node_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fan_out_writes_a_file_in_three_worktrees() {
-    // The worktrees are below the trusted folder.
-    let configure = |home: &Hermetic, url: &str| home.claude(home.root(), url, Renderer::Classic);
-    let Some(fixture) = Fixture::of("claude", configure).await else { return };
+    let Some(fixture) = Fixture::new().await else { return };
     let home = &fixture.agent.home;
     std::fs::write(home.work().join("README"), "one\n").unwrap();
     for args in [&["init", "--quiet"][..], &["add", "--all"], &["commit", "--quiet", "-m", "Begin"]] {
@@ -113,8 +111,19 @@ async fn fan_out_writes_a_file_in_three_worktrees() {
     let task = "WRITETOOL FILE=notes.txt please";
     let test = "grep -c line notes.txt";
     let done = ["fan-out", "-n", "3", "-c", &claude, "--name", "notes", "--test", test, task, "--json"];
-    let done = fixture.nerve(&done).await;
-    assert_eq!(done.code, 0, "{done:?}");
+    let trust = async {
+        for number in 1..=3 {
+            let node = format!("notes-{number}-claude");
+            // Claude Code does not know the new folder.
+            eventually("the question about trust", async || {
+                fixture.nerve(&["node", "info", &node]).await.stdout.contains("trust")
+            })
+            .await;
+            fixture.ok(&["answer", &node, "Yes, I trust this folder"]).await;
+        }
+    };
+    let (done, ()) = tokio::join!(fixture.nerve(&done), trust);
+    done.assert_stderr(0, &["1-claude: blocked by a dialog (trust)", "nerve answer notes-1-claude"]);
     let done = done.json();
     for attempt in done["attempts"].as_array().unwrap() {
         assert_eq!((&attempt["state"], &attempt["test"]["exit_code"]), (&"completed".into(), &0.into()));

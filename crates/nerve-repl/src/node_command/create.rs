@@ -1,7 +1,7 @@
 //! `node create`: creates a node.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
@@ -134,6 +134,9 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
 fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
     let path = given.map_or(here.clone(), |given| here.join(given));
+    // `..` would stay in lists, and in the id of an agent's project.
+    let has_parents = path.components().any(|part| part == Component::ParentDir);
+    let path = if has_parents { path.canonicalize().unwrap_or(path) } else { path };
     path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
     Ok(path)
 }

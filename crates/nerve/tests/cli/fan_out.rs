@@ -75,7 +75,7 @@ impl Fixture {
 
     fn nodes(&self) -> Vec<String> {
         let list = self.home.nerve(&["ls", "--json"]).json();
-        list["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap().into()).collect()
+        list["nodes"].as_array().unwrap().iter().map(|node| node.as_str().unwrap().into()).collect()
     }
 }
 
@@ -186,7 +186,8 @@ fn blocked_attempt_is_reported_and_waited_for() {
         fixture.home.command(&["fan-out", "-c", &agents, "--name", "ask", "true # PERMIT", "--json"]);
     command.current_dir(&fixture.repository).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let is_blocked = || fixture.home.info("ask-1-nerve")["state"] == "blocked";
+    let info = || fixture.home.nerve(&["node", "info", "ask-1-nerve", "--json"]);
+    let is_blocked = || info().code == 0 && info().json()["state"] == "blocked";
     assert!(wait_until(DEADLINE, is_blocked));
     fixture.fan_out(&["clean", "ask"]).assert_stderr(1, &["are working: 1-nerve", "--force"]);
     fixture.home.ok(&["answer", "ask-1-nerve", "1"]);
@@ -221,7 +222,7 @@ fn attempt_that_cannot_start_does_not_stop_the_others() {
     let fixture = Fixture::new();
     let agents = format!("no-such-agent,{SHELL},{NERVE} mock-agent --exit-at-once 7");
     let done = fixture.fan_out(&["-c", &agents, "--name", "some", "echo x > x.txt", "--json"]);
-    done.assert_stderr(0, &["1-no cannot start"]);
+    done.assert_stderr(0, &["1-no-such cannot start"]);
     let all = done.json();
     let codes: Vec<bool> =
         all["attempts"].as_array().unwrap().iter().map(|one| one["exit_code"] == 0).collect();

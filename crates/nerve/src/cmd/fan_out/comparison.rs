@@ -29,9 +29,8 @@ pub(super) fn print(fan_out: &FanOut, elapsed: Option<Duration>, as_json: bool) 
     }
     if fan_out.attempts.iter().any(|attempt| !attempt.is_removed) {
         let name = &fan_out.name;
-        out::note(format_args!(
-            "compare with 'nerve fan-out diff {name}/N', merge with 'nerve fan-out pick {name}/N'"
-        ));
+        out::note(format_args!("show one with 'nerve fan-out diff {name}/N'"));
+        out::note(format_args!("merge it with 'nerve fan-out pick {name}/N'"));
     }
     Ok(())
 }

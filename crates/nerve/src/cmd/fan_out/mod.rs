@@ -57,12 +57,10 @@ async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
         out::note(follow::command(&fan_out, "wait"));
         return out::line(&fan_out.name);
     }
-    let nodes: Vec<&str> = fan_out.open_attempts().map(|attempt| attempt.node.as_str()).collect();
-    out::note(format_args!(
-        "fan-out '{}' runs {}; Ctrl+C leaves them running",
-        fan_out.name,
-        nodes.join(", ")
-    ));
+    out::note(format_args!("fan-out '{}'; Ctrl+C leaves its agents running:", fan_out.name));
+    for attempt in fan_out.open_attempts() {
+        out::note(format_args!("  nerve attach {}", attempt.node));
+    }
     follow::follow(&client, &store, &mut fan_out).await?;
     comparison::print(&fan_out, Some(started.elapsed()), json)?;
     Ok(comparison::check(&fan_out)?)
