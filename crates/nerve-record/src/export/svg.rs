@@ -90,8 +90,8 @@ struct Frame {
 #[derive(Debug)]
 struct Film {
     idle_limit: Option<Duration>,
-    /// Time of the last record, and its time in the film in milliseconds.
-    clock: Option<(TsNs, f64)>,
+    /// Time of the last record, and its time in the film.
+    clock: Option<(TsNs, Duration)>,
     /// Time of the first change that no frame shows yet.
     changed: Option<u64>,
     interval: u64,
@@ -121,12 +121,12 @@ impl Film {
 
     /// Moves to the time of the next record. The terminal is in the state before it.
     fn advance(&mut self, at: TsNs, terminal: &TerminalState) {
-        let (last, film) = self.clock.unwrap_or((at, 0.0));
+        let (last, film) = self.clock.unwrap_or((at, Duration::ZERO));
         let pause = Duration::from_nanos(at.0.saturating_sub(last.0));
         let shown = self.idle_limit.map_or(pause, |limit| pause.min(limit));
-        let film = film + shown.as_secs_f64() * 1000.0;
+        let film = film.saturating_add(shown);
         self.clock = Some((last.max(at), film));
-        let now = film as u64;
+        let now = u64::try_from(film.as_millis()).unwrap_or(u64::MAX);
         if self.changed.is_some_and(|since| now >= since + self.interval) {
             self.add_frame(terminal);
         }
