@@ -111,19 +111,9 @@ async fn fan_out_writes_a_file_in_three_worktrees() {
     let task = "WRITETOOL FILE=notes.txt please";
     let test = "grep -c line notes.txt";
     let done = ["fan-out", "-n", "3", "-c", &claude, "--name", "notes", "--test", test, task, "--json"];
-    let trust = async {
-        for number in 1..=3 {
-            let node = format!("notes-{number}-claude");
-            // Claude Code does not know the new folder.
-            eventually("the question about trust", async || {
-                fixture.nerve(&["node", "info", &node]).await.stdout.contains("trust")
-            })
-            .await;
-            fixture.ok(&["answer", &node, "Yes, I trust this folder"]).await;
-        }
-    };
-    let (done, ()) = tokio::join!(fixture.nerve(&done), trust);
-    done.assert_stderr(0, &["1-claude: blocked by a dialog (trust)", "nerve answer notes-1-claude"]);
+    // The agent trusts the repository, and so its worktrees.
+    let done = fixture.nerve(&done).await;
+    assert_eq!(done.code, 0, "{done:?}");
     let done = done.json();
     for attempt in done["attempts"].as_array().unwrap() {
         assert_eq!((&attempt["state"], &attempt["test"]["exit_code"]), (&"completed".into(), &0.into()));

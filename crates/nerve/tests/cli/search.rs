@@ -112,7 +112,7 @@ fn unreadable_session_file_is_tried_again() {
     }
     let message = serde_json::json!({"role": "user", "content": "wordomicron"});
     let line = serde_json::json!({"type": "user", "uuid": "1", "parentUuid": null, "sessionId": id,
-        "timestamp": recording["started"], "message": message});
+        "timestamp": recording["started_at"], "message": message});
     std::fs::write(&session_file, format!("{line}\n")).unwrap();
     assert_eq!(home.hits(&["wordomicron", "--in", "prompts"]).len(), 1);
 }

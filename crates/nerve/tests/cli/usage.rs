@@ -62,7 +62,7 @@ fn record(home: &Home, session_file: &Path) -> String {
     meta["agentSession"] = ID.into();
     meta["transcript"] = session_file.to_str().unwrap().into();
     fs::write(&meta_file, meta.to_string()).unwrap();
-    recording["started"].as_str().unwrap().to_string()
+    recording["started_at"].as_str().unwrap().to_string()
 }
 
 fn write_prices(home: &Home, text: &str) -> PathBuf {
@@ -185,7 +185,7 @@ fn proxy_log_counts_instead_of_session_file() {
             "cost_usd": 0.5, "tokens": { "input": 1, "output": 2, "cache_read": 3, "cache_write": 4 } })
     };
     let recording = home.nerve(&["recording", "list", "--json"]).json()["recordings"][0].clone();
-    let now = recording["started"].as_str().unwrap();
+    let now = recording["started_at"].as_str().unwrap();
     let lines = [
         json!({ "type": "request", "time": now, "turn": 1 }),
         reply(now, json!(1)),
