@@ -319,6 +319,22 @@ impl NerveClient {
         Ok(self.request(node).await?.into())
     }
 
+    /// Lists the nodes of all sessions.
+    ///
+    /// # Errors
+    /// The connection fails. A session that is deleted meanwhile is left out.
+    pub async fn list_all_nodes(&self) -> Result<Vec<NodeInfo>, ClientError> {
+        let mut nodes = Vec::new();
+        for session in self.sessions().await? {
+            match self.list_nodes(Some(&session.name)).await {
+                Ok(list) => nodes.extend(list),
+                Err(ClientError::Server(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(nodes)
+    }
+
     /// Lists the nodes of a session.
     pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
         Ok(self

@@ -90,3 +90,20 @@ fn settings_and_options_select_channels() {
     assert!(fs::read_to_string(home.hermetic.work().join("sent")).unwrap().contains("TEST"));
     home.nerve(&["notify"]).assert_stderr(3, &["server 'default' is not running"]);
 }
+
+#[test]
+fn open_dialogs_are_printed_and_not_notified() {
+    let home = home();
+    home.nerve(&["send", "me", "PERMIT"]);
+    let output = home.hermetic.work().join("out");
+    let command = format!("echo \"$NERVE_NOTIFY_TEXT\" >> {}", output.display());
+    let args = ["notify", "--on", "blocked,done", "--min-turn", "0", "--command", &command];
+    let mut notify = Tty::with_stderr(home.command(&args), Size::new(100, 10));
+    notify.expect("me is blocked (permission) since before");
+    home.ok(&["answer", "me", "1", "--wait"]);
+    let written = || fs::read_to_string(&output).unwrap_or_default();
+    assert!(wait_until(DEADLINE, || written().contains("me")), "{}", written());
+    assert!(!written().contains("blocked"), "{}", written());
+    home.ok(&["server", "stop"]);
+    assert_eq!(notify.wait_for_exit(), Some(0));
+}

@@ -6,8 +6,11 @@ mod notification_tracker;
 use std::sync::Arc;
 
 use anyhow::Result;
+use nerve_api::reply::NodeInfo;
 use nerve_api::request::Subscribe;
+use nerve_api::value::NodeState;
 use nerve_api::{EventKind, EventMessage};
+use nerve_client::NerveClient;
 use nerve_tui::settings::{NotifySettings, Occasion};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -42,6 +45,7 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
     let client = connect(&args.server).await?;
     let mut events = client.subscribe(&Subscribe::default()).await?;
     out::note(format_args!("notifying about server '{}' until Ctrl+C", args.server));
+    print_open_dialogs(&client).await?;
     let mut tracker = NotificationTracker::new(settings.min_turn);
     let senders: Vec<Sender> = channels.into_iter().map(Sender::new).collect();
     while let Some(event) = events.next().await {
@@ -61,6 +65,16 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         sender.flush().await;
     }
     end_of_events(&args.server).await
+}
+
+/// Prints the nodes that wait for an answer already. They were notified when their dialogs appeared, if anyone listened.
+async fn print_open_dialogs(client: &NerveClient) -> Result<()> {
+    for node in client.list_all_nodes().await?.iter().filter(|node| node.state == NodeState::Blocked) {
+        let NodeInfo { id, metadata, .. } = node;
+        let text = format!("{id} is blocked ({}) since before", metadata.text("blocked"));
+        out::note(out::sanitize(&text));
+    }
+    Ok(())
 }
 
 /// Sends notifications on a channel in the background: a slow channel delays no other.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nerve_api::event::EventKind;
 use nerve_api::reply::NodeInfo;
-use nerve_api::request::{GetNode, ListNodes, Subscribe};
+use nerve_api::request::{GetNode, Subscribe};
 use nerve_api::{ErrorKind, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient, Reconnect};
 use nerve_tui::dashboard::{DashboardSession, NodeKey, NodeRow};
@@ -146,18 +146,8 @@ impl ServerWatch {
     /// Reads the nodes of all sessions.
     async fn read_nodes(&self, client: &NerveClient) -> Result<(), ClientError> {
         let mut rows = Vec::new();
-        for session in client.sessions().await? {
-            let request = ListNodes { session_id: Some(session.name), ..ListNodes::default() };
-            match client.request(&request).await {
-                Ok(list) => {
-                    for info in list.nodes_info {
-                        rows.push(self.row(info).await);
-                    }
-                }
-                // It was deleted meanwhile.
-                Err(ClientError::Server(_)) => {}
-                Err(error) => return Err(error),
-            }
+        for info in client.list_all_nodes().await? {
+            rows.push(self.row(info).await);
         }
         self.send(Update::Nodes(self.server.clone(), rows)).await;
         Ok(())
