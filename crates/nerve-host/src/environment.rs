@@ -28,7 +28,7 @@ const OF_PROCESS: [&str; 19] = [
 ];
 /// Beginnings of such names: nerve's own variables, and those of terminal programs.
 const PREFIXES_OF_PROCESS: [&str; 5] = ["NERVE_", "AH_", "WEZTERM_", "KITTY_", "VTE_"];
-/// Variables that locate the files of agents. They are stored with the node, so that a later server finds its conversation.
+/// Variables that locate the files of agents. They are stored with the node, so that a later server finds the node's conversation.
 const OF_FILES: [&str; 5] = ["HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 /// Changes to the server's environment.
@@ -36,9 +36,14 @@ const OF_FILES: [&str; 5] = ["HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CON
 pub struct Environment {
     /// Variables to set.
     pub set: BTreeMap<String, String>,
-    /// Variables to remove, unless they are set.
+    /// Variables of the server to remove. `set` has precedence.
     pub remove: Vec<String>,
+    /// Names that the node itself sets. They are not removed.
+    own: BTreeSet<String>,
 }
+
+/// Variable with the names of those that the proxy of a node sets, separated by commas. The shell of another node does not pass them on.
+pub const PROXY_VARIABLES: &str = "NERVE_PROXY_VARIABLES";
 
 impl Environment {
     /// Returns the changes that give a program the shell's environment, if there is one, and the variables of the node.
@@ -47,21 +52,30 @@ impl Environment {
         env: BTreeMap<String, String>,
         server: &BTreeMap<String, String>,
     ) -> Environment {
-        let Some(shell) = shell else { return Environment { set: env, remove: Vec::new() } };
+        let own = env.keys().cloned().collect();
+        let Some(shell) = shell else { return Environment { set: env, remove: Vec::new(), own } };
+        let of_proxy: Vec<&str> =
+            shell.get(PROXY_VARIABLES).map_or(Vec::new(), |names| names.split(',').collect());
+        let is_kept_back = |name: &str| describes_process(name) || of_proxy.contains(&name);
         let of_shell = shell.iter().filter(|(name, value)| {
-            is_valid(name, value) && !describes_process(name) && server.get(*name) != Some(*value)
+            is_valid(name, value) && !is_kept_back(name) && server.get(*name) != Some(*value)
         });
         let mut set: BTreeMap<String, String> =
             of_shell.map(|(name, value)| (name.clone(), value.clone())).collect();
         set.extend(env);
-        let is_missing = |name: &&String| !shell.contains_key(*name) && !describes_process(name);
-        Environment { set, remove: server.keys().filter(is_missing).cloned().collect() }
+        let is_missing = |name: &&String| !shell.contains_key(*name) && !is_kept_back(name);
+        Environment { set, remove: server.keys().filter(is_missing).cloned().collect(), own }
     }
 
-    /// Removes variables, whatever sets them except for the names in `kept`.
-    pub fn remove_all(&mut self, names: &[String], kept: &BTreeSet<String>) {
-        self.set.retain(|name, _| kept.contains(name) || !names.contains(name));
+    /// Removes variables of the server and of the shell, but not those of the node.
+    pub fn remove_all(&mut self, names: &[String]) {
+        self.set.retain(|name, _| self.own.contains(name) || !names.contains(name));
         self.remove.extend_from_slice(names);
+    }
+
+    /// Returns true if the node itself sets the variable.
+    pub fn is_own(&self, name: &str) -> bool {
+        self.own.contains(name)
     }
 
     /// Returns the value that a program finds.
@@ -112,7 +126,7 @@ mod tests {
     fn without_shell_only_the_nodes_variables_count() {
         let server = vars(&[("A", "server")]);
         let environment = Environment::new(None, vars(&[("B", "node")]), &server);
-        assert_eq!(environment, Environment { set: vars(&[("B", "node")]), remove: Vec::new() });
+        assert_eq!((&environment.set, environment.remove.len()), (&vars(&[("B", "node")]), 0));
         assert_eq!(environment.get("A", &server).map(String::as_str), Some("server"));
     }
 
@@ -140,8 +154,18 @@ mod tests {
         let server = BTreeMap::new();
         let shell = vars(&[("CI", "1"), ("DEBUG", "1")]);
         let mut environment = Environment::new(Some(&shell), vars(&[("DEBUG", "2")]), &server);
-        environment.remove_all(&["CI".into(), "DEBUG".into()], &BTreeSet::from(["DEBUG".into()]));
+        environment.remove_all(&["CI".into(), "DEBUG".into()]);
         assert_eq!(environment.set, vars(&[("DEBUG", "2")]));
+        assert!(environment.is_own("DEBUG") && !environment.is_own("CI"));
+    }
+
+    #[test]
+    fn variables_of_another_nodes_proxy_are_not_passed_on() {
+        let server = vars(&[("URL", "https://server")]);
+        let shell = vars(&[("URL", "http://127.0.0.1:1"), ("TOKEN", "t"), (PROXY_VARIABLES, "URL,TOKEN")]);
+        let environment = Environment::new(Some(&shell), BTreeMap::new(), &server);
+        assert_eq!(environment, Environment::default());
+        assert_eq!(environment.get("URL", &server).map(String::as_str), Some("https://server"));
     }
 
     #[test]

@@ -370,7 +370,7 @@ impl BashNode {
     fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
         let mut command = Command::new("bash");
         command.arg("-c").arg(&*prompt.text).process_group(0).kill_on_drop(true);
-        let Environment { set, remove } = &self.inner.environment;
+        let Environment { set, remove, .. } = &self.inner.environment;
         for name in remove {
             command.env_remove(name);
         }

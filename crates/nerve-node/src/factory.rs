@@ -152,12 +152,11 @@ impl NodeFactory {
         let server_env = environment::of_this_process();
         // HOME is in the label with its value.
         let env_names: Vec<String> = spec.env.keys().filter(|name| *name != "HOME").cloned().collect();
-        let own = spec.env.keys().cloned().collect();
         let mut env = Environment::new(spec.shell_env.as_ref(), spec.env, &server_env);
         let shell = env.get("SHELL", &server_env).cloned();
         let mut argv = program_argv(spec.backend, spec.command.unwrap_or_default(), shell)?;
         let profile = self.find_profile(spec.backend, spec.profile.as_deref(), &argv)?;
-        env.remove_all(&profile.env_remove, &own);
+        env.remove_all(&profile.env_remove);
         let agent_session = match pane {
             // The program in an existing pane was started by someone else.
             Some(_) => spec.claude_session_id,
@@ -166,7 +165,7 @@ impl NodeFactory {
         let agent_version = match pane {
             Some(_) => None,
             None => {
-                let Environment { set, remove } = env.clone();
+                let Environment { set, remove, .. } = env.clone();
                 let program =
                     Program { argv: argv.clone(), cwd: spec.cwd.clone(), env: set, env_remove: remove };
                 agent_version::check(&profile, &program, spec.force).await.map_err(|mut error| {
@@ -184,7 +183,7 @@ impl NodeFactory {
                     launch,
                     (*proxy, pane.as_deref()),
                     &profile,
-                    (&mut env.set, &mut env.remove),
+                    (&mut env, &server_env),
                 )?)
             }
             None => None,
@@ -233,7 +232,7 @@ impl NodeFactory {
         launch: ProxyLaunch<'_>,
         (spec, pane): (ProxySettings, Option<&str>),
         profile: &Profile,
-        (env, env_remove): (&mut BTreeMap<String, String>, &mut Vec<String>),
+        (env, server_env): (&mut Environment, &BTreeMap<String, String>),
     ) -> Result<NodeProxy, EngineError> {
         let with_node_name = |mut error: EngineError| {
             error.message = format!("node '{}' was not started: {}", launch.node.node, error.message);
@@ -246,7 +245,7 @@ impl NodeFactory {
                 "let the node start the program, or start `nerve proxy` and set its variables before the program starts",
             )));
         }
-        NodeProxy::start(launch, spec, profile, env, env_remove).map_err(with_node_name)
+        NodeProxy::start(launch, spec, profile, env, server_env).map_err(with_node_name)
     }
 
     /// Removes the stored state of all proxies except these.

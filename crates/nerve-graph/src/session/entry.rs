@@ -84,7 +84,13 @@ impl NodeEntry {
     /// last start.
     pub fn use_shell(&mut self, shell_env: Option<BTreeMap<String, String>>) {
         let Some(shell_env) = shell_env else { return };
-        self.env_omitted.retain(|name| !shell_env.contains_key(name));
+        for name in std::mem::take(&mut self.env_omitted) {
+            match shell_env.get(&name) {
+                // Its name is stored again, and its value is not.
+                Some(value) => drop(self.spec.env.insert(name, value.clone())),
+                None => self.env_omitted.push(name),
+            }
+        }
         self.spec.shell_env = Some(shell_env);
     }
 

@@ -1,13 +1,13 @@
 //! Starts a node's proxy: the program's variables, the log, and the checks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_agent::profile::{Profile, ProxyVars};
+use nerve_host::environment::Environment;
 use nerve_proxy::{
     CallObserver, CallReport, LogConfig, Proxy, ProxyConfig, ProxyError, Secret, Totals, Upstream,
 };
@@ -39,8 +39,8 @@ pub struct ProxyLaunch<'a> {
 pub(super) fn proxy_vars<'p>(
     profile: &'p Profile,
     spec: &ProxySettings,
-    env: &BTreeMap<String, String>,
-    env_remove: &[String],
+    env: &Environment,
+    server_env: &BTreeMap<String, String>,
 ) -> Result<&'p ProxyVars, EngineError> {
     let invalid =
         |message: String, hint: &str| Err(EngineError::invalid_request(message).hint(hint.to_string()));
@@ -62,29 +62,27 @@ pub(super) fn proxy_vars<'p>(
         );
         return invalid(message, "add `token` to [proxy] in the profile");
     }
-    if let Some(name) = [Some(&forms.url), token].into_iter().flatten().find(|name| env.contains_key(*name)) {
+    if let Some(name) = [Some(&forms.url), token].into_iter().flatten().find(|name| env.is_own(name)) {
         return invalid(
             format!("{name} is set for the node, but its proxy sets it too"),
             "remove the variable or the proxy; proxy.base_url sets where the proxy sends requests",
         );
     }
-    let is_inherited = !env_remove.contains(&forms.url);
-    let elsewhere = std::env::var_os(&forms.url).filter(|url| is_inherited && leaks_key(url, spec));
-    if elsewhere.is_some() {
+    if env.get(&forms.url, server_env).is_some_and(|url| leaks_key(url, spec)) {
         // The variable's value may contain a key.
         let message = format!(
-            "{} is set in the server's environment and proxy.base_url is not: the proxy would send the agent's key to {}, not to that address",
+            "{} is set in the environment and proxy.base_url is not: the proxy would send the agent's key to {}, not to that address",
             forms.url,
             Upstream::ANTHROPIC
         );
-        return invalid(message, "set proxy.base_url, or start the server without that variable");
+        return invalid(message, "set proxy.base_url, or unset that variable");
     }
     Ok(forms)
 }
 
 /// Returns true if the agent's own key would go to the vendor although its environment names another address.
-fn leaks_key(url: &OsStr, spec: &ProxySettings) -> bool {
-    let is_vendor = url.to_str().is_some_and(|url| url.trim_end_matches('/') == Upstream::ANTHROPIC);
+fn leaks_key(url: &str, spec: &ProxySettings) -> bool {
+    let is_vendor = url.trim_end_matches('/') == Upstream::ANTHROPIC;
     spec.kind == Provider::Anthropic && spec.base_url.is_none() && !url.is_empty() && !is_vendor
 }
 

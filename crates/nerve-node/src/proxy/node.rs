@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use nerve_agent::profile::Profile;
 use nerve_api::reply::ModelUsage;
+use nerve_host::environment::{Environment, PROXY_VARIABLES};
 use nerve_proxy::Totals;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -37,11 +38,11 @@ impl NodeProxy {
         launch: ProxyLaunch<'_>,
         spec: ProxySettings,
         profile: &Profile,
-        env: &mut BTreeMap<String, String>,
-        env_remove: &mut Vec<String>,
+        env: &mut Environment,
+        server_env: &BTreeMap<String, String>,
     ) -> Result<NodeProxy, EngineError> {
         super::check(&spec)?;
-        let forms = proxy_vars(profile, &spec, env, env_remove)?;
+        let forms = proxy_vars(profile, &spec, env, server_env)?;
         let id = Uuid::new_v4().simple().to_string();
         let token = needs_token(&spec).then(|| {
             // 244 random bits.
@@ -57,13 +58,16 @@ impl NodeProxy {
             .flatten()
             .cloned()
             .collect();
-        env.insert(forms.url.clone(), format!("http://{address}"));
-        if let (Some(name), Some(Token(token))) = (&forms.token, &token) {
-            env.insert(name.clone(), token.clone());
+        if token.is_some() {
             // The proxy holds the key, so the program must not inherit one.
-            env_remove.extend(forms.unset.iter().cloned());
+            env.remove_all(&forms.unset);
         }
-        env_remove.extend(spec.api_key_env.clone().filter(|name| !inner.variables.contains(name)));
+        env.remove_all(spec.api_key_env.as_slice());
+        env.set.insert(forms.url.clone(), format!("http://{address}"));
+        if let (Some(name), Some(Token(token))) = (&forms.token, &token) {
+            env.set.insert(name.clone(), token.clone());
+        }
+        env.set.insert(PROXY_VARIABLES.to_string(), inner.variables.join(","));
         let proxy = NodeProxy { inner: Arc::new(inner) };
         if let Err(error) = proxy.inner.write() {
             return Err(write_error(&error, launch.node));
