@@ -52,7 +52,7 @@ fn info(recording: library::RecordingInfo) -> RecordingInfo {
 /// is kept against the rules.
 ///
 /// # Errors
-/// InvalidRequest: no rule is given. Process: a recording cannot be removed.
+/// InvalidRequest: no rule is given.
 pub fn prune_recordings(
     request: &PruneRecordings,
     dirs: &DataDirs,
@@ -68,12 +68,16 @@ pub fn prune_recordings(
     let (mut removed, mut paths) = (Vec::new(), BTreeSet::new());
     for (info, reason) in select_expired(&all, Retention { not_before, bytes: max_size }) {
         let path = info.path.display();
-        let is_removed = dry_run
-            || remove(&info.path)
-                .map_err(|error| EngineError::process(format!("cannot remove {path}: {error}")))?;
-        if !is_removed {
-            warn(format!("{} kept: it is being recorded", info.id));
-            continue;
+        match if dry_run { Ok(true) } else { remove(&info.path) } {
+            Ok(true) => {}
+            Ok(false) => {
+                warn(format!("{} kept: it is being recorded", info.id));
+                continue;
+            }
+            Err(error) => {
+                warn(format!("cannot remove {path}: {error}"));
+                continue;
+            }
         }
         paths.insert(info.path.clone());
         removed.push(PrunedRecording {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use nerve_graph::journal::has_ended;
+use nerve_graph::journal::has_completed;
 
 use crate::paths::ServerPaths;
 
@@ -25,7 +25,7 @@ pub enum DataKind {
     ServerLogs,
     /// Results of asynchronous executions. They expire by themselves.
     Results,
-    /// Conversations with nodes, which have no age.
+    /// Conversations with nodes, which are never removed.
     Conversations,
     /// Files of snapshots, which belong to recordings.
     Snapshots,
@@ -93,13 +93,13 @@ impl DataKind {
         }
     }
 
-    /// Returns true if a file that was written long ago is needed no more.
+    /// Returns true if a file that was written long ago is no longer needed.
     fn is_removable(self, path: &Path, paths: &ServerPaths) -> bool {
         match self {
             // A node that runs holds the lock of its history.
             DataKind::Histories => !is_locked(path),
-            // A run without an end can be resumed.
-            DataKind::Runs => has_ended(path),
+            // Other runs can be resumed.
+            DataKind::Runs => has_completed(path),
             DataKind::ProxyLogs => !is_server_running(&server_of_proxy_log(path, paths), paths),
             DataKind::ServerLogs => path
                 .file_name()
@@ -112,7 +112,7 @@ impl DataKind {
     }
 }
 
-/// Counts the stored files, and removes those that were last written before `not_before` and are needed no more.
+/// Counts the stored files, and removes those that were last written before `not_before` and are no longer needed.
 ///
 /// Files of running nodes and servers and of runs that can be resumed stay. Passes a warning for each file that cannot be removed.
 pub fn prune(
@@ -166,7 +166,11 @@ fn server_of_proxy_log(path: &Path, paths: &ServerPaths) -> String {
 
 /// Returns true if a server of this name runs, or if that cannot be determined.
 fn is_server_running(server: &str, paths: &ServerPaths) -> bool {
-    paths.lock(server).map_or(true, |lock| is_locked(&lock))
+    let Ok(lock) = paths.lock(server) else { return true };
+    // Jobs of cron have no XDG_RUNTIME_DIR, but the server that they look for may have one.
+    let uid = rustix::process::getuid().as_raw();
+    let of_login = lock.file_name().map(|name| PathBuf::from(format!("/run/user/{uid}/nerve")).join(name));
+    is_locked(&lock) || of_login.is_some_and(|lock| is_locked(&lock))
 }
 
 /// Returns true if another process holds the lock of a file, or if that cannot be determined.
@@ -216,8 +220,10 @@ mod tests {
         let new = file(paths.history.join("s/new.jsonl"), "1", false);
         let lock = File::open(&running).unwrap();
         lock.lock().unwrap();
-        let ended = file(paths.runs().join("s/a.jsonl"), "{\"fact\":\"ended\",\"how\":\"done\"}\n", true);
-        let resumable = file(paths.runs().join("s/b.jsonl"), "{\"fact\":\"step\"}\n", true);
+        let ended =
+            file(paths.runs().join("s/a.jsonl"), "{\"fact\":\"ended\",\"status\":\"completed\"}\n", true);
+        let resumable =
+            file(paths.runs().join("s/b.jsonl"), "{\"fact\":\"ended\",\"status\":\"failed\"}\n", true);
         let conversation = file(paths.conversations().join("w/c.json"), "{}", true);
         let log = file(paths.state.join("logs/s.log"), "x", true);
 

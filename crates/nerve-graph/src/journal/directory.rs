@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 use nerve_types::TsNs;
 use nerve_types::name;
 use rustix::fs::OFlags;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::error::JournalError;
 
 const EXTENSION: &str = "jsonl";
+/// Beginning of an end record.
+const END: &[u8] = b"{\"fact\":\"ended\"";
 
 /// Time to wait for the lock of a server that is just exiting.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
@@ -53,20 +56,25 @@ pub fn journals(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns true if the last record of a journal is the end of its run. Reads only the end of the file; false in case of doubt.
 pub fn has_ended(path: &Path) -> bool {
-    /// An end record is short unless its error is long.
+    last_record(path).is_some_and(|record| record.starts_with(END))
+}
+
+/// Returns true if a run has completed: one that failed or was cancelled can be resumed. Reads as little as [`has_ended`].
+pub fn has_completed(path: &Path) -> bool {
+    let Some(record) = last_record(path).filter(|record| record.starts_with(END)) else { return false };
+    serde_json::from_slice::<Value>(&record).is_ok_and(|record| record["status"] == "completed")
+}
+
+/// Returns the last record of a journal, if it is complete and short. An end record is short unless its error is long.
+fn last_record(path: &Path) -> Option<Vec<u8>> {
     const TAIL: u64 = 16 << 10;
-    let tail = || {
-        let mut file = File::open(path)?;
-        let start = file.metadata()?.len().saturating_sub(TAIL);
-        file.seek(SeekFrom::Start(start))?;
-        let mut tail = Vec::new();
-        file.read_to_end(&mut tail)?;
-        io::Result::Ok(tail)
-    };
-    let Ok(tail) = tail() else { return false };
-    let Some(whole) = tail.strip_suffix(b"\n") else { return false };
-    let last = whole.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    last.starts_with(b"{\"fact\":\"ended\"")
+    let mut file = File::open(path).ok()?;
+    let start = file.metadata().ok()?.len().saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(start)).ok()?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail).ok()?;
+    let whole = tail.strip_suffix(b"\n")?;
+    whole.rsplit(|byte| *byte == b'\n').next().map(<[u8]>::to_vec)
 }
 
 fn is_journal(path: &Path) -> bool {

@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use codec::Question;
-pub use directory::{has_ended, journal_path, journals, new_run_id};
+pub use directory::{has_completed, has_ended, journal_path, journals, new_run_id};
 pub use error::JournalError;
 pub use key::key;
 pub use record::{Header, JournalRecord};

@@ -123,7 +123,11 @@ async fn invalid_requests_for_snapshots_change_nothing() {
     assert_eq!(client.request_ok("LIST_BRANCHES", json!({})).await["branches"], json!([]));
     let listed = client.request_ok("LIST_RECORDINGS", json!({})).await;
     let recording = &listed["recordings"][0];
-    assert_eq!((&recording["id"], &recording["empty"]), (&json!(RECORDING), &json!(true)), "{listed}");
+    assert_eq!(
+        (&recording["recording_id"], &recording["empty"]),
+        (&json!(RECORDING), &json!(true)),
+        "{listed}"
+    );
     let prune = json!({ "older_than": 0, "branches": true });
     let pruned = client.request_ok("PRUNE_RECORDINGS", prune).await;
     assert_eq!((&pruned["removed"], &pruned["total"]), (&json!([]), &json!(1)), "{pruned}");

@@ -6,6 +6,7 @@ use anyhow::Result;
 use nerve_api::reply::NodesPruned;
 use nerve_api::request::{PruneNodes, PruneRecordings, Seconds};
 use nerve_cli::prune::PruneArgs;
+use nerve_client::NerveClient;
 use nerve_engine::library::{list_recordings, prune_recordings};
 use nerve_server::paths::ServerPaths;
 use nerve_server::stored_data::{self, FileTotal, StoredData};
@@ -28,8 +29,8 @@ struct Pruned {
 pub(super) async fn run(args: PruneArgs) -> Result<()> {
     let server = &args.target.server.server;
     let Some(age) = args.older_than else {
-        let pruned = Pruned { nodes: Some(prune_nodes(&args).await?), data: Vec::new() };
-        return print(&pruned, &args);
+        let nodes = prune_nodes(&connect(server).await?, &args).await?;
+        return print(&Pruned { nodes: Some(nodes), data: Vec::new() }, &args);
     };
     if is_remote(server) {
         let failure = Failure::new(USAGE, "--older-than works on this machine only");
@@ -37,8 +38,8 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
             format!("for a server elsewhere: nerve recording prune --older-than AGE --server {server}");
         return Err(failure.hint(hint).into());
     }
-    let nodes = match prune_nodes(&args).await {
-        Ok(nodes) => Some(nodes),
+    let nodes = match connect(server).await {
+        Ok(client) => Some(prune_nodes(&client, &args).await?),
         Err(error) => {
             out::note(format_args!("nodes are left alone: {error}"));
             None
@@ -48,8 +49,7 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     print(&Pruned { nodes, data }, &args)
 }
 
-async fn prune_nodes(args: &PruneArgs) -> Result<Vec<String>> {
-    let client = connect(&args.target.server.server).await?;
+async fn prune_nodes(client: &NerveClient, args: &PruneArgs) -> Result<Vec<String>> {
     let session_id = args.target.session.clone();
     let NodesPruned { removed } =
         client.request(&PruneNodes { session_id, all: args.all, dry_run: args.dry_run }).await?;
@@ -85,7 +85,7 @@ fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<(&'static str, FileTot
 fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
     let verb = if args.dry_run { "would be removed" } else { "removed" };
     if args.target.server.json {
-        return out::json(&as_json(pruned));
+        return out::json(&as_json(pruned, args.dry_run));
     }
     for node in pruned.nodes.iter().flatten() {
         out::line(format_args!("node '{node}' {verb}"))?;
@@ -110,11 +110,12 @@ fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
     out::line(format_args!("{} {verb}, {} kept", format::size(removed), format::size(kept)))
 }
 
-fn as_json(pruned: &Pruned) -> Value {
+/// Returns the JSON form. `removed` is null if the nodes are unknown because the server is not running.
+fn as_json(pruned: &Pruned, dry_run: bool) -> Value {
     let total = |total: &FileTotal| json!({ "files": total.files, "bytes": total.bytes });
     let data = pruned
         .data
         .iter()
-        .map(|(kind, removed, kept)| json!({ "kind": kind, "removed": total(removed), "kept": total(kept) }));
-    json!({ "removed": pruned.nodes.clone().unwrap_or_default(), "data": data.collect::<Vec<_>>() })
+        .map(|(kind, removed, kept)| json!({ "kind": kind.replace(' ', "_"), "removed": total(removed), "kept": total(kept) }));
+    json!({ "removed": pruned.nodes, "data": data.collect::<Vec<_>>(), "dry_run": dry_run })
 }

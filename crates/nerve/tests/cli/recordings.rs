@@ -435,7 +435,10 @@ fn recordings_are_listed_and_pruned() {
     assert!(dry.contains("2 of 2 would be removed") && old.exists() && new.exists(), "{dry}");
     let bytes = json[0]["bytes"].as_u64().unwrap().to_string();
     let done = home.nerve(&["recordings", "prune", "--max-size", &bytes, "--json"]).json();
-    assert_eq!((&done["removed"][0]["id"], &done["removed"][0]["reason"]), (&"old".into(), &"size".into()));
+    assert_eq!(
+        (&done["removed"][0]["recording_id"], &done["removed"][0]["reason"]),
+        (&"old".into(), &"size".into())
+    );
     assert!(!old.exists() && !Meta::sidecar_path(&old).exists() && new.exists());
     // One that is being written stays.
     let writer = fs::File::open(&new).unwrap();

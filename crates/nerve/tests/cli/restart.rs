@@ -125,7 +125,7 @@ fn old_data_is_pruned_by_age() {
         assert_eq!(kind(name)["removed"]["files"], 1, "{all:#}");
         assert!(kind(name)["removed"]["bytes"].as_u64().unwrap() > 0, "{all:#}");
     }
-    assert_eq!(kind("server logs")["removed"]["files"], 0, "the server runs");
+    assert_eq!(kind("server_logs")["removed"]["files"], 0, "the server runs");
     home.nerve(&["transcript", "sh"]).assert_stderr(3, &["sh"]);
     home.ok(&["server", "stop"]);
 
