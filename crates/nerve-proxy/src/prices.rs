@@ -164,10 +164,13 @@ impl PriceTable {
 
 /// Returns the name of a model without the date of its version: `-20260131` or `-2026-01-31`.
 fn without_date(model: &str) -> &str {
-    let Some((name, date)) = model.rfind("-20").map(|at| model.split_at(at)) else { return model };
-    let digits = date.chars().filter(char::is_ascii_digit).count();
-    let is_date = digits == 8 && date.chars().all(|char| char.is_ascii_digit() || char == '-');
-    if is_date { name } else { model }
+    let is_date = |text: &str| {
+        let digits = text.chars().filter(char::is_ascii_digit).count();
+        digits == 8 && text.chars().all(|char| char.is_ascii_digit() || char == '-')
+    };
+    // The day may begin with 20, too.
+    let mut parts = model.match_indices("-20").map(|(at, _)| model.split_at(at));
+    parts.find(|(_, date)| is_date(date)).map_or(model, |(name, _)| name)
 }
 
 /// Returns true if a text matches a pattern in which `*` stands for any text. Case does not matter.

@@ -101,12 +101,14 @@ impl TurnCounter {
         let prompt = at.map_or(self.first_prompt, |at| self.prompts.partition_point(|prompt| *prompt <= at));
         // A request may end after the next turn has begun.
         let is_lower = turn.saturating_add(1) < self.last_turn;
-        let is_first_again = turn == 1 && self.last_turn > 0 && prompt > self.first_prompt;
-        self.restarts += u64::from(is_lower || is_first_again);
+        let next_prompt = (self.first_prompt as u64).saturating_add(self.last_turn);
+        let is_first_again = turn == 1 && self.last_turn > 0 && prompt as u64 >= next_prompt;
         if self.last_turn == 0 || is_lower || is_first_again {
+            self.restarts += u64::from(self.last_turn > 0);
             self.first_prompt = prompt;
+            self.last_turn = turn;
         }
-        self.last_turn = turn;
+        self.last_turn = self.last_turn.max(turn);
         format!("proxy {} {turn}", self.restarts)
     }
 }
@@ -170,6 +172,7 @@ mod tests {
         let second = identify(1, 21);
         let third = identify(2, 31);
         assert_eq!(identify(1, 29), second, "a request that ended late");
+        assert_eq!(identify(1, 32), second, "a request that ended after the next turn's first");
         assert!(first != second && second != third && first != third);
         identify(5, 90);
         assert_ne!(identify(1, 91), second, "another node of this name");
