@@ -41,7 +41,7 @@ pub struct FanOutArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub task: Prompt,
-    /// Number of attempts, 1-32; fewer agents take turns [default: one for each agent]
+    /// Number of attempts, 1-32; agents repeat in order if it is larger than their number [default: one for each agent]
     #[arg(
         long,
         visible_short_alias = 'n',
@@ -127,7 +127,7 @@ EXAMPLES
 
 #[derive(Debug, Args)]
 pub struct NameArg {
-    /// Fan-out, or the beginning of its name [default: the only one of this repository]
+    /// Fan-out; 'wait' also takes the beginning of its name [default: the only one of this repository]
     #[arg(value_name = "FAN-OUT")]
     pub name: Option<String>,
 }
@@ -159,7 +159,7 @@ pub struct CleanArgs {
     pub removal: RemovalOptions,
 }
 
-/// What may be lost by a removal.
+/// Safety options of a removal.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct RemovalOptions {
     /// Also remove worktrees whose agents are working

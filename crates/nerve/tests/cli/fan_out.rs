@@ -104,7 +104,7 @@ fn attempts_run_in_worktrees_and_are_compared() {
     assert_eq!((&attempt["state"], &attempt["exit_code"]), (&json!("completed"), &json!(0)));
     assert_eq!(attempt["changes"], json!({ "files": 2, "insertions": 2, "deletions": 0 }));
     assert_eq!(attempt["turns"], 1);
-    assert!(attempt["time_ms"].as_u64().is_some() && done["elapsed_ms"].as_u64().is_some(), "{done:#}");
+    assert!(attempt["duration_ms"].as_u64().is_some() && done["duration_ms"].as_u64().is_some(), "{done:#}");
     assert_eq!(attempt["test"]["exit_code"], 0);
     assert_eq!(done["attempts"][1]["test"]["exit_code"], 1);
     let log = fs::read_to_string(attempt["test"]["log"].as_str().unwrap()).unwrap();
@@ -162,7 +162,7 @@ fn conflicts_undo_the_merge_and_remove_nothing() {
     let trees = fixture.two_shells("made", "echo agent > README");
     fixture.write("README", "mine\n");
     let done = fixture.fan_out(&["pick", "1"]);
-    done.assert_stderr(1, &["README", "commit or stash", "nothing was removed"]);
+    done.assert_stderr(1, &["README", "commit or stash", "nothing was changed or removed"]);
     assert_eq!(fs::read_to_string(fixture.repository.join("README")).unwrap(), "mine\n");
 
     fixture.git(&["commit", "--quiet", "--all", "--message", "Mine"]);

@@ -85,11 +85,11 @@ fn row(attempt: &Attempt, changes: Option<DiffStat>) -> Vec<String> {
     let number = |number: Option<u64>| number.map(group_digits).unwrap_or_default();
     vec![
         attempt.label.clone(),
-        outcome.map_or("running", |outcome| outcome.state.as_str()).to_string(),
+        state_of(attempt).to_string(),
         outcome.map(|outcome| outcome.exit_code.to_string()).unwrap_or_default(),
         number(outcome.and_then(|outcome| outcome.turns)),
         number(outcome.and_then(|outcome| outcome.tokens)),
-        outcome.and_then(|outcome| outcome.time_ms).map(format_ms).unwrap_or_default(),
+        outcome.and_then(|outcome| outcome.duration_ms).map(format_ms).unwrap_or_default(),
         changes.map(format_changes).unwrap_or_default(),
         test_of(attempt).map(format_test).unwrap_or_default(),
     ]
@@ -117,6 +117,15 @@ fn format_ms(ms: u64) -> String {
     format_duration(Duration::from_millis(ms).as_secs_f64())
 }
 
+/// Returns how the attempt ended: `completed`, `failed`, `cancelled`; `removed` before its end, or `running`.
+fn state_of(attempt: &Attempt) -> &str {
+    match &attempt.outcome {
+        Some(outcome) => &outcome.state,
+        None if attempt.is_removed => "removed",
+        None => "running",
+    }
+}
+
 fn test_of(attempt: &Attempt) -> Option<&TestOutcome> {
     attempt.outcome.as_ref().and_then(|outcome| outcome.test.as_ref())
 }
@@ -129,12 +138,12 @@ pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: O
             "number": attempt.number, "label": attempt.label, "command": attempt.command,
             "node_id": attempt.node, "branch": attempt.branch, "worktree": attempt.worktree,
             "removed": attempt.is_removed,
-            "state": outcome.map_or("running", |outcome| outcome.state.as_str()),
+            "state": state_of(attempt),
             "exit_code": outcome.map(|outcome| outcome.exit_code),
             "error": outcome.and_then(|outcome| outcome.error.as_ref()),
             "turns": outcome.and_then(|outcome| outcome.turns),
             "tokens": outcome.and_then(|outcome| outcome.tokens),
-            "time_ms": outcome.and_then(|outcome| outcome.time_ms),
+            "duration_ms": outcome.and_then(|outcome| outcome.duration_ms),
             "changes": changes, "test": test_of(attempt),
         })
     };
@@ -143,7 +152,7 @@ pub(super) fn to_json(fan_out: &FanOut, changes: &[Option<DiffStat>], elapsed: O
         "name": fan_out.name, "task": fan_out.task, "repository": fan_out.repository,
         "base": fan_out.base, "server_name": fan_out.server, "session_id": fan_out.session,
         "created_at": fan_out.created_at, "test": fan_out.test, "run_id": fan_out.run_id,
-        "elapsed_ms": elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
+        "duration_ms": elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
         "attempts": attempts,
     })
 }
@@ -158,7 +167,7 @@ mod tests {
         assert_eq!(format_changes(stat(1, 10, 3)), "1 file +10 -3");
         assert_eq!(format_changes(stat(2, 10, 0)), "2 files +10 -0");
         assert_eq!(format_changes(DiffStat::default()), "none");
-        let test = |exit_code| TestOutcome { exit_code, error: None, time_ms: None, log: "/l".into() };
+        let test = |exit_code| TestOutcome { exit_code, error: None, duration_ms: None, log: "/l".into() };
         assert_eq!(
             [Some(0), Some(101), None].map(|code| format_test(&test(code))),
             ["passed", "failed (101)", "failed"]

@@ -112,7 +112,7 @@ impl Follower<'_> {
             Some(EventKind::NodeBlocked { kind, choices, .. }) => {
                 self.announce_dialog(node, kind.as_str(), &choices);
             }
-            // The next dialog of the node is another one.
+            // A later dialog must be announced again.
             Some(EventKind::NodeBusy { .. }) => {
                 self.announced.remove(node);
             }
@@ -145,7 +145,7 @@ impl Follower<'_> {
             return;
         }
         let label = self.label(node);
-        let options = self.options();
+        let options = self.fan_out.node_options();
         out::note(format_args!(
             "{label}: {0}blocked{0:#} by a dialog ({kind}); answer with 'nerve answer{options} {node} CHOICE'",
             out::WAITING,
@@ -163,18 +163,6 @@ impl Follower<'_> {
             );
             out::note(format_args!("{step} asks: {}; answer with '{answer}'", out::preview(question, 200)));
         }
-    }
-
-    /// Returns the options that select the nodes.
-    fn options(&self) -> String {
-        let mut options = String::new();
-        if self.fan_out.server != "default" {
-            options.push_str(&format!(" -s {}", self.fan_out.server));
-        }
-        if let Some(session) = &self.fan_out.session {
-            options.push_str(&format!(" --session {session}"));
-        }
-        options
     }
 
     fn attempt_of(&self, node: &str) -> Option<&Attempt> {
@@ -209,7 +197,7 @@ async fn collect(
         let mut outcome = outcome(step, node, kind, run);
         if test.is_some() {
             let step = run.steps.iter().find(|step| step.step_id == attempt.test_step());
-            outcome.test = step.map(|step| test_outcome(store, name, attempt, step));
+            outcome.test = Some(test_outcome(store, name, attempt, step));
         }
         attempt.outcome = Some(outcome);
     }
@@ -229,6 +217,8 @@ fn outcome(
         Some(StepState::Cancelled) => ("cancelled", INTERRUPTED),
         Some(_) => ("failed", failed),
         None if run.status == RunStatus::Cancelled => ("cancelled", INTERRUPTED),
+        // The steps of a run that only its journal knows are not listed.
+        None if run.status == RunStatus::Completed => ("completed", DONE),
         None => ("failed", failed),
     };
     let error = step.and_then(|step| step.error.clone()).or_else(|| run.error.clone());
@@ -240,18 +230,19 @@ fn outcome(
         error: error.filter(|_| exit_code != DONE),
         turns,
         tokens: tokens.or_else(|| node.and_then(|node| node.progress.tokens)),
-        time_ms: step.and_then(duration_ms),
+        duration_ms: step.and_then(duration_ms),
         test: None,
     }
 }
 
-fn test_outcome(store: &Store, name: &str, attempt: &Attempt, step: &RunStep) -> TestOutcome {
+/// Returns how a test ended. `step`: its step, if the server still knows it.
+fn test_outcome(store: &Store, name: &str, attempt: &Attempt, step: Option<&RunStep>) -> TestOutcome {
     let exit_code = fs::read_to_string(store.test_exit(name, attempt)).ok();
     let exit_code = exit_code.and_then(|text| text.trim().parse().ok());
     TestOutcome {
         exit_code,
-        error: step.error.clone().filter(|_| exit_code.is_none()),
-        time_ms: duration_ms(step),
+        error: step.and_then(|step| step.error.clone()).filter(|_| exit_code.is_none()),
+        duration_ms: step.and_then(duration_ms),
         log: store.test_log(name, attempt),
     }
 }

@@ -13,8 +13,16 @@ use serde::Serialize;
 use crate::exit::{FAILED, Failure, USAGE};
 
 /// Variables that would redirect git to another repository, as in a git hook.
-const REDIRECTS: [&str; 6] =
-    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"];
+const REDIRECTS: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+];
 /// Maximum lines of git's messages in an error.
 const MAX_ERROR_LINES: usize = 8;
 
@@ -104,6 +112,14 @@ impl Git {
         Ok(self.output(&["merge-base", "--is-ancestor", revision, other])?.status.success())
     }
 
+    /// Returns true if another branch has all commits of this one.
+    pub(super) fn is_in_other_branch(&self, branch: &str) -> Result<bool> {
+        let commit = self.resolve(branch)?.unwrap_or_default();
+        let names =
+            self.run(&["for-each-ref", "--contains", &commit, "--format=%(refname:short)", "refs/heads"])?;
+        Ok(text(&names).lines().any(|name| name != branch))
+    }
+
     /// Adds a worktree with a new branch at a commit.
     pub(super) fn add_worktree(&self, path: &Path, branch: &str, commit: &str) -> Result<()> {
         let path = path.as_os_str();
@@ -132,8 +148,10 @@ impl Git {
 
     /// Commits everything that is not ignored, without hooks, which may refuse unfinished work.
     pub(super) fn commit_all(&self, message: &str) -> Result<()> {
-        self.run(&["add", "--all"])?;
-        self.run(&["commit", "--quiet", "--no-verify", "--message", message]).map(drop)
+        self.run(&["add", "--all", "--sparse"])?;
+        let unattended = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
+        let commit = ["commit", "--quiet", "--no-verify", "--message", message];
+        checked("commit", self.output(&[&unattended[..], &commit].concat())?).map(drop)
     }
 
     /// Merges a branch into the current one. The inner error has the files in conflict; the merge is undone then.
@@ -146,10 +164,13 @@ impl Git {
             return Ok(Ok(()));
         }
         let conflicts = self.run(&["diff", "--name-only", "--diff-filter=U", "-z"])?;
-        let conflicts: Vec<String> = conflicts.split(|byte| *byte == 0).map(text).collect();
+        let conflicts = conflicts.split(|byte| *byte == 0).filter(|file| !file.is_empty());
+        let conflicts: Vec<String> = conflicts.map(text).collect();
         if self.resolve("MERGE_HEAD")?.is_some() {
             self.run(&["merge", "--abort"])?;
-            return Ok(Err(conflicts.into_iter().filter(|file| !file.is_empty()).collect()));
+            if !conflicts.is_empty() {
+                return Ok(Err(conflicts));
+            }
         }
         Err(Failure::new(FAILED, format!("git refuses the merge: {}", message(&output))).into())
     }
@@ -179,13 +200,20 @@ impl Git {
         if matching.is_empty() {
             return Ok(Vec::new());
         }
-        let ignored = self.check_ignore(&matching)?;
-        let paths = ignored.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+        self.check_ignore(&matching)
+    }
+
+    /// Returns those of the paths that are ignored in this checkout. They need not exist.
+    pub(super) fn filter_ignored(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bytes = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]).collect::<Vec<_>>();
+        self.check_ignore(&bytes.concat())
     }
 
     /// Returns those of the paths, each with a NUL at its end, that are ignored.
-    fn check_ignore(&self, paths: &[u8]) -> Result<Vec<u8>> {
+    fn check_ignore(&self, paths: &[u8]) -> Result<Vec<PathBuf>> {
         let mut command = self.command(&["check-ignore", "-z", "--stdin"]);
         let mut child = command.stdin(Stdio::piped()).spawn().map_err(not_started)?;
         let (mut stdin, paths) = (child.stdin.take().context("no standard input")?, paths.to_vec());
@@ -195,7 +223,10 @@ impl Git {
         let _ = writer.join();
         match output.status.code() {
             // 1: none of them is ignored.
-            Some(0 | 1) => Ok(output.stdout),
+            Some(0 | 1) => {
+                let paths = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+                Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+            }
             _ => Err(Failure::new(FAILED, format!("git check-ignore failed: {}", message(&output))).into()),
         }
     }
@@ -236,7 +267,7 @@ impl Git {
             index.write_all(&bytes).context("cannot write a temporary index")?;
         }
         let index = index.into_temp_path();
-        let mut command = self.command(&["add", "--all"]);
+        let mut command = self.command(&["add", "--all", "--sparse"]);
         let output = command.env("GIT_INDEX_FILE", index.as_os_str()).output().map_err(not_started)?;
         checked("add", output)?;
         Ok(index)

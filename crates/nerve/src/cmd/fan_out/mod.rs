@@ -58,8 +58,9 @@ async fn fan_out(server: &str, args: &RunArgs, json: bool) -> Result<()> {
         return out::line(&fan_out.name);
     }
     out::note(format_args!("fan-out '{}'; Ctrl+C leaves its agents running:", fan_out.name));
+    let options = fan_out.node_options();
     for attempt in fan_out.open_attempts() {
-        out::note(format_args!("  nerve attach {}", attempt.node));
+        out::note(format_args!("  nerve attach{options} {}", attempt.node));
     }
     follow::follow(&client, &store, &mut fan_out).await?;
     comparison::print(&fan_out, Some(started.elapsed()), json)?;
@@ -84,6 +85,18 @@ fn find(store: &Store, name: Option<&str>) -> Result<FanOut> {
     let mut all = fan_outs_here(store)?;
     let index = select_fan_out(&all, name)?;
     Ok(all.swap_remove(index))
+}
+
+/// Like [`find`], but only with the whole name: a fan-out that is gone must not mean another one.
+fn find_exact(store: &Store, name: Option<&str>) -> Result<FanOut> {
+    let one = find(store, name)?;
+    match name.filter(|name| *name != one.name) {
+        None => Ok(one),
+        Some(name) => {
+            let failure = Failure::new(NOT_FOUND, format!("no fan-out '{name}'"));
+            Err(failure.hint(format!("did you mean '{}'?", one.name)).into())
+        }
+    }
 }
 
 fn list(as_json: bool) -> Result<()> {
@@ -143,7 +156,9 @@ fn diff(args: &DiffArgs, json: bool) -> Result<()> {
     let Some(attempt) = attempt else { return comparison::print(fan_out, None, json) };
     if json {
         let changes = comparison::changes_of(fan_out, attempt)?;
-        return out::json(&json!({ "name": fan_out.name, "label": attempt.label, "changes": changes }));
+        return out::json(&json!({
+            "name": fan_out.name, "label": attempt.label, "node_id": attempt.node, "changes": changes,
+        }));
     }
     if attempt.worktree.is_dir() {
         return Git::at(&attempt.worktree).print_diff(&fan_out.base);
@@ -164,6 +179,11 @@ async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
     let mut all = fan_outs_here(&store)?;
     let selected = select(&all, &args.attempt)?;
     let fan_out = &mut all[selected.fan_out];
+    let named = args.attempt.split_once('/').map(|(name, _)| name);
+    if let Some(name) = named.filter(|name| fan_out.name.starts_with(*name) && *name != fan_out.name) {
+        let failure = Failure::new(NOT_FOUND, format!("no fan-out '{name}'"));
+        return Err(failure.hint(format!("did you mean '{}'?", fan_out.name)).into());
+    }
     let Some(index) = selected.attempt else {
         let labels = fan_out.attempts.iter().map(|attempt| format!("{}/{}", fan_out.name, attempt.label));
         let hint = format!("candidates: {}", labels.collect::<Vec<_>>().join(", "));
@@ -177,8 +197,12 @@ async fn pick_attempt(args: &PickArgs, json: bool) -> Result<()> {
 async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
     let store = Store::open();
     let fan_outs = match args.all {
-        true => fan_outs_here(&store)?,
-        false => vec![find(&store, args.target.name.as_deref())?],
+        true => {
+            // Outside of a repository, all would be those of every repository.
+            Git::find(&std::env::current_dir()?)?;
+            fan_outs_here(&store)?
+        }
+        false => vec![find_exact(&store, args.target.name.as_deref())?],
     };
     if fan_outs.is_empty() {
         out::note("no fan-outs");

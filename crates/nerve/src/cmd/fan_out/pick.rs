@@ -34,16 +34,16 @@ pub(super) async fn pick(
     let report = remove(client, store, fan_out, &others, options).await?;
     if as_json {
         out::json(&json!({
-            "name": fan_out.name, "picked": attempt.label, "branch": attempt.branch,
+            "name": fan_out.name, "picked": attempt.label, "node_id": attempt.node, "branch": attempt.branch,
             "merged_into": git.branch()?, "commit": git.head()?, "removed": report.removed,
             "kept": kept_to_json(&report), "branches": report.branches,
         }))?;
     }
     let printed = print(&report);
     if attempt.worktree.is_dir() && !as_json {
-        let (node, name) = (&attempt.node, &fan_out.name);
+        let (node, name, options) = (&attempt.node, &fan_out.name, fan_out.node_options());
         out::note(format_args!(
-            "{} stays: continue with 'nerve send {node}', or remove it with 'nerve fan-out clean {name}'",
+            "{} stays: continue with 'nerve send{options} {node}', or remove it with 'nerve fan-out clean {name}'",
             attempt.label
         ));
     }
@@ -111,7 +111,8 @@ fn merge(git: &Git, fan_out: &FanOut, attempt: &Attempt) -> Result<String> {
         }
         Err(error) => {
             let failure = crate::exit::failure(&error);
-            let hint = "commit or stash your changes first; nothing was removed";
+            let hint =
+                "nothing was changed or removed; if your changes are in the way, commit or stash them first";
             Err(Failure::new(failure.code, format!("cannot merge {label}: {}", failure.message))
                 .hint(hint)
                 .into())

@@ -26,7 +26,15 @@ pub(super) struct Report {
 /// # Errors
 /// Exit code 1.
 pub(super) async fn check_idle(client: Option<&NerveClient>, fan_out: &FanOut) -> Result<()> {
-    let Some(client) = client else { return Ok(()) };
+    let Some(client) = client else {
+        if fan_out.open_attempts().next().is_none() {
+            return Ok(());
+        }
+        let (server, name) = (&fan_out.server, &fan_out.name);
+        let message = format!("server '{server}' is not running: agents of fan-out '{name}' may be working");
+        let hint = format!("start it first with 'nerve server start {server}', or use --force");
+        return Err(Failure::new(FAILED, message).hint(hint).into());
+    };
     let nodes = client.list_nodes(fan_out.session.as_deref()).await?;
     let is_working = |attempt: &&Attempt| {
         let node = nodes.iter().find(|node| node.id == attempt.node);
@@ -132,6 +140,8 @@ async fn stop_node(client: Option<&NerveClient>, fan_out: &FanOut, attempt: &Att
 /// Removes a worktree, and its branch unless that has commits of its own. Returns the branch that stays.
 fn remove_worktree(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) -> Result<Option<String>> {
     let Attempt { worktree, branch, .. } = attempt;
+    // An agent may have created a branch of its own.
+    let own_branch = if worktree.is_dir() { Git::at(worktree).branch()? } else { None };
     if git.worktrees()?.iter().any(|path| path == worktree) {
         if worktree.is_dir() && !discard {
             save_work(fan_out, attempt)?;
@@ -141,15 +151,20 @@ fn remove_worktree(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool
         let message = format!("{} is no worktree of {}", worktree.display(), fan_out.repository.display());
         return Err(Failure::new(FAILED, message).into());
     }
-    if git.resolve(branch)?.is_none() {
-        return Ok(None);
+    let mut kept = None;
+    for branch in own_branch.iter().filter(|own| *own != branch).chain([branch]) {
+        if git.resolve(branch)?.is_none() {
+            continue;
+        }
+        // A branch of the agent's may have existed before.
+        let is_ours = branch == &attempt.branch;
+        if is_ours && (discard || git.is_merged(branch, &fan_out.base)? || git.is_in_other_branch(branch)?) {
+            git.delete_branch(branch)?;
+        } else {
+            kept = kept.or(Some(branch.clone()));
+        }
     }
-    let is_merged = git.is_merged(branch, &fan_out.base)? || git.is_merged(branch, "HEAD")?;
-    if discard || is_merged {
-        git.delete_branch(branch)?;
-        return Ok(None);
-    }
-    Ok(Some(branch.clone()))
+    Ok(kept)
 }
 
 /// Commits the uncommitted work in a worktree on its branch.

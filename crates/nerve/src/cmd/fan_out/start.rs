@@ -15,11 +15,11 @@ use tokio::task::{JoinSet, spawn_blocking};
 use super::git::Git;
 use super::plan::{BRANCH_PREFIX, check_name, name_of_task, numbered, plan, split_commands};
 use super::store::{Attempt, FanOut, Outcome, Store};
-use super::{graph, include};
+use super::{follow, graph, include};
 use crate::cmd::server::{connect, is_remote};
 use crate::exit::{self, FAILED, Failure, USAGE};
 use crate::{out, trace};
-use nerve_cli::fan_out::RunArgs;
+use nerve_cli::fan_out::{MAX_ATTEMPTS, RunArgs};
 
 /// Fan-outs with the same task that get a number.
 const MAX_SAME_NAMES: u32 = 99;
@@ -30,6 +30,10 @@ const COMMANDS: [&str; 5] = ["list", "wait", "diff", "pick", "clean"];
 pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result<(NerveClient, FanOut)> {
     let task = read_task(args)?;
     let commands = split_commands(&args.commands)?;
+    if commands.len() > MAX_ATTEMPTS as usize {
+        let message = format!("{} agents are given, more than {MAX_ATTEMPTS}", commands.len());
+        return Err(Failure::new(USAGE, message).hint("give fewer").into());
+    }
     if is_remote(server) {
         let message = format!("cannot fan out on '{server}': the worktrees must be on the server's machine");
         return Err(Failure::new(USAGE, message).hint("use a server of this machine: --server NAME").into());
@@ -69,7 +73,10 @@ pub(super) async fn start(server: &str, args: &RunArgs, store: &Store) -> Result
     if fan_out.open_attempts().next().is_none() {
         return Err(none_started(store, &fan_out).into());
     }
-    run_graph(&client, store, &mut fan_out, args.timeout.0).await?;
+    run_graph(&client, store, &mut fan_out, args.timeout.0).await.map_err(|error| {
+        let failure = exit::failure(&error);
+        Failure { hint: Some(follow::command(&fan_out, "clean")), ..failure }
+    })?;
     Ok((client, fan_out))
 }
 
@@ -154,7 +161,7 @@ async fn prepare(client: &NerveClient, git: &Git, fan_out: &mut FanOut, args: &R
             out::hint(out::sanitize(hint));
         }
         attempt.outcome = Some(Outcome::failed(failure.code.max(FAILED), failure.message));
-        attempt.is_removed = true;
+        attempt.is_removed = !attempt.worktree.exists();
     }
 }
 
@@ -171,6 +178,8 @@ async fn prepare_attempt(
         let (git, worktree, branch, base) = (git.clone(), worktree.clone(), branch.clone(), base.clone());
         move || {
             git.add_worktree(&worktree, &branch, &base)?;
+            // What is not ignored at this commit would be committed with the agent's work.
+            let files = Git::at(&worktree).filter_ignored(&files)?;
             include::copy(&files, git.dir(), &worktree)
         }
     };
@@ -179,6 +188,8 @@ async fn prepare_attempt(
         done = client.create_node(&spec).await.map(drop).map_err(anyhow::Error::from);
     }
     if done.is_err() {
+        // The request may have taken effect although its reply did not arrive.
+        let _ = client.node(&spec.node_id, spec.session_id.as_deref()).remove().await;
         spawn_blocking(move || undo_worktree(&git, &worktree, &branch, &base)).await.unwrap_or_default();
     }
     done
@@ -196,10 +207,15 @@ fn undo_worktree(git: &Git, worktree: &Path, branch: &str, base: &str) {
 
 /// Returns the error of a fan-out without a running attempt, and forgets it.
 fn none_started(store: &Store, fan_out: &FanOut) -> Failure {
-    let _ = store.remove(fan_out);
     let code = fan_out.attempts.iter().find_map(|attempt| attempt.outcome.as_ref());
-    Failure::new(code.map_or(FAILED, |outcome| outcome.exit_code), "no attempt could be started")
-        .hint("nothing was left behind; see the warnings above")
+    let failure =
+        Failure::new(code.map_or(FAILED, |outcome| outcome.exit_code), "no attempt could be started");
+    if fan_out.attempts.iter().any(|attempt| !attempt.is_removed) {
+        let _ = store.save(fan_out);
+        return failure.hint(follow::command(fan_out, "clean"));
+    }
+    let _ = store.remove(fan_out);
+    failure.hint("nothing was left behind; see the warnings above")
 }
 
 async fn run_graph(

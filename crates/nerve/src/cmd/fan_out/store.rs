@@ -69,7 +69,7 @@ pub(super) struct Outcome {
     #[serde(default)]
     pub(super) tokens: Option<u64>,
     #[serde(default)]
-    pub(super) time_ms: Option<u64>,
+    pub(super) duration_ms: Option<u64>,
     #[serde(default)]
     pub(super) test: Option<TestOutcome>,
 }
@@ -82,7 +82,7 @@ pub(super) struct TestOutcome {
     #[serde(default)]
     pub(super) error: Option<String>,
     #[serde(default)]
-    pub(super) time_ms: Option<u64>,
+    pub(super) duration_ms: Option<u64>,
     /// File with the output.
     pub(super) log: PathBuf,
 }
@@ -90,8 +90,16 @@ pub(super) struct TestOutcome {
 impl Outcome {
     /// Returns the outcome of an attempt that failed without a turn.
     pub(super) fn failed(exit_code: u8, error: String) -> Outcome {
-        let (turns, tokens, time_ms, test) = (None, None, None, None);
-        Outcome { state: "failed".to_string(), exit_code, error: Some(error), turns, tokens, time_ms, test }
+        let (turns, tokens, duration_ms, test) = (None, None, None, None);
+        Outcome {
+            state: "failed".to_string(),
+            exit_code,
+            error: Some(error),
+            turns,
+            tokens,
+            duration_ms,
+            test,
+        }
     }
 
     /// Returns true if the agent completed the task, and the test passed if there is one.
@@ -120,6 +128,18 @@ impl FanOut {
         self.attempts.iter().filter(|attempt| attempt.outcome.is_none() && !attempt.is_removed)
     }
 
+    /// Returns the options that select the nodes in other commands.
+    pub(super) fn node_options(&self) -> String {
+        let mut options = String::new();
+        if self.server != "default" {
+            options.push_str(&format!(" -s {}", self.server));
+        }
+        if let Some(session) = &self.session {
+            options.push_str(&format!(" --session {session}"));
+        }
+        options
+    }
+
     /// Returns the first line of the task, for commit messages and lists.
     pub(super) fn title(&self) -> String {
         let first = self.task.lines().map(str::trim).find(|line| !line.is_empty());
@@ -145,7 +165,10 @@ impl Store {
     pub(super) fn worktree_root(&self, common_dir: &Path, repository: &Path, name: &str) -> PathBuf {
         let repository = repository.file_name().unwrap_or_default().to_string_lossy();
         let hash = nerve_graph::journal::key(0, None, &common_dir.to_string_lossy().into());
-        self.worktrees.join(format!("{repository}-{:08x}", hash & 0xffff_ffff)).join(name)
+        // git names worktrees by their real paths.
+        let _ = fs::create_dir_all(&self.worktrees);
+        let root = self.worktrees.canonicalize().unwrap_or_else(|_| self.worktrees.clone());
+        root.join(format!("{repository}-{:08x}", hash & 0xffff_ffff)).join(name)
     }
 
     /// Returns all fan-outs, oldest first. `report` gets the unreadable files.
