@@ -350,6 +350,17 @@ impl EventKind {
 impl EventType {
     /// All events.
     pub const ALL: &'static [EventType] = <EventType as VariantArray>::VARIANTS;
+    /// Events after which the state of a node may be another one.
+    pub const STATE_CHANGES: &'static [EventType] = &[
+        EventType::NodeCreated,
+        EventType::NodeReady,
+        EventType::NodeBusy,
+        EventType::NodeBlocked,
+        EventType::NodeSuspended,
+        EventType::NodeStopped,
+        // A node whose asynchronous execution has no result yet counts as busy.
+        EventType::ResultReady,
+    ];
 
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {

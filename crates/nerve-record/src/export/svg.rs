@@ -1,7 +1,7 @@
 //! Exports a recording as an animated SVG image (SVG 2, CSS animations), which needs no script and no other file.
 //!
-//! The frames lie next to each other like those of a film, and the animation moves the film one frame at a time.
-//! Rows that several frames show are written once.
+//! The frames lie next to each other in a strip, which the animation moves by one frame at a time. Rows that several
+//! frames show are drawn once.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -26,8 +26,9 @@ const MARGIN: f32 = 12.0;
 const MIN_FRAME_MS: u64 = 66;
 /// Time for which the last frame is shown, in milliseconds.
 const LAST_FRAME_MS: u64 = 3_000;
-/// Maximum number of frames. Longer recordings get fewer frames per second.
+/// Maximum number of frames and maximum size of the drawings in bytes. Longer recordings get fewer frames per second.
 const MAX_FRAMES: usize = 2_000;
+const MAX_DRAWN_BYTES: usize = 64 << 20;
 
 const STYLE: &str = "\
 text{white-space:pre;font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}
@@ -55,13 +56,13 @@ pub fn svg<R: Read + Seek>(
     mut on_lost: impl FnMut(&DamagedRange),
 ) -> Result<(), ExportError> {
     let mut replay = TerminalReplay::new(options.size);
-    let mut film = Film::new(options.idle_limit);
+    let mut animation = Animation::new(options.idle_limit);
     while let Some(part) = reader.next()? {
         match part {
             Part::Block(block) => {
                 replay.begin_block(&block);
                 for record in block.records() {
-                    film.advance(record.at, &replay.terminal);
+                    animation.advance(record.at, &replay.terminal);
                     replay.apply(&record);
                     replay.check_work()?;
                 }
@@ -71,8 +72,8 @@ pub fn svg<R: Read + Seek>(
         }
     }
     replay.finish();
-    film.finish(&replay.terminal);
-    film.write(options.title.as_deref(), &mut out)?;
+    animation.finish(&replay.terminal);
+    animation.write(options.title.as_deref(), &mut out)?;
     Ok(())
 }
 
@@ -80,7 +81,7 @@ pub fn svg<R: Read + Seek>(
 #[derive(Debug, PartialEq)]
 struct Frame {
     at: u64,
-    /// Rows that are not empty: the number of the row on the screen and of its picture.
+    /// Rows that are not empty: their position on the screen, and the id of their drawing.
     rows: Vec<(u16, usize)>,
     /// Column and row of a visible cursor.
     cursor: Option<(u16, u16)>,
@@ -88,32 +89,35 @@ struct Frame {
 
 /// The frames of a recording.
 #[derive(Debug)]
-struct Film {
+struct Animation {
     idle_limit: Option<Duration>,
-    /// Time of the last record, and its time in the film.
+    /// Time of the last record, and its time in the animation.
     clock: Option<(TsNs, Duration)>,
     /// Time of the first change that no frame shows yet.
     changed: Option<u64>,
     interval: u64,
     frames: Vec<Frame>,
-    /// Pictures of rows, and their numbers.
-    pictures: HashMap<String, usize>,
-    next_picture: usize,
+    /// Drawings of rows, and their ids.
+    drawings: HashMap<String, usize>,
+    next_id: usize,
+    /// Size of the drawings in bytes.
+    drawn_bytes: usize,
     /// The largest screen.
     cols: u16,
     rows: u16,
 }
 
-impl Film {
-    fn new(idle_limit: Option<Duration>) -> Film {
-        Film {
+impl Animation {
+    fn new(idle_limit: Option<Duration>) -> Animation {
+        Animation {
             idle_limit,
             clock: None,
             changed: None,
             interval: MIN_FRAME_MS,
             frames: Vec::new(),
-            pictures: HashMap::new(),
-            next_picture: 0,
+            drawings: HashMap::new(),
+            next_id: 0,
+            drawn_bytes: 0,
             cols: 1,
             rows: 1,
         }
@@ -121,12 +125,12 @@ impl Film {
 
     /// Moves to the time of the next record. The terminal is in the state before it.
     fn advance(&mut self, at: TsNs, terminal: &TerminalState) {
-        let (last, film) = self.clock.unwrap_or((at, Duration::ZERO));
+        let (last, time) = self.clock.unwrap_or((at, Duration::ZERO));
         let pause = Duration::from_nanos(at.0.saturating_sub(last.0));
         let shown = self.idle_limit.map_or(pause, |limit| pause.min(limit));
-        let film = film.saturating_add(shown);
-        self.clock = Some((last.max(at), film));
-        let now = u64::try_from(film.as_millis()).unwrap_or(u64::MAX);
+        let time = time.saturating_add(shown);
+        self.clock = Some((last.max(at), time));
+        let now = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         if self.changed.is_some_and(|since| now >= since + self.interval) {
             self.add_frame(terminal);
         }
@@ -145,10 +149,14 @@ impl Film {
         self.rows = self.rows.max(screen.size.rows);
         let mut rows = Vec::new();
         for (number, row) in (0..).zip(&screen.rows) {
-            let picture = draw_row(row, terminal);
-            if !picture.is_empty() {
-                let id = *self.pictures.entry(picture).or_insert(self.next_picture);
-                self.next_picture = self.next_picture.max(id + 1);
+            let drawing = draw_row(row, terminal);
+            if !drawing.is_empty() {
+                let bytes = drawing.len();
+                let id = *self.drawings.entry(drawing).or_insert(self.next_id);
+                if id == self.next_id {
+                    self.next_id += 1;
+                    self.drawn_bytes += bytes;
+                }
                 rows.push((number, id));
             }
         }
@@ -157,12 +165,13 @@ impl Film {
             return;
         }
         self.frames.push(Frame { at, rows, cursor });
-        if self.frames.len() > MAX_FRAMES {
+        let is_large = self.drawn_bytes > MAX_DRAWN_BYTES && self.frames.len() > 2;
+        if self.frames.len() > MAX_FRAMES || is_large {
             self.halve_rate();
         }
     }
 
-    /// Removes every second frame except the last one, and the pictures that no frame shows any more.
+    /// Removes every second frame except the last one, and the drawings that no frame shows any more.
     fn halve_rate(&mut self) {
         self.interval *= 2;
         let last = self.frames.len() - 1;
@@ -172,8 +181,9 @@ impl Film {
             number % 2 == 1 || number > last
         });
         let shown: HashSet<usize> =
-            self.frames.iter().flat_map(|frame| frame.rows.iter().map(|(_, picture)| *picture)).collect();
-        self.pictures.retain(|_, id| shown.contains(id));
+            self.frames.iter().flat_map(|frame| frame.rows.iter().map(|(_, id)| *id)).collect();
+        self.drawings.retain(|_, id| shown.contains(id));
+        self.drawn_bytes = self.drawings.keys().map(String::len).sum();
     }
 
     fn write(&self, title: Option<&str>, out: &mut impl Write) -> io::Result<()> {
@@ -187,18 +197,18 @@ impl Film {
         if let Some(title) = title {
             writeln!(out, "<title>{}</title>", escape_markup(title))?;
         }
-        writeln!(out, "<style>\n{STYLE}\n{}</style>", self.animation(outer_width))?;
+        writeln!(out, "<style>\n{STYLE}\n{}</style>", self.css_rules(outer_width))?;
         let background = hex(TerminalState::new(Size::default()).cell_colors(Style::default()).background);
         writeln!(out, "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{background}\"/>\n<defs>")?;
-        let mut pictures: Vec<(&String, usize)> =
-            self.pictures.iter().map(|(text, id)| (text, *id)).collect();
-        pictures.sort_unstable_by_key(|(_, id)| *id);
-        for (picture, id) in pictures {
-            writeln!(out, "<g id=\"r{id}\">{picture}</g>")?;
+        let mut drawings: Vec<(&String, usize)> =
+            self.drawings.iter().map(|(drawing, id)| (drawing, *id)).collect();
+        drawings.sort_unstable_by_key(|(_, id)| *id);
+        for (drawing, id) in drawings {
+            writeln!(out, "<g id=\"r{id}\">{drawing}</g>")?;
         }
         writeln!(
             out,
-            "</defs>\n<svg x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{width:.1}\" height=\"{height:.1}\">\n<g id=\"film\">"
+            "</defs>\n<svg x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{width:.1}\" height=\"{height:.1}\">\n<g id=\"frames\">"
         )?;
         for (number, frame) in self.frames.iter().enumerate() {
             write_frame(frame, number as f32 * outer_width, out)?;
@@ -207,19 +217,19 @@ impl Film {
         out.flush()
     }
 
-    /// Returns the CSS rules that move the film. Readers without animations, or who want none, see the last frame.
-    fn animation(&self, frame_width: f32) -> String {
+    /// Returns the CSS rules that move the strip. Readers without animations, or who want none, see the last frame.
+    fn css_rules(&self, frame_width: f32) -> String {
         let last = self.frames.len().saturating_sub(1);
         let shift =
             |number: usize| format!("{{transform:translateX(-{:.1}px)}}", number as f32 * frame_width);
         let end = self.frames.last().map_or(0, |frame| frame.at) + LAST_FRAME_MS;
-        let mut rules = format!("#film{}\n", shift(last));
+        let mut rules = format!("#frames{}\n", shift(last));
         if last == 0 {
             return rules;
         }
-        rules.push_str("@media not (prefers-reduced-motion: reduce){#film{animation:film ");
+        rules.push_str("@media not (prefers-reduced-motion: reduce){#frames{animation:frames ");
         let _ = writeln!(rules, "{:.3}s step-end infinite}}}}", end as f64 / 1000.0);
-        rules.push_str("@keyframes film{");
+        rules.push_str("@keyframes frames{");
         for (number, frame) in self.frames.iter().enumerate() {
             let percent = if number == 0 { 0.0 } else { frame.at as f64 * 100.0 / end as f64 };
             let _ = writeln!(rules, "{percent:.4}%{}", shift(number));
@@ -239,8 +249,8 @@ fn write_frame(frame: &Frame, left: f32, out: &mut impl Write) -> io::Result<()>
              fill-opacity=\".5\"/>"
         )?;
     }
-    for (row, picture) in &frame.rows {
-        write!(out, "<use href=\"#r{picture}\" y=\"{:.1}\"/>", f32::from(*row) * ROW_HEIGHT)?;
+    for (row, id) in &frame.rows {
+        write!(out, "<use href=\"#r{id}\" y=\"{:.1}\"/>", f32::from(*row) * ROW_HEIGHT)?;
     }
     writeln!(out, "</g>")
 }

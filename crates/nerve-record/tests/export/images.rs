@@ -30,7 +30,7 @@ fn frames_share_rows() {
     assert_eq!(count(&image, ">one</text>"), 1, "a row of three frames is written once: {image}");
     assert_eq!(count(&image, "<use href=\"#r0\" y=\"0.0\"/>"), 3, "{image}");
     assert!(image.contains("<title>a &lt;title&gt;</title>"), "{image}");
-    assert!(image.contains("animation:film 4.000s"), "one second and the time of the last frame: {image}");
+    assert!(image.contains("animation:frames 4.000s"), "one second and the time of the last frame: {image}");
     assert!(image.contains("12.5000%{transform:translateX(-192.0px)}"), "{image}");
 }
 
@@ -44,8 +44,8 @@ fn fast_changes_share_a_frame() {
 #[test]
 fn pauses_are_limited() {
     let records = [(0, data(0, "a")), (60_000, data(1, "b"))];
-    assert!(image(&records, None).contains("animation:film 63.000s"));
-    assert!(image(&records, Some(1_000)).contains("animation:film 4.000s"));
+    assert!(image(&records, None).contains("animation:frames 63.000s"));
+    assert!(image(&records, Some(1_000)).contains("animation:frames 4.000s"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use nerve_api::reply::{NodeInfo, NodeList};
 use nerve_api::request::{GetNode, ListNodes, Subscribe};
 use nerve_api::value::NodeState;
-use nerve_api::{DEFAULT_SESSION, EventType};
+use nerve_api::{DEFAULT_SESSION, ErrorKind, EventType};
 use nerve_client::{ClientError, EventStream};
 
 use super::Target;
@@ -87,17 +87,7 @@ struct NodeWatcher {
 
 impl NodeWatcher {
     async fn subscribe(target: &Target) -> Result<NodeWatcher> {
-        let types = [
-            EventType::NodeCreated,
-            EventType::NodeReady,
-            EventType::NodeBusy,
-            EventType::NodeBlocked,
-            EventType::NodeSuspended,
-            EventType::NodeStopped,
-            // A node whose asynchronous execution has no result yet counts as busy.
-            EventType::ResultReady,
-        ];
-        let types = types.map(|kind| kind.as_str().to_string()).to_vec();
+        let types = EventType::STATE_CHANGES.iter().map(ToString::to_string).collect();
         let session_id = Some(target.session.clone().unwrap_or_else(|| DEFAULT_SESSION.to_string()));
         let filter = Subscribe { types: Some(types), session_id, ..Subscribe::default() };
         Ok(NodeWatcher { events: target.client.subscribe(&filter).await? })
@@ -119,14 +109,20 @@ impl NodeWatcher {
             let changed = match &event.node_id {
                 Some(node) => vec![node.clone()],
                 // Events were dropped.
-                None => shown.keys().cloned().collect(),
+                None => {
+                    let nodes = target.client.list_nodes(target.session.as_deref()).await?;
+                    nodes.into_iter().map(|node| node.id).chain(shown.keys().cloned()).collect()
+                }
             };
             for node_id in changed {
                 let request = GetNode::new(node_id, target.session.clone());
                 match target.client.node_info(&request).await {
                     Ok(node) => show_changed(&node, target, table, &mut shown)?,
                     // It was removed after the event.
-                    Err(ClientError::Server(_)) => drop(shown.remove(&request.node_id)),
+                    Err(ClientError::Server(error)) if error.details.error_type == ErrorKind::NotFound => {
+                        shown.remove(&request.node_id);
+                    }
+                    Err(ClientError::Server(error)) => out::warning(error.message),
                     // The connection ends with the server.
                     Err(_) => break,
                 }

@@ -82,19 +82,8 @@ impl ServerWatch {
     /// Follows one connection. Returns when it ends.
     async fn follow(&self, socket: &Path) -> Result<(), ClientError> {
         let client = NerveClient::connect(socket).await?.reconnect(Reconnect::Never);
-        let types = [
-            EventType::NodeCreated,
-            EventType::NodeReady,
-            EventType::NodeBusy,
-            EventType::NodeBlocked,
-            EventType::NodeSuspended,
-            EventType::NodeStopped,
-            EventType::NodeActivity,
-            EventType::OutputParsed,
-            // A node whose asynchronous execution has no result yet counts as busy.
-            EventType::ResultReady,
-        ];
-        let types = types.map(|kind| kind.as_str().to_string()).to_vec();
+        let of_display = [EventType::NodeActivity, EventType::OutputParsed];
+        let types = EventType::STATE_CHANGES.iter().chain(&of_display).map(ToString::to_string).collect();
         // Subscribed before the list is read, so that no change is missed.
         let mut events = client.subscribe(&Subscribe { types: Some(types), ..Subscribe::default() }).await?;
         self.read_nodes(&client).await?;
