@@ -465,7 +465,9 @@ fn no_turns_error(source: &NodeRef) -> EngineError {
 /// Returns true if the end of the last turn is written, or cannot be determined.
 fn is_settled(text: &str) -> bool {
     let last = parse_turn(text.lines(), "", None);
-    last.is_complete || last.said_end || (!last.is_found && turns(text).is_err())
+    // Without a message, its first lines may just be written.
+    let is_unreadable = !last.is_found && matches!(turns(text), Err(CutError::Malformed { .. }));
+    last.is_complete || last.said_end || is_unreadable
 }
 
 /// Returns true if a conversation of Gemini CLI has an answer.
