@@ -1,6 +1,7 @@
 //! An isolated home folder for the steps, so that nothing of the user's is read or written.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,8 @@ pub(crate) struct Hermetic {
     root: PathBuf,
 }
 
+/// Maximum number of folders that earlier runs left behind.
+const MAX_FOLDERS: u32 = 1000;
 /// The only variables passed on from the outer environment.
 const KEPT: [&str; 6] =
     ["PATH", "CARGO_TARGET_DIR", "RUSTUP_TOOLCHAIN", "RUSTUP_AUTO_INSTALL", "LD_LIBRARY_PATH", "CI"];
@@ -19,10 +22,20 @@ const KEPT: [&str; 6] =
 impl Hermetic {
     /// Creates the folder. Its path is short because socket paths are limited to about 100 bytes.
     pub(crate) fn new(name: &str) -> anyhow::Result<Hermetic> {
-        let root = std::env::temp_dir().join(format!("nerve-{name}-{}", std::process::id()));
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
-        builder.create(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        let base = std::env::temp_dir().join(format!("nerve-{name}-{}", std::process::id()));
+        // A process of this number may have left its folder behind.
+        let mut root = base.clone();
+        for number in 2.. {
+            match builder.create(&root) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MAX_FOLDERS => {
+                    root = PathBuf::from(format!("{}-{number}", base.display()));
+                }
+                Err(error) => return Err(error).with_context(|| format!("cannot make {}", root.display())),
+            }
+        }
         let hermetic = Hermetic { root };
         for folder in ["home", "run", "tmp"] {
             builder.create(hermetic.root.join(folder))?;
