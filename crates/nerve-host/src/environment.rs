@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 /// Variables that describe a process, its terminal or the agent that runs it, instead of its user's settings. Those of the shell are
 /// not passed on: Claude Code, for example, does not start where `CLAUDECODE` is set.
-const OF_PROCESS: [&str; 19] = [
+const PROCESS_VARIABLES: [&str; 19] = [
     "_",
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -27,9 +27,10 @@ const OF_PROCESS: [&str; 19] = [
     "WINDOWID",
 ];
 /// Beginnings of such names: nerve's own variables, and those of terminal programs.
-const PREFIXES_OF_PROCESS: [&str; 5] = ["NERVE_", "AH_", "WEZTERM_", "KITTY_", "VTE_"];
+const PROCESS_PREFIXES: [&str; 5] = ["NERVE_", "AH_", "WEZTERM_", "KITTY_", "VTE_"];
 /// Variables that locate the files of agents. They are stored with the node, so that a later server finds the node's conversation.
-const OF_FILES: [&str; 5] = ["HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
+const FILE_VARIABLES: [&str; 5] =
+    ["HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 /// Changes to the server's environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,14 +57,14 @@ impl Environment {
         let Some(shell) = shell else { return Environment { set: env, remove: Vec::new(), own } };
         let of_proxy: Vec<&str> =
             shell.get(PROXY_VARIABLES).map_or(Vec::new(), |names| names.split(',').collect());
-        let is_kept_back = |name: &str| describes_process(name) || of_proxy.contains(&name);
+        let is_withheld = |name: &str| is_process_variable(name) || of_proxy.contains(&name);
         let of_shell = shell.iter().filter(|(name, value)| {
-            is_valid(name, value) && !is_kept_back(name) && server.get(*name) != Some(*value)
+            is_valid(name, value) && !is_withheld(name) && server.get(*name) != Some(*value)
         });
         let mut set: BTreeMap<String, String> =
             of_shell.map(|(name, value)| (name.clone(), value.clone())).collect();
         set.extend(env);
-        let is_missing = |name: &&String| !shell.contains_key(*name) && !is_kept_back(name);
+        let is_missing = |name: &&String| !shell.contains_key(*name) && !is_withheld(name);
         Environment { set, remove: server.keys().filter(is_missing).cloned().collect(), own }
     }
 
@@ -85,8 +86,8 @@ impl Environment {
     }
 }
 
-/// Returns the variables of this process. Those that are not UTF-8 are left out.
-pub fn of_this_process() -> BTreeMap<String, String> {
+/// Reads the variables of this process. Those that are not UTF-8 are left out.
+pub fn read_variables() -> BTreeMap<String, String> {
     let text =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()
@@ -98,7 +99,7 @@ pub fn keep_file_locations(
     env: &mut BTreeMap<String, String>,
     server: &BTreeMap<String, String>,
 ) {
-    for name in OF_FILES {
+    for name in FILE_VARIABLES {
         let of_shell = shell.get(name).filter(|value| server.get(name) != Some(*value));
         if let Some(value) = of_shell {
             env.entry(name.to_string()).or_insert_with(|| value.clone());
@@ -110,8 +111,8 @@ fn is_valid(name: &str, value: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
 }
 
-fn describes_process(name: &str) -> bool {
-    OF_PROCESS.contains(&name) || PREFIXES_OF_PROCESS.iter().any(|prefix| name.starts_with(prefix))
+fn is_process_variable(name: &str) -> bool {
+    PROCESS_VARIABLES.contains(&name) || PROCESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

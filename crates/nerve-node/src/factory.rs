@@ -149,7 +149,7 @@ impl NodeFactory {
             return Err(no_hosts_error(&node, spec.backend));
         }
         let (size, pane) = (spec.size(), spec.pane_id.clone());
-        let server_env = environment::of_this_process();
+        let server_env = environment::read_variables();
         // HOME is in the label with its value.
         let env_names: Vec<String> = spec.env.keys().filter(|name| *name != "HOME").cloned().collect();
         let mut env = Environment::new(spec.shell_env.as_ref(), spec.env, &server_env);
@@ -289,7 +289,7 @@ impl NodeFactory {
         check_cwd(&node, spec.cwd.as_deref())?;
         reject_proxy(&spec)?;
         let journal = self.journal(&spec.node_ref(), spec.history)?;
-        let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::of_this_process());
+        let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables());
         Ok(BashNode::new(node, spec.cwd, env, journal, self.shared.events.clone()))
     }
 
@@ -316,7 +316,7 @@ impl NodeFactory {
         let setup = Setup {
             spec: *chat,
             cwd: spec.cwd,
-            env: Environment::new(spec.shell_env.as_ref(), spec.env, &environment::of_this_process()).set,
+            env: Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables()).set,
             timeout: spec.response_timeout.duration(),
             events: self.shared.events.clone(),
             fork_journals: spec.history.then(|| self.shared.journals.clone()),

@@ -41,7 +41,7 @@ impl Engine {
             spec = self.inherit(spec, from)?;
         }
         if let Some(shell_env) = &spec.shell_env {
-            environment::keep_file_locations(shell_env, &mut spec.env, &environment::of_this_process());
+            environment::keep_file_locations(shell_env, &mut spec.env, &environment::read_variables());
         }
         let replaced = self.replaced_conversation(&spec.node_ref());
         let info = self.create(spec).await?;

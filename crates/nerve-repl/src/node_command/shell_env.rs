@@ -7,5 +7,5 @@ use nerve_host::environment;
 
 /// Returns the variables of this process, for a server on this machine. Those of another machine keep their own.
 pub fn shell_env(client: &NerveClient) -> Option<BTreeMap<String, String>> {
-    client.is_local().then(environment::of_this_process)
+    client.is_local().then(environment::read_variables)
 }
