@@ -13,6 +13,8 @@ use crate::terminal::pacing::{FramePacer, until};
 
 /// Changes that come from servers are drawn at most this often: agents can report many per second.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
+/// Minimum interval of draws that only show other ages.
+const AGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A dashboard in the user's terminal. Dropping it restores the terminal.
 pub struct DashboardSession {
@@ -83,6 +85,8 @@ impl DashboardSession {
     pub async fn next(&mut self) -> DashboardEvent {
         loop {
             let next_age = self.dashboard.time_until_age_change(now()).map(|after| Instant::now() + after);
+            // Ages change at different moments of a second, one for each node.
+            let next_age = next_age.map(|due| due.max(self.last_draw + AGE_INTERVAL));
             let due = [self.update_due, next_age].into_iter().flatten().min();
             tokio::select! {
                 biased;
