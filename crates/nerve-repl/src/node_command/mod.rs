@@ -9,6 +9,7 @@ pub(crate) mod fork;
 pub mod history;
 mod inspect;
 mod list;
+mod node_watcher;
 mod proxy_args;
 mod shell_env;
 mod turn_args;
