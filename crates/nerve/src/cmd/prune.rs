@@ -3,15 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use nerve_api::reply::NodesPruned;
 use nerve_api::request::{PruneNodes, PruneRecordings, Seconds};
+use nerve_cli::node::NodeArgs;
 use nerve_cli::prune::PruneArgs;
-use nerve_client::NerveClient;
 use nerve_engine::library::{list_recordings, prune_recordings};
+use nerve_repl::node_command::{self, NodeCommand};
 use nerve_server::paths::ServerPaths;
 use nerve_server::stored_data::{self, FileTotal, StoredData};
 use serde_json::{Value, json};
 
+use super::node;
 use super::recording::format;
 use super::server::{connect, is_remote};
 use crate::exit::{Failure, USAGE};
@@ -21,16 +22,22 @@ use crate::out;
 struct Pruned {
     /// Names of nodes; `None` if the server is not running.
     nodes: Option<Vec<String>>,
-    /// Stored data by kind; empty without an age.
-    data: Vec<(&'static str, FileTotal, FileTotal)>,
+    data: Vec<PrunedData>,
 }
 
-/// Runs the command.
+/// Stored data of a kind.
+struct PrunedData {
+    kind: &'static str,
+    removed: FileTotal,
+    kept: FileTotal,
+}
+
+/// Runs the command. Without an age, it is 'nerve node prune'.
 pub(super) async fn run(args: PruneArgs) -> Result<()> {
     let server = &args.target.server.server;
     let Some(age) = args.older_than else {
-        let nodes = prune_nodes(&connect(server).await?, &args).await?;
-        return print(&Pruned { nodes: Some(nodes), data: Vec::new() }, &args);
+        let command = NodeCommand::Prune(node_command::PruneArgs { all: args.all, dry_run: args.dry_run });
+        return node::run(NodeArgs { target: args.target, command }).await;
     };
     if is_remote(server) {
         let failure = Failure::new(USAGE, "--older-than works on this machine only");
@@ -39,7 +46,11 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
         return Err(failure.hint(hint).into());
     }
     let nodes = match connect(server).await {
-        Ok(client) => Some(prune_nodes(&client, &args).await?),
+        Ok(client) => {
+            let session_id = args.target.session.clone();
+            let request = PruneNodes { session_id, all: args.all, dry_run: args.dry_run };
+            Some(client.request(&request).await?.removed)
+        }
         Err(error) => {
             out::note(format_args!("nodes are left alone: {error}"));
             None
@@ -49,15 +60,8 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     print(&Pruned { nodes, data }, &args)
 }
 
-async fn prune_nodes(client: &NerveClient, args: &PruneArgs) -> Result<Vec<String>> {
-    let session_id = args.target.session.clone();
-    let NodesPruned { removed } =
-        client.request(&PruneNodes { session_id, all: args.all, dry_run: args.dry_run }).await?;
-    Ok(removed)
-}
-
 /// Removes what was last written longer ago. Returns for each kind what was removed, and what stays.
-fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<(&'static str, FileTotal, FileTotal)>> {
+fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<PrunedData>> {
     let paths = ServerPaths::from_env();
     let dirs = paths.data_dirs();
     let mut warn = |warning| out::warning(warning);
@@ -71,10 +75,15 @@ fn prune_data(age: Duration, dry_run: bool) -> Result<Vec<(&'static str, FileTot
         files: (all.len() as u64).saturating_sub(removed.files),
         bytes: bytes.saturating_sub(removed.bytes),
     };
-    let mut data = vec![("recordings", removed, kept)];
+    let mut data = vec![PrunedData { kind: "recordings", removed, kept }];
     let not_before = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
     let others = stored_data::prune(&paths, not_before, dry_run, &mut warn);
-    data.extend(others.into_iter().map(|StoredData { kind, removed, kept }| (kind.as_str(), removed, kept)));
+    let others = others.into_iter();
+    data.extend(others.map(|StoredData { kind, removed, kept }| PrunedData {
+        kind: kind.as_str(),
+        removed,
+        kept,
+    }));
     for branch in recordings.branches.iter().filter(|branch| branch.removed) {
         let verb = if dry_run { "would be removed" } else { "removed" };
         out::note(format_args!("folder {} of a branch {verb}", branch.path));
@@ -93,19 +102,15 @@ fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
     if pruned.nodes.as_ref().is_some_and(Vec::is_empty) {
         out::note("no stopped nodes to remove");
     }
-    let (mut removed, mut kept) = (0, 0);
-    let mut rows = Vec::new();
-    for (kind, of_removed, of_kept) in &pruned.data {
-        removed += of_removed.bytes;
-        kept += of_kept.bytes;
-        if of_removed.files + of_kept.files > 0 {
-            let cells = |total: &FileTotal| [total.files.to_string(), format::size(total.bytes)];
-            rows.push([vec![kind.to_string()], cells(of_removed).into(), cells(of_kept).into()].concat());
-        }
-    }
-    if pruned.data.is_empty() {
-        return Ok(());
-    }
+    let cells = |total: &FileTotal| [total.files.to_string(), format::size(total.bytes)];
+    let row = |data: &PrunedData| {
+        [vec![data.kind.to_string()], cells(&data.removed).into(), cells(&data.kept).into()].concat()
+    };
+    let data = pruned.data.iter();
+    let rows: Vec<_> =
+        data.clone().filter(|data| data.removed.files + data.kept.files > 0).map(row).collect();
+    let removed: u64 = data.clone().map(|data| data.removed.bytes).sum();
+    let kept: u64 = data.map(|data| data.kept.bytes).sum();
     out::table(&["data", if args.dry_run { "old" } else { "removed" }, "size", "kept", "size"], &rows)?;
     out::line(format_args!("{} {verb}, {} kept", format::size(removed), format::size(kept)))
 }
@@ -113,9 +118,8 @@ fn print(pruned: &Pruned, args: &PruneArgs) -> Result<()> {
 /// Returns the JSON form. `removed` is null if the nodes are unknown because the server is not running.
 fn as_json(pruned: &Pruned, dry_run: bool) -> Value {
     let total = |total: &FileTotal| json!({ "files": total.files, "bytes": total.bytes });
-    let data = pruned
-        .data
-        .iter()
-        .map(|(kind, removed, kept)| json!({ "kind": kind.replace(' ', "_"), "removed": total(removed), "kept": total(kept) }));
+    let data = pruned.data.iter().map(|PrunedData { kind, removed, kept }| {
+        json!({ "kind": kind.replace(' ', "_"), "removed": total(removed), "kept": total(kept) })
+    });
     json!({ "removed": pruned.nodes, "data": data.collect::<Vec<_>>(), "dry_run": dry_run })
 }
