@@ -302,7 +302,7 @@ fn foreign_directory_at_the_worktree_is_left_alone() {
     fixture.git(&["worktree", "remove", trees[0].to_str().unwrap()]);
     fs::create_dir(&trees[0]).unwrap();
     fs::write(trees[0].join("precious"), "x").unwrap();
-    fixture.fan_out(&["clean", "--discard"]).assert_stderr(1, &["kept 1-bash", "is no worktree"]);
+    fixture.fan_out(&["clean", "--discard"]).assert_stderr(1, &["kept 1-bash", "is not a worktree"]);
     assert!(trees[0].join("precious").is_file() && !trees[1].exists());
 }
 

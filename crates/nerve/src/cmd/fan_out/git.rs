@@ -102,7 +102,7 @@ impl Git {
     }
 
     /// Returns the number of files with uncommitted changes, untracked ones included.
-    pub(super) fn uncommitted(&self) -> Result<usize> {
+    pub(super) fn count_uncommitted(&self) -> Result<usize> {
         let status = self.run(&["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])?;
         Ok(status.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count())
     }
@@ -176,7 +176,7 @@ impl Git {
     }
 
     /// Returns the operation that is in progress in the checkout, such as a merge.
-    pub(super) fn operation(&self) -> Result<Option<&'static str>> {
+    pub(super) fn operation_in_progress(&self) -> Result<Option<&'static str>> {
         let heads = [
             ("MERGE_HEAD", "merge"),
             ("REBASE_HEAD", "rebase"),

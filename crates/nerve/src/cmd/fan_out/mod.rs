@@ -218,8 +218,8 @@ async fn clean(args: &CleanArgs, json: bool) -> Result<()> {
         let report = removal::remove(client.as_ref(), &store, &mut fan_out, &attempts, args.removal).await?;
         done = done.and(removal::print(&report));
         cleaned.push(json!({
-            "name": fan_out.name, "removed": report.removed, "kept": pick::kept_to_json(&report),
-            "branches": report.branches,
+            "name": fan_out.name, "removed": report.removed, "kept": pick::failed_to_json(&report),
+            "branches": report.kept_branches,
         }));
     }
     if json {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::comparison::{changes_of, format_changes};
 use super::git::Git;
-use super::removal::{Report, check_idle, print, remove, save_work};
+use super::removal::{Report, check_idle, commit_work, print, remove};
 use super::store::{Attempt, FanOut, Store};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -36,7 +36,7 @@ pub(super) async fn pick(
         out::json(&json!({
             "name": fan_out.name, "picked": attempt.label, "node_id": attempt.node, "branch": attempt.branch,
             "merged_into": git.branch()?, "commit": git.head()?, "removed": report.removed,
-            "kept": kept_to_json(&report), "branches": report.branches,
+            "kept": failed_to_json(&report), "branches": report.kept_branches,
         }))?;
     }
     let printed = print(&report);
@@ -50,9 +50,9 @@ pub(super) async fn pick(
     Ok(printed?)
 }
 
-/// Returns the kept worktrees for programs.
-pub(super) fn kept_to_json(report: &Report) -> Vec<serde_json::Value> {
-    report.kept.iter().map(|(label, reason)| json!({ "label": label, "reason": reason })).collect()
+/// Returns the attempts that could not be removed, for programs.
+pub(super) fn failed_to_json(report: &Report) -> Vec<serde_json::Value> {
+    report.failed.iter().map(|(label, reason)| json!({ "label": label, "reason": reason })).collect()
 }
 
 /// Returns the user's checkout, into which an attempt can be merged.
@@ -69,7 +69,7 @@ fn find_target(fan_out: &FanOut) -> Result<Git> {
         let hint = format!("go to the checkout first: cd {}", fan_out.repository.display());
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
-    if let Some(operation) = git.operation()? {
+    if let Some(operation) = git.operation_in_progress()? {
         let message = format!("cannot merge: a {operation} is in progress in {}", git.dir().display());
         let hint = format!("finish it, or abort it with 'git {operation} --abort'");
         return Err(Failure::new(FAILED, message).hint(hint).into());
@@ -81,7 +81,7 @@ fn find_target(fan_out: &FanOut) -> Result<Git> {
 fn merge(git: &Git, fan_out: &FanOut, attempt: &Attempt) -> Result<String> {
     let Attempt { label, branch, worktree, .. } = attempt;
     if worktree.is_dir() {
-        save_work(fan_out, attempt).with_context(|| format!("cannot commit the work of {label}"))?;
+        commit_work(fan_out, attempt).with_context(|| format!("cannot commit the work of {label}"))?;
     } else if git.resolve(branch)?.is_none() {
         let message = format!("cannot merge {label}: its worktree and its branch were deleted");
         return Err(Failure::new(NOT_FOUND, message).hint("pick another attempt").into());

@@ -1,6 +1,7 @@
-//! Removes the nodes and worktrees of attempts. Uncommitted work is committed on its branch first.
+//! Removes the nodes, worktrees and merged branches of attempts. Unless work is discarded, it is committed first.
 
 use anyhow::Result;
+use nerve_api::reply::NodeInfo;
 use nerve_api::value::NodeState;
 use nerve_client::NerveClient;
 
@@ -15,83 +16,87 @@ use nerve_cli::fan_out::RemovalOptions;
 pub(super) struct Report {
     /// Labels of the attempts whose node and worktree are gone.
     pub(super) removed: Vec<String>,
-    /// Worktrees that stay: label and reason.
-    pub(super) kept: Vec<(String, String)>,
-    /// Branches with commits that are not merged.
-    pub(super) branches: Vec<String>,
+    /// Attempts that could not be removed: label and reason.
+    pub(super) failed: Vec<(String, String)>,
+    /// Branches that were not deleted.
+    pub(super) kept_branches: Vec<String>,
 }
 
-/// Fails if agents or tests of the fan-out are still running.
+/// Fails if agents or tests of the fan-out are running, or if its server is stopped and attempts have not ended.
 ///
 /// # Errors
 /// Exit code 1.
 pub(super) async fn check_idle(client: Option<&NerveClient>, fan_out: &FanOut) -> Result<()> {
+    let name = &fan_out.name;
     let Some(client) = client else {
         if fan_out.open_attempts().next().is_none() {
             return Ok(());
         }
-        let (server, name) = (&fan_out.server, &fan_out.name);
+        let server = &fan_out.server;
         let message = format!("server '{server}' is not running: agents of fan-out '{name}' may be working");
         let hint = format!("start it first with 'nerve server start {server}', or use --force");
         return Err(Failure::new(FAILED, message).hint(hint).into());
     };
     let nodes = client.list_nodes(fan_out.session.as_deref()).await?;
-    let is_working = |attempt: &&Attempt| {
-        let node = nodes.iter().find(|node| node.id == attempt.node);
-        let state = node.map(|node| node.state);
-        let is_working = matches!(state, Some(NodeState::Busy | NodeState::Blocked | NodeState::Suspended));
-        is_working && !attempt.is_removed
-    };
-    let working = fan_out.attempts.iter().filter(is_working).map(|attempt| attempt.label.as_str());
-    let working: Vec<&str> = working.collect();
-    let name = &fan_out.name;
-    let message = match working.as_slice() {
-        [] if is_running(client, fan_out).await => format!("tests of fan-out '{name}' are running"),
-        [] => return Ok(()),
-        labels => format!("agents of fan-out '{name}' are working: {}", labels.join(", ")),
+    // A turn that waits for an answer or for the reset of a limit has not ended.
+    let is_active =
+        |node: &&NodeInfo| matches!(node.state, NodeState::Busy | NodeState::Blocked | NodeState::Suspended);
+    let active: Vec<&str> = nodes.iter().filter(is_active).map(|node| node.id.as_str()).collect();
+    let attempts = fan_out.attempts.iter().filter(|attempt| !attempt.is_removed);
+    let attempts = attempts.filter(|attempt| active.contains(&attempt.node.as_str()));
+    let labels: Vec<&str> = attempts.map(|attempt| attempt.label.as_str()).collect();
+    if labels.is_empty() && !has_active_run(client, fan_out).await? {
+        return Ok(());
+    }
+    let message = match labels.is_empty() {
+        true => format!("tests of fan-out '{name}' are running"),
+        false => format!("agents of fan-out '{name}' are working: {}", labels.join(", ")),
     };
     let hint = format!("wait for them with 'nerve fan-out wait {name}', or stop them with --force");
     Err(Failure::new(FAILED, message).hint(hint).into())
 }
 
-/// Returns true if the run of the fan-out has not ended.
-async fn is_running(client: &NerveClient, fan_out: &FanOut) -> bool {
-    let Some(run) = &fan_out.run_id else { return false };
-    client.run_status(run, Some(0)).await.is_ok_and(|run| run.status.is_active())
+/// Returns true if the run of the fan-out has not ended. The server may have forgotten one that has.
+async fn has_active_run(client: &NerveClient, fan_out: &FanOut) -> Result<bool> {
+    let Some(run_id) = &fan_out.run_id else { return Ok(false) };
+    match client.run_status(run_id, Some(0)).await {
+        Ok(run) => Ok(run.status.is_active()),
+        Err(error) if Failure::from(&error).code == NOT_FOUND => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Removes attempts as far as no work is lost, and stores the new state. Forgets a fan-out without attempts.
+/// Cancels the run, and removes the attempts at these indexes. Saves the fan-out, or deletes its record when no attempt is left.
+///
+/// # Errors
+/// The run cannot be cancelled, or the record cannot be written. Failures of single attempts are in the report.
 pub(super) async fn remove(
     client: Option<&NerveClient>,
     store: &Store,
     fan_out: &mut FanOut,
-    attempts: &[usize],
+    indexes: &[usize],
     options: RemovalOptions,
 ) -> Result<Report> {
-    if let (Some(client), Some(run)) = (client, &fan_out.run_id)
-        && is_running(client, fan_out).await
+    if let (Some(client), Some(run_id)) = (client, &fan_out.run_id)
+        && has_active_run(client, fan_out).await?
     {
-        client.cancel_run(run).await?;
+        client.cancel_run(run_id).await?;
     }
     let mut report = Report::default();
-    let git = Git::at(&fan_out.common_dir);
-    for index in attempts {
+    for index in indexes {
         let attempt = &fan_out.attempts[*index];
         if attempt.is_removed {
             continue;
         }
-        let removed = match stop_node(client, fan_out, attempt).await {
-            Ok(()) => remove_worktree(&git, fan_out, attempt, options.discard),
-            Err(error) => Err(error),
-        };
+        let result = remove_attempt(client, fan_out, attempt, options.discard).await;
         let label = attempt.label.clone();
-        match removed {
-            Ok(branch) => {
-                report.branches.extend(branch);
+        match result {
+            Ok(kept_branches) => {
+                report.kept_branches.extend(kept_branches);
                 report.removed.push(label);
                 fan_out.attempts[*index].is_removed = true;
             }
-            Err(error) => report.kept.push((label, exit::failure(&error).message)),
+            Err(error) => report.failed.push((label, exit::failure(&error).message)),
         }
     }
     if fan_out.attempts.iter().all(|attempt| attempt.is_removed) {
@@ -102,6 +107,29 @@ pub(super) async fn remove(
     Ok(report)
 }
 
+/// Removes the node, the worktree and the branch of an attempt. Returns the branches that stay.
+async fn remove_attempt(
+    client: Option<&NerveClient>,
+    fan_out: &FanOut,
+    attempt: &Attempt,
+    discard: bool,
+) -> Result<Vec<String>> {
+    if let Some(client) = client {
+        remove_node(client, fan_out, attempt).await?;
+    }
+    let git = Git::at(&fan_out.common_dir);
+    // The agent may have switched to another branch.
+    let worktree = &attempt.worktree;
+    let agent_branch = if worktree.is_dir() { Git::at(worktree).branch()? } else { None };
+    remove_worktree(&git, fan_out, attempt, discard)?;
+    // That branch is never deleted: it may be older than the attempt.
+    let mut kept: Vec<String> = agent_branch.into_iter().filter(|branch| *branch != attempt.branch).collect();
+    if !delete_branch(&git, fan_out, attempt, discard)? {
+        kept.push(attempt.branch.clone());
+    }
+    Ok(kept)
+}
+
 /// Prints a report.
 ///
 /// # Errors
@@ -110,25 +138,26 @@ pub(super) fn print(report: &Report) -> Result<(), Failure> {
     if !report.removed.is_empty() {
         out::note(format_args!("removed {}", report.removed.join(", ")));
     }
-    if !report.branches.is_empty() {
-        let names = report.branches.join(" ");
-        out::note(format_args!("kept the branches; delete them with 'git branch -D {names}'"));
+    if !report.kept_branches.is_empty() {
+        let names = report.kept_branches.join(" ");
+        out::note(format_args!(
+            "kept the branches; delete what you do not need with 'git branch -D {names}'"
+        ));
     }
-    for (label, reason) in &report.kept {
+    for (label, reason) in &report.failed {
         out::warning(format_args!("kept {label}: {}", out::sanitize(reason)));
     }
-    match report.kept.len() {
+    match report.failed.len() {
         0 => Ok(()),
-        1 => Err(Failure::new(FAILED, "1 worktree was not removed")),
-        several => Err(Failure::new(FAILED, format!("{several} worktrees were not removed"))),
+        1 => Err(Failure::new(FAILED, "1 attempt was not removed")),
+        several => Err(Failure::new(FAILED, format!("{several} attempts were not removed"))),
     }
 }
 
 /// Stops and removes the node of an attempt, if the server has it.
-async fn stop_node(client: Option<&NerveClient>, fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
-    let Some(client) = client else { return Ok(()) };
+async fn remove_node(client: &NerveClient, fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
     let node = client.node(&attempt.node, fan_out.session.as_deref());
-    // A stopped node cannot be stopped; what matters is that it can be removed.
+    // Stopping fails if the node is already stopped. Only the removal must succeed.
     let _ = node.stop().await;
     match node.remove().await {
         Ok(()) => Ok(()),
@@ -137,48 +166,48 @@ async fn stop_node(client: Option<&NerveClient>, fan_out: &FanOut, attempt: &Att
     }
 }
 
-/// Removes a worktree, and its branch unless that has commits of its own. Returns the branch that stays.
-fn remove_worktree(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) -> Result<Option<String>> {
-    let Attempt { worktree, branch, .. } = attempt;
-    // An agent may have created a branch of its own.
-    let own_branch = if worktree.is_dir() { Git::at(worktree).branch()? } else { None };
-    if git.worktrees()?.iter().any(|path| path == worktree) {
+/// Removes the worktree of an attempt, if it exists. Its work is committed first unless it is discarded.
+fn remove_worktree(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) -> Result<()> {
+    let worktree = &attempt.worktree;
+    if git.worktrees()?.contains(worktree) {
         if worktree.is_dir() && !discard {
-            save_work(fan_out, attempt)?;
+            commit_work(fan_out, attempt)?;
         }
-        git.remove_worktree(worktree, discard)?;
-    } else if worktree.exists() {
-        let message = format!("{} is no worktree of {}", worktree.display(), fan_out.repository.display());
+        return git.remove_worktree(worktree, discard);
+    }
+    if worktree.exists() {
+        let (worktree, repository) = (worktree.display(), fan_out.repository.display());
+        let message = format!("{worktree} is not a worktree of {repository}");
         return Err(Failure::new(FAILED, message).into());
     }
-    let mut kept = None;
-    for branch in own_branch.iter().filter(|own| *own != branch).chain([branch]) {
-        if git.resolve(branch)?.is_none() {
-            continue;
-        }
-        // A branch of the agent's may have existed before.
-        let is_ours = branch == &attempt.branch;
-        if is_ours && (discard || git.is_merged(branch, &fan_out.base)? || git.is_in_other_branch(branch)?) {
-            git.delete_branch(branch)?;
-        } else {
-            kept = kept.or(Some(branch.clone()));
-        }
+    Ok(())
+}
+
+/// Deletes the branch of an attempt if no commit is lost, or if work is discarded. Returns false if it stays.
+fn delete_branch(git: &Git, fan_out: &FanOut, attempt: &Attempt, discard: bool) -> Result<bool> {
+    let branch = &attempt.branch;
+    if git.resolve(branch)?.is_none() {
+        return Ok(true);
     }
-    Ok(kept)
+    let is_deletable = discard || git.is_merged(branch, &fan_out.base)? || git.is_in_other_branch(branch)?;
+    if is_deletable {
+        git.delete_branch(branch)?;
+    }
+    Ok(is_deletable)
 }
 
 /// Commits the uncommitted work in a worktree on its branch.
 ///
 /// # Errors
 /// The work would not be on a branch, or git cannot commit it.
-pub(super) fn save_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
+pub(super) fn commit_work(fan_out: &FanOut, attempt: &Attempt) -> Result<()> {
     let git = Git::at(&attempt.worktree);
-    if let Some(operation) = git.operation()? {
-        return Err(Failure::new(FAILED, format!("a {operation} is in progress in its worktree")).into());
+    if let Some(operation) = git.operation_in_progress()? {
+        return Err(Failure::new(FAILED, format!("a {operation} is in progress in the worktree")).into());
     }
-    let has_changes = git.uncommitted()? > 0;
+    let has_changes = git.count_uncommitted()? > 0;
     if git.branch()?.is_none() && (has_changes || !git.is_merged("HEAD", &attempt.branch)?) {
-        let message = format!("its work is not on a branch: {}", attempt.worktree.display());
+        let message = format!("the work is not on a branch: {}", attempt.worktree.display());
         return Err(Failure::new(FAILED, message).into());
     }
     if has_changes { git.commit_all(&fan_out.title()) } else { Ok(()) }

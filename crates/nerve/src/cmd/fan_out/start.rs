@@ -93,7 +93,7 @@ fn read_task(args: &RunArgs) -> Result<String> {
 }
 
 fn warn_of_uncommitted(git: &Git, base: &str) -> Result<()> {
-    let uncommitted = git.uncommitted()?;
+    let uncommitted = git.count_uncommitted()?;
     if uncommitted > 0 {
         let files = if uncommitted == 1 { "1 file".to_string() } else { format!("{uncommitted} files") };
         let base = base.get(..8).unwrap_or(base);
