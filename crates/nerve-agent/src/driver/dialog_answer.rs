@@ -1,7 +1,8 @@
 //! Answers a dialog: moves its cursor to the choice key by key, waits for the cursor to arrive, then presses Enter.
 //!
 //! Agents ignore keys pressed right after a dialog is drawn, to prevent accidental approval. A key without effect is
-//! therefore sent again. A dialog is identified by its whole text, so that no key ever answers the next dialog.
+//! therefore sent again. It may also only be late: after a repeated key, Enter waits until no key can be on its way, because
+//! that key would move the cursor before Enter arrives. A dialog is identified by its whole text, so that no key ever answers the next dialog.
 //! Half-drawn frames and titles that lag behind the screen count only after they have been stable for a moment.
 
 use std::time::Duration;
@@ -18,6 +19,8 @@ use super::{Driver, Effect};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before a key without effect is sent again.
 const KEY_RETRY: Duration = Duration::from_millis(600);
+/// Time after which a repeated key is no longer on its way to the agent.
+const KEY_ARRIVAL: Duration = Duration::from_millis(1500);
 
 /// The dialog on the screen and the answer to it.
 #[derive(Debug, Default)]
@@ -48,6 +51,8 @@ pub(super) struct Answer {
     offset: u64,
     /// Time of the last key, and the choice that was selected then.
     last_key: Option<(TsNs, Option<usize>)>,
+    /// A key that moves the cursor was sent again, and the first one may have been late.
+    is_repeated: bool,
     /// Enter or Escape was sent.
     is_confirmed: bool,
 }
@@ -82,6 +87,7 @@ impl Driver {
             since: now,
             offset: self.activity.offset,
             last_key: None,
+            is_repeated: false,
             is_confirmed: false,
         });
         self.advance_answer(now);
@@ -195,7 +201,14 @@ impl Driver {
             (Some(target), Some(at)) if at > target => back,
             _ => on,
         };
-        answer.is_confirmed |= matches!(key, Code::Esc | Code::Enter);
+        let arrived = answer.last_key.map(|(sent, _)| sent + KEY_ARRIVAL);
+        if let Some(due) = arrived.filter(|due| key == Code::Enter && answer.is_repeated && now < *due) {
+            return self.wake_at(due);
+        }
+        let moves_cursor = !matches!(key, Code::Esc | Code::Enter);
+        answer.is_repeated |=
+            moves_cursor && answer.last_key.is_some_and(|(_, previous)| previous == selected);
+        answer.is_confirmed |= !moves_cursor;
         answer.last_key = Some((now, selected));
         self.outbox.push(Effect::Write(Key::plain(key).bytes(Modes::default())));
         self.wake_at(now + KEY_RETRY);

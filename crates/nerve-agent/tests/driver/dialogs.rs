@@ -89,6 +89,31 @@ fn redrawn_dialog_is_the_same() {
 }
 
 #[test]
+fn repeated_key_that_arrives_late_confirms_no_other_choice() {
+    let mut harness = Harness::new("gemini");
+    harness.feed(" >   Type your message or @path/to/file\x1b[3G");
+    harness.advance(2000);
+    harness.feed(&dialog("", "ls", 0));
+    harness.advance(100);
+    assert!(harness.driver.answer(harness.now, &choices(), Some(1)));
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x1b[B");
+    harness.advance(600);
+    assert_eq!(harness.take_written(), "\x1b[B", "the key had no effect so far");
+    // A slow agent has only now read the first key. The second one is on its way.
+    harness.feed(&dialog("", "ls", 1));
+    harness.advance(500);
+    assert_eq!(harness.take_written(), "", "Enter would confirm what the second key selects");
+    harness.feed(&dialog("", "ls", 2));
+    assert_eq!(harness.take_written(), "\x1b[A");
+    harness.feed(&dialog("", "ls", 1));
+    harness.advance(1000);
+    assert_eq!(harness.take_written(), "");
+    harness.advance(1000);
+    assert_eq!(harness.take_written(), "\r", "no key is on its way any more");
+}
+
+#[test]
 fn choices_read_in_pieces_are_reported_together() {
     let mut harness = Harness::new("gemini");
     harness.feed(" >   Type your message or @path/to/file\x1b[3G");
