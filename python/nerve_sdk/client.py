@@ -300,6 +300,20 @@ class NerveClient(GraphCommands, BranchCommands):
         """Stops all nodes of a session and keeps their definitions."""
         return from_wire(Lifecycle, await self.request("STOP_SESSION", {"name": name}))
 
+    async def set_budget(
+        self,
+        node_id: Optional[str] = None,
+        *,
+        session_id: Optional[str] = None,
+        budget: Optional[Dict[str, Any]] = None,
+    ) -> Dict[str, Any]:
+        """Sets or removes the budget of a node, or of a whole session, and returns it with the usage.
+
+        `budget`: `max_tokens`, `max_cost_usd`, `max_time` in seconds, `at_limit`: `ask` or `stop`.
+        """
+        params = {"node_id": node_id, "session_id": session_id, "budget": budget}
+        return await self.request("SET_BUDGET", params)
+
     async def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""
         return from_wire(Result, await self.request("GET_RESULT", {"result_id": result_id}))

@@ -556,6 +556,19 @@ class NerveClient:
         """Stops all nodes of a session and keeps their definitions."""
         return self._portal.run(lambda: self._inner.stop_session(name))
 
+    def set_budget(
+        self,
+        node_id: Optional[str] = None,
+        *,
+        session_id: Optional[str] = None,
+        budget: Optional[Dict[str, Any]] = None,
+    ) -> Dict[str, Any]:
+        """Sets or removes the budget of a node, or of a whole session, and returns it with the usage.
+
+        `budget`: `max_tokens`, `max_cost_usd`, `max_time` in seconds, `at_limit`: `ask` or `stop`.
+        """
+        return self._portal.run(lambda: self._inner.set_budget(node_id, session_id=session_id, budget=budget))
+
     def get_result(self, result_id: str) -> Result:
         """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""
         return self._portal.run(lambda: self._inner.get_result(result_id))

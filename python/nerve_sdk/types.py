@@ -122,7 +122,7 @@ class Explanation:
     state: str
     #: Description of the evidence for the state.
     evidence: str
-    #: Kind of the signal. One of `exit`, `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `input`.
+    #: Kind of the signal. One of `exit`, `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `input`, `budget`.
     source: str
     #: Offset of the signal in the node's output, in bytes.
     offset: int
@@ -283,6 +283,8 @@ class SessionInfo:
     graphs: List[str] = field(default_factory=list)
     #: Time of creation in seconds since the Unix epoch.
     created_at: float = 0.0
+    #: Limits of all its nodes together, and their usage.
+    budget: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)

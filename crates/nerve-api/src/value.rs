@@ -185,6 +185,21 @@ pub enum BranchProxy {
 
 text_value!(open BranchProxy);
 
+/// Effects of a reached limit of a budget.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumMessage, EnumString, IntoStaticStr, VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
+pub enum LimitAction {
+    /// The question for more has to be answered.
+    #[default]
+    Ask,
+    /// Prompts fail until the budget is changed.
+    Stop,
+}
+
+text_value!(closed LimitAction: "effect of a limit");
+
 /// Sources of a response's text and sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]

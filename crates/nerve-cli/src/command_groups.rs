@@ -28,6 +28,7 @@ pub const GROUPS: [Group; 5] = [
             "transcript",
             "search",
             "usage",
+            "budget",
             "notify",
             "ask",
             "fan-out",

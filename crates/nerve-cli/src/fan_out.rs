@@ -1,7 +1,7 @@
 //! `nerve fan-out`: one task for several agents, each in its own git worktree.
 
 use clap::{Args, Subcommand};
-use nerve_repl::node_command::Seconds;
+use nerve_repl::node_command::{BudgetOptions, Seconds};
 use nerve_repl::prompt::Prompt;
 
 use super::node::ServerOption;
@@ -64,6 +64,9 @@ pub struct RunArgs {
     /// Session of the nodes [default: the server's default session]
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
+    /// Limits of each attempt.
+    #[command(flatten)]
+    pub budget: BudgetOptions,
     /// Time limit in seconds of each turn and of each test
     #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Seconds,

@@ -41,7 +41,8 @@ pub mod usage;
 
 use clap::{Parser, Subcommand};
 use nerve_repl::node_command::{
-    self, AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, RemoveArgs, StartArgs, StopArgs, WaitArgs,
+    self, AnswerArgs, BudgetArgs, CreateArgs, ExecuteArgs, HistoryArgs, RemoveArgs, StartArgs, StopArgs,
+    WaitArgs,
 };
 
 pub use self::command_groups::GROUPS;
@@ -126,6 +127,8 @@ pub enum Command {
     Transcript(transcript::TranscriptArgs),
     /// Print the tokens and the cost of nodes and recordings
     Usage(usage::UsageArgs),
+    /// Show or set the budget of a node or a session
+    Budget(NodeShortcut<BudgetArgs>),
     /// Notify when a node needs an answer, is done, or has failed
     Notify(notify::NotifyArgs),
     /// Print events as they happen, or run a command for each
@@ -209,7 +212,7 @@ pub enum Command {
 }
 
 /// Commands at the top level that are also in a group: their short name and their full one.
-pub const SHORTCUTS: [(&str, &[&str]); 11] = [
+pub const SHORTCUTS: [(&str, &[&str]); 12] = [
     ("new", &["node", "create"]),
     ("send", &["node", "execute"]),
     ("ls", &["node", "list"]),
@@ -219,6 +222,7 @@ pub const SHORTCUTS: [(&str, &[&str]); 11] = [
     ("start", &["node", "start"]),
     ("rm", &["node", "remove"]),
     ("logs", &["node", "history"]),
+    ("budget", &["node", "budget"]),
     ("view", &["recording", "view"]),
     ("replay", &["recording", "replay"]),
 ];

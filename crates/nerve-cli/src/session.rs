@@ -1,6 +1,7 @@
 //! `nerve session`: named groups of nodes.
 
 use clap::{Args, Subcommand};
+use nerve_repl::node_command::BudgetOptions;
 
 use super::node::ServerOption;
 
@@ -67,6 +68,9 @@ pub struct CreateArgs {
     /// Tag; repeatable
     #[arg(long = "tag", short_alias = 't', value_name = "TAG")]
     pub tags: Vec<String>,
+    /// Limits of the usage of all its nodes together.
+    #[command(flatten)]
+    pub budget: BudgetOptions,
 }
 
 #[derive(Debug, Args)]

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_api::reply::{NodesChanged, Pong, SessionInfo};
+use nerve_api::reply::{BudgetStatus, NodesChanged, Pong, SessionInfo};
 use nerve_api::request::{
-    CreateSession, DeleteSession, ExecuteInput, GetSession, ListSessions, Ping, Shutdown, StartSession,
-    StopSession, Subscribe,
+    CreateSession, DeleteSession, ExecuteInput, GetSession, ListSessions, Ping, SetBudget, Shutdown,
+    StartSession, StopSession, Subscribe,
 };
 use nerve_api::{Request, RequestName};
 use serde::de::DeserializeOwned;
@@ -216,6 +216,11 @@ impl NerveClient {
     /// Stops all nodes of a session and keeps their definitions. Returns those that were stopped and those that failed.
     pub async fn stop_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         self.request(&StopSession::new(Some(name.to_string()))).await
+    }
+
+    /// Sets or removes the budget of a node, or of a session if the request names no node.
+    pub async fn set_budget(&self, request: &SetBudget) -> Result<BudgetStatus, ClientError> {
+        self.request(request).await
     }
 
     /// Checks that the server is running.

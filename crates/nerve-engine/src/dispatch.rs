@@ -16,7 +16,7 @@ use nerve_api::request::{
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
     ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
     Ping, PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
-    RunCommand, RunGraph, SendInterrupt, ShowNode, StartNode, StartSession, StopNode, StopSession,
+    RunCommand, RunGraph, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode, StopSession,
     TakeSnapshot, WaitNode, WriteData, read,
 };
 use nerve_api::{Params, Request, RequestName};
@@ -72,6 +72,7 @@ pub fn dispatcher(engine: Engine) -> Dispatcher {
         .on_with::<GetRun>(Traits::large(), Engine::get_run)
         .on_with::<ResumeRun>(Traits::large_at_end(), Engine::resume_run)
         .on::<AnswerGate>(Engine::answer_gate)
+        .on_with::<SetBudget>(Traits::brief(), Engine::set_budget)
         .on::<CreateSession>(Engine::create_session)
         .on_with::<GetSession>(Traits::brief(), Engine::get_session)
         .on_with::<ListSessions>(Traits::brief(), Engine::list_sessions)

@@ -8,6 +8,7 @@ mod talks;
 use std::time::Duration;
 
 use nerve_api::reply::TurnResponse;
+use nerve_api::request::{SetBudget, UsageLimits};
 use nerve_api::value::Delivery;
 use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, Response, StateName};
 use nerve_node::error::{EngineError, ErrorKind};
@@ -258,6 +259,30 @@ fn only_activity(activities: &[Activity], kind: &str) -> serde_json::Value {
     let found: Vec<&Activity> = activities.iter().filter(|activity| activity.kind() == kind).collect();
     assert_eq!(found.len(), 1, "{kind}: {activities:?}");
     serde_json::to_value(found[0]).unwrap()
+}
+
+/// The response that calls the tool reaches the limit while the agent waits for the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_is_interrupted_at_the_limit_and_continues_when_more_is_granted() {
+    let script = Script { after_tool: TURN, ..Script::default() };
+    let Some(agent) = RealAgent::claude("claude_budget", Renderer::Classic, script).await else { return };
+    let RealAgent { home, recipe, model: _model } = agent;
+    let nodes = EngineHarness::new(EngineHarness::config(home.root()), TURN);
+    let limits = UsageLimits { max_tokens: Some(1), max_cost_usd: Some(0.000_001), ..UsageLimits::default() };
+    nodes.create(NodeSpec { budget: Some(limits), ..nodes.agent_spec(NODE, &home, &recipe) }).await;
+    let file = home.work().join("notes.txt");
+    std::fs::write(&file, "a note\n").unwrap();
+    let error = nodes.send(NODE, &format!("READTOOL FILE={}", file.display())).await.unwrap_err();
+    assert_error(&error, ErrorKind::Blocked, &["budget", "token limit reached"]);
+    nodes.wait(NODE, StateName::Blocked).await.unwrap();
+    let budget = nodes.info(NODE).progress.budget.unwrap();
+    assert!(budget.tokens > 1 && budget.cost_usd > 0.0, "{budget:?}");
+    nodes.answer(NODE, Choice::Number(1)).await.unwrap();
+    nodes.wait(NODE, StateName::Ready).await.unwrap();
+    let request = SetBudget { node_id: Some(NODE.into()), ..SetBudget::default() };
+    nodes.engine.set_budget(request, Default::default()).await.unwrap();
+    assert_eq!(nodes.ask(NODE, "hello there").await.text, "You said: hello there");
+    nodes.stop(NODE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

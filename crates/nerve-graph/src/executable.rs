@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_node::command::{NodeInfo, StateName};
+use nerve_node::usage_ledger::UsageLedger;
 use nerve_node::{Node, NodeFuture, NodeHandle, stateless_info};
 use serde_json::Value;
 
@@ -61,6 +62,11 @@ impl Executable {
             Executable::Node(node) => Some(node),
             _ => None,
         }
+    }
+
+    /// Returns the ledger of an agent's node.
+    pub fn ledger(&self) -> Option<&UsageLedger> {
+        self.node().and_then(|node| node.ledger())
     }
 
     /// Returns the graph; `None` if it is something else.

@@ -29,6 +29,7 @@ use crate::names::{DEFAULT_SESSION, check_name, with_session};
 use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySettings, StoredProxy};
 use crate::terminal::{Journal, TerminalNode, TerminalSpec};
+use crate::usage_ledger::{LedgerRecord, LedgerUsage, UsageLedger, built_in_pricing};
 
 /// Creates nodes of all kinds. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -124,6 +125,20 @@ impl NodeFactory {
     /// # Errors
     /// InvalidRequest, NotFound (no such profile), Process. Nothing was started then.
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
+        let session = UsageLedger::new("its session", built_in_pricing());
+        self.create_in(&session, spec, LedgerUsage::default()).await
+    }
+
+    /// Creates and starts a node whose usage counts for a session. `usage`: the usage of its earlier processes.
+    ///
+    /// # Errors
+    /// See [`NodeFactory::create`].
+    pub async fn create_in(
+        &self,
+        session: &UsageLedger,
+        spec: NodeSpec,
+        usage: LedgerUsage,
+    ) -> Result<NodeHandle, EngineError> {
         match spec.backend {
             BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
             BackendKind::Chat => Ok(Arc::new(self.create_chat(spec)?)),
@@ -132,7 +147,10 @@ impl NodeFactory {
             | BackendKind::Tmux
             | BackendKind::ClaudeTmux
             | BackendKind::Wezterm
-            | BackendKind::ClaudeWezterm => Ok(Arc::new(self.create_terminal(spec).await?)),
+            | BackendKind::ClaudeWezterm => {
+                let ledger = session.node(&spec.node_id, LedgerRecord { limits: spec.budget, usage });
+                Ok(Arc::new(self.start_terminal(spec, ledger).await?))
+            }
         }
     }
 
@@ -141,6 +159,13 @@ impl NodeFactory {
     /// # Errors
     /// See [`NodeFactory::create`].
     pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
+        let session = UsageLedger::new("its session", built_in_pricing());
+        let record = LedgerRecord { limits: spec.budget, ..LedgerRecord::default() };
+        let ledger = session.node(&spec.node_id, record);
+        self.start_terminal(spec, ledger).await
+    }
+
+    async fn start_terminal(&self, spec: NodeSpec, ledger: UsageLedger) -> Result<TerminalNode, EngineError> {
         let shared = &self.shared;
         let at = spec.node_ref();
         let node = with_session(&at);
@@ -208,6 +233,7 @@ impl NodeFactory {
             agent_session,
             agent_version,
             proxy: proxy.clone(),
+            ledger,
         };
         let label = label(&shared.server, &at, spec.history, env_names, &terminal);
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
@@ -287,7 +313,7 @@ impl NodeFactory {
         let node = with_session(&spec.node_ref());
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
-        reject_proxy(&spec)?;
+        reject_agent_options(&spec)?;
         let journal = self.journal(&spec.node_ref(), spec.history)?;
         let env = Environment::new(spec.shell_env.as_ref(), spec.env, &environment::read_variables());
         Ok(BashNode::new(node, spec.cwd, env, journal, self.shared.events.clone()))
@@ -302,7 +328,7 @@ impl NodeFactory {
         let node = with_session(&at);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
-        reject_proxy(&spec)?;
+        reject_agent_options(&spec)?;
         let with_node_name = |mut error: EngineError| {
             error.message = format!("node '{}' was not started: {}", node.node, error.message);
             error
@@ -401,16 +427,20 @@ fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
     }
 }
 
-/// Rejects a proxy for a node that does not start an agent.
-fn reject_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
-    if spec.proxy.is_none() {
-        return Ok(());
-    }
+/// Rejects a proxy and a budget for a node that does not start an agent.
+fn reject_agent_options(spec: &NodeSpec) -> Result<(), EngineError> {
     let (node, backend) = (&spec.node_id, spec.backend.as_str());
+    let (option, hint) = match (&spec.proxy, spec.budget) {
+        (Some(_), _) => ("proxy", "only Claude Code nodes support a proxy"),
+        (None, Some(_)) => {
+            ("budget", "limit a chat node's answers with max_tokens, or a graph with its budget")
+        }
+        (None, None) => return Ok(()),
+    };
     let message = format!(
-        "node '{node}' was not started: a {backend} node cannot have a proxy, because it runs no agent"
+        "node '{node}' was not started: a {backend} node cannot have a {option}, because it runs no agent"
     );
-    Err(EngineError::invalid_request(message).hint("only Claude Code nodes support a proxy"))
+    Err(EngineError::invalid_request(message).hint(hint))
 }
 
 /// Checks the pane. An existing pane already runs its program, so it takes no command.

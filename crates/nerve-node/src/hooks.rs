@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
-use crate::executions::trace;
+use nerve_record::executions::trace;
 
 /// The events for which hooks are installed in Claude Code.
 const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];

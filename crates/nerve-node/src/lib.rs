@@ -16,7 +16,6 @@ pub mod conversation_id;
 pub mod error;
 pub mod events;
 pub mod execution;
-pub mod executions;
 pub mod factory;
 pub mod fork;
 pub mod function;
@@ -33,6 +32,7 @@ pub mod terminal;
 pub mod trace;
 pub mod turn_failure;
 pub mod upstream;
+pub mod usage_ledger;
 
 mod agent_version;
 mod journal;
@@ -62,6 +62,7 @@ pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeStat
 use crate::command::{DialogAnswer, NodeRef, NodeSpec, PanePlace, Response, StateName, TerminalKind};
 use crate::context::TurnContext;
 use crate::error::EngineError;
+use crate::usage_ledger::UsageLedger;
 
 /// The future of a fallible node operation.
 pub type NodeFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
@@ -206,6 +207,11 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// has to watch the context's cancellation and to enforce the context's timeout itself.
     fn cancel_grace(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Returns the ledger that counts the node's usage; `None` if this kind of node has none.
+    fn ledger(&self) -> Option<&UsageLedger> {
+        None
     }
 
     /// Returns true if usage is counted in the context while an execution runs, not taken from its response.

@@ -18,7 +18,8 @@ use super::hooks::HookSocket;
 use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
 use crate::command::{BackendKind, Event, NodeRef};
 use crate::events::Publisher;
-use crate::executions::trace;
+use crate::usage_ledger::UsageLedger;
+use nerve_record::executions::trace;
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {
@@ -70,6 +71,7 @@ impl Observer {
         };
         let spec = TerminalSpec {
             proxy: None,
+            ledger: UsageLedger::unlimited(),
             node: NodeRef { session: None, node: "record".into() },
             program,
             size: Size::new(host.cols, host.rows),

@@ -14,7 +14,7 @@ use nerve_agent::driver::AgentState;
 use nerve_agent::parse::ParserKind;
 use nerve_agent::profile::session::IdSource;
 use nerve_agent::profile::{ContextKind, Profile};
-use nerve_api::reply::{NodeExplanation, NodeMetadata};
+use nerve_api::reply::{NodeExplanation, NodeMetadata, NodeProgress};
 use nerve_host::backend::{Backend, PaneError, PaneInfo, Program, PtyBackend, SpawnError};
 use nerve_host::clock::Clock;
 use nerve_host::registry::Entry;
@@ -38,9 +38,10 @@ use crate::command::{
 };
 use crate::context::{ChunkSink, TurnContext};
 use crate::error::{EngineError, ErrorKind};
-use crate::executions::ExecutionLog;
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::telemetry::TurnAttributes;
+use crate::usage_ledger::UsageLedger;
+use nerve_record::executions::log::ExecutionLog;
 
 pub use self::spec::TerminalSpec;
 pub use super::journal::Journal;
@@ -116,6 +117,7 @@ struct Inner {
     location: TerminalLocation,
     execution_log: Option<ExecutionLog>,
     proxy: Option<NodeProxy>,
+    ledger: UsageLedger,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
 }
@@ -249,6 +251,7 @@ impl Node for TerminalNode {
             ready_timeout: inner.limits.0.into(),
             response_timeout: inner.limits.1.into(),
             proxy: inner.proxy.as_ref().and_then(|proxy| proxy.spec().cloned()).map(Box::new),
+            budget: inner.ledger.limits(),
             ..NodeSpec::at(inner.node.clone())
         })
     }
@@ -317,9 +320,16 @@ impl Node for TerminalNode {
             state: status.name(),
             persistent: true,
             approximate: inner.location.is_foreign,
-            progress: status.progress(),
+            progress: NodeProgress {
+                budget: inner.ledger.limits().map(|_| inner.ledger.status()),
+                ..status.progress()
+            },
             metadata: NodeMetadata::new(inner.node.session.clone(), metadata),
         }
+    }
+
+    fn ledger(&self) -> Option<&UsageLedger> {
+        Some(&self.inner.ledger)
     }
 
     fn has_live_metering(&self) -> bool {
@@ -405,6 +415,7 @@ impl TerminalNode {
             location,
             execution_log: execution_log.clone(),
             proxy: spec.proxy.clone(),
+            ledger: spec.ledger.clone(),
             profile: spec.profile.clone(),
             parser: spec.parser,
             agent_version: spec.agent_version.clone(),
@@ -412,6 +423,9 @@ impl TerminalNode {
             requests: requests.clone(),
             status,
         };
+        if let Some(proxy) = &spec.proxy {
+            proxy.count_in(&spec.ledger);
+        }
         let clock = Clock::start();
         let (status, watcher) = watch::channel(Status::starting(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));

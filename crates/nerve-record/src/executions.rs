@@ -3,6 +3,8 @@
 
 mod list;
 mod list_file;
+pub mod log;
+pub mod trace;
 
 use std::path::{Path, PathBuf};
 

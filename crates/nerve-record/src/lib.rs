@@ -7,6 +7,7 @@
 //! | [`activity`] | agent activity as reported to observers |
 //! | [`ahr`] | the recording format: blocks, records, reader, writer, repair |
 //! | [`branches`] | the folders with the files of branches |
+//! | [`events_pipe`] | agent activity on a pipe, for the program that started a recorder |
 //! | [`executions`] | `<stem>.executions.jsonl`: tool executions of a recorded session |
 //! | [`export`] | exports of a recording as a report or as an asciicast |
 //! | [`files`] | snapshots of a work tree: git commits, or copies |
@@ -29,6 +30,7 @@
 pub use nerve_types::activity;
 pub mod ahr;
 pub mod branches;
+pub mod events_pipe;
 pub mod executions;
 pub mod export;
 pub mod files;

@@ -24,6 +24,8 @@ pub enum SignalSource {
     Quiet,
     /// The driver's own input: a prompt was just sent.
     Input,
+    /// The budget of the node or its session.
+    Budget,
     /// A signal that this version does not know.
     #[default]
     Unknown,
@@ -64,6 +66,8 @@ pub enum BlockKind {
     Permission,
     /// A usage limit.
     Limit,
+    /// A limit of the node's or its session's budget, which nerve enforces.
+    Budget,
     /// Something else.
     #[default]
     Other,

@@ -22,6 +22,7 @@ use nerve_node::Node;
 use nerve_node::command::{BackendKind, EventKind as Happened, NodeRef, StateName};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
+use nerve_node::usage_ledger::UsageLedger;
 use nerve_testkit::mock_model::{Answer, Script, serve};
 use nerve_testkit::{Hermetic, Renderer, find_agent};
 use nerve_types::{Event, EventKind, Size, TsNs};
@@ -164,6 +165,7 @@ fn start(
         Program { argv: recipe.argv, cwd: Some(home.work()), env: env.into_iter().collect(), env_remove };
     let spec = TerminalSpec {
         proxy: None,
+        ledger: UsageLedger::unlimited(),
         node: NodeRef { session: None, node: "claude".into() },
         program,
         size: Size::default(),

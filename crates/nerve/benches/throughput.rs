@@ -20,6 +20,7 @@ use nerve_node::Node;
 use nerve_node::command::{BackendKind, NodeRef, StateName};
 use nerve_node::events::Publisher;
 use nerve_node::terminal::{Journal, TerminalNode, TerminalSpec};
+use nerve_node::usage_ledger::UsageLedger;
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
@@ -147,6 +148,7 @@ async fn drive(program: Program) -> Result<u64> {
     let profile = Profiles::builtin().get("generic").context("no generic profile")?;
     let spec = TerminalSpec {
         proxy: None,
+        ledger: UsageLedger::unlimited(),
         node: NodeRef { session: None, node: "bench".into() },
         program,
         size: Size::default(),

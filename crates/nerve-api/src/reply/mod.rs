@@ -1,6 +1,7 @@
 //! Replies to requests, and the details of an error: the `data` of a result message.
 
 mod branch;
+mod budget;
 mod choice;
 mod graph;
 mod history;
@@ -22,6 +23,7 @@ pub use branch::{
     BranchConversation, BranchCreated, BranchDeleted, BranchEnvironment, BranchFiles, BranchInfo, BranchList,
     BranchSnapshot,
 };
+pub use budget::BudgetStatus;
 pub use choice::{AnswerReply, Done, ExecuteReply, RunReply};
 pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
@@ -71,7 +73,7 @@ macro_rules! replies_with_id {
 }
 
 plain_replies! {
-    Authenticated BranchCreated BranchDeleted BranchList CommandTyped GraphList Interrupted NodeDetails NodeExplanation
+    Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeDetails NodeExplanation
     NodeHistory NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
     SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }

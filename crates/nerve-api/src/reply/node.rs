@@ -7,6 +7,7 @@ use nerve_types::activity::TsMs;
 use nerve_types::cost::format_cost;
 use serde::{Deserialize, Serialize};
 
+use super::BudgetStatus;
 use crate::DEFAULT_SESSION;
 use crate::value::{Delivery, NodeState, SignalSource};
 
@@ -70,6 +71,9 @@ pub struct NodeProgress {
     /// True if some of the tokens have no price.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_unpriced: bool,
+    /// Limits of the node, and the usage that counts; absent without limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetStatus>,
 }
 
 /// Tokens of the responses of one model.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::BudgetStatus;
 use super::run::RunEnded;
 use crate::ErrorKind;
 use crate::value::Delivery;
@@ -82,6 +83,9 @@ pub struct SessionInfo {
     /// Time of creation in seconds since the Unix epoch.
     #[serde(default)]
     pub created_at: f64,
+    /// Limits of all its nodes together, and their usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetStatus>,
 }
 
 /// Reply to LIST_SESSIONS.

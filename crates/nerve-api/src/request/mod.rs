@@ -4,6 +4,7 @@
 //! everywhere: absent means the server's default session.
 
 mod branch;
+mod budget;
 mod chat;
 mod conversation;
 mod example;
@@ -28,15 +29,16 @@ use serde::de::DeserializeOwned;
 
 use crate::Schema;
 use crate::reply::{
-    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, CommandTyped, Done, ExecuteReply,
-    GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory,
-    NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
+    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done,
+    ExecuteReply, GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked,
+    NodeHistory, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
     RecordingList, RecordingsPruned, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply,
     RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken, Stopped,
     Subscribed, Transcript, Written,
 };
 
 pub use branch::{CreateBranch, DeleteBranch, ListBranches};
+pub use budget::{SetBudget, UsageLimits};
 pub use chat::{ChatSettings, ToolChoice};
 pub use conversation::{ConversationMessage, ConversationOptions};
 pub use example::Example;
@@ -225,6 +227,8 @@ requests! {
     ResumeRun = "RESUME_RUN" -> RunReply, Changes;
     /// Answers a gate at which a run waits.
     AnswerGate = "ANSWER_GATE" -> RunInfo, Changes;
+    /// Sets or removes the budget of a node or a session.
+    SetBudget = "SET_BUDGET" -> BudgetStatus, Changes;
     /// Creates a session.
     CreateSession = "CREATE_SESSION" -> SessionInfo, Changes;
     /// Returns one session.

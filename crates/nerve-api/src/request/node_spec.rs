@@ -8,6 +8,7 @@ use nerve_types::Size;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
+use super::budget::UsageLimits;
 use super::chat::ChatSettings;
 use super::conversation::ConversationOptions;
 use super::node::{ClearBuffer, ExplainNode, GetNode, SendInterrupt, StartNode, StopNode};
@@ -112,6 +113,9 @@ pub struct NodeSpec {
     #[serde(default, deserialize_with = "ProxyOption::settings", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<ProxyOption>"))]
     pub proxy: Option<Box<ProxySettings>>,
+    /// Limits of the usage of an agent in a terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<UsageLimits>,
     /// Default conversation of its prompts: `workspace` and `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationOptions>,
@@ -182,6 +186,7 @@ impl NodeSpec {
             force: false,
             chat: None,
             proxy: None,
+            budget: None,
             conversation: None,
             inherit: None,
         }

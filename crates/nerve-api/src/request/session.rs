@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PageRequest;
+use super::{PageRequest, UsageLimits};
 
 /// CREATE_SESSION: creates a session.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateSession {
     /// Name of the session, unique on the server: 1–32 of `a-z 0-9 -`.
@@ -16,6 +16,9 @@ pub struct CreateSession {
     /// Labels of the session.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Limits of the usage of all its nodes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<UsageLimits>,
 }
 
 /// Declares requests whose only parameter is a session.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nerve_graph::session::Session;
 use nerve_host::backend::{Memory, Program};
 use nerve_host::manager::Label;
 use nerve_node::Node;
@@ -13,6 +14,7 @@ use nerve_node::names::with_session;
 use nerve_node::profiles::LoadedProfiles;
 use nerve_node::proxy::NodeProxy;
 use nerve_node::terminal::{TerminalNode, TerminalSpec};
+use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
 use nerve_types::Size;
 
 use super::Engine;
@@ -67,7 +69,7 @@ impl Engine {
         let adopted = || {
             let session = self.inner.sessions.ensure(at.session.as_deref())?;
             let reservation = session.reserve(&at.node)?;
-            let spec = self.adopted_spec(profiles, label, known);
+            let spec = self.adopted_spec(profiles, label, &session, known);
             let spec = spec.inspect_err(|_| session.release(&at.node, reservation))?;
             let node = adopt(spec);
             let kind = node.info().kind;
@@ -88,6 +90,7 @@ impl Engine {
         &self,
         profiles: &LoadedProfiles,
         label: &Label,
+        session: &Session,
         (cwd, size, memory): (Option<PathBuf>, Size, Memory),
     ) -> Result<TerminalSpec, EngineError> {
         // If the profile is gone, one is detected from the command.
@@ -111,6 +114,7 @@ impl Engine {
             agent_session: memory.agent_session.clone(),
             agent_version: label.agent_version.clone(),
             proxy,
+            ledger: adopted_ledger(session, &label.node, &memory),
             adopted: Some(memory),
             // The node of a host sets it.
             answers: false,
@@ -119,6 +123,18 @@ impl Engine {
             log_start: false,
         })
     }
+}
+
+/// Returns the ledger of an adopted node. The node has remembered its usage more often than its session was stored.
+fn adopted_ledger(session: &Session, node: &str, memory: &Memory) -> UsageLedger {
+    let stored =
+        session.entry(node).map(|entry| LedgerRecord { limits: entry.spec.budget, usage: entry.last.usage });
+    let stored = stored.unwrap_or_default();
+    let remembered: Option<LedgerRecord> =
+        memory.budget.clone().and_then(|budget| serde_json::from_value(budget).ok());
+    let Some(record) = remembered else { return session.ledger().node(node, stored) };
+    session.ledger().add_missed(&stored.usage, &record.usage);
+    session.ledger().node(node, record)
 }
 
 /// Returns the node that a label describes.

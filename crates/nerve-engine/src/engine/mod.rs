@@ -4,6 +4,7 @@
 
 mod adopt;
 mod branches;
+mod budgets;
 mod context;
 mod conversations;
 mod fork;
@@ -93,7 +94,7 @@ struct Inner {
     results: Results,
     telemetry: Telemetry,
     data_dirs: Option<Arc<DataDirs>>,
-    prices: PriceCache,
+    prices: Arc<PriceCache>,
     /// Adopted nodes whose hosts are gone. They are `starting` until the rest of their output is read.
     gone_nodes: Mutex<Vec<NodeRef>>,
     /// Limits requests that work on recordings and files.
@@ -109,7 +110,8 @@ impl Engine {
         let events = Publisher::new(clock);
         let server = config.nodes.server.clone();
         let factory = NodeFactory::with_publisher(config.nodes, events.clone(), clock);
-        let sessions = SessionManager::new(factory.clone());
+        let prices = Arc::new(PriceCache::new(config.data_dirs.as_ref().map(|dirs| dirs.prices.clone())));
+        let sessions = SessionManager::with_pricing(factory.clone(), PriceCache::pricing(&prices));
         let persister = SessionPersister::open(config.sessions_file, &server, &sessions, &events);
         let inner = Inner {
             runs: Runs::new(config.runs_dir, &server, clock, events.clone()),
@@ -122,7 +124,7 @@ impl Engine {
             programs: Programs::new(),
             results: Results::open(config.results_dir, &server, clock),
             telemetry: config.telemetry,
-            prices: PriceCache::new(config.data_dirs.as_ref().map(|dirs| dirs.prices.clone())),
+            prices,
             data_dirs: config.data_dirs.map(Arc::new),
             gone_nodes: Mutex::default(),
             file_jobs: Arc::new(Semaphore::new(MAX_FILE_JOBS)),

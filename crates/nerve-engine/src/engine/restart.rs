@@ -328,7 +328,7 @@ impl Restart {
             Some(_) => {
                 LastProcess { end: None, recording: None, is_stop_requested: false, ..entry.last.clone() }
             }
-            None => LastProcess::default(),
+            None => LastProcess { usage: entry.last.usage.clone(), ..LastProcess::default() },
         };
         let started = NodeEntry { spec: self.spec, last, env_omitted: entry.env_omitted.clone() };
         let handle = engine.make_node(session, started, None).await?;

@@ -11,6 +11,7 @@ use nerve_node::command::{BackendKind, EventKind, NodeRef, NodeSpec, terminal_ki
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::with_session;
 use nerve_node::telemetry::TraceContext;
+use nerve_node::usage_ledger::LedgerUsage;
 
 use super::Engine;
 use super::runs::Run;
@@ -86,7 +87,7 @@ impl Engine {
                 .factory
                 .create_bash(spec)
                 .map(|node| Arc::new(node.with_timeout(timeout)) as NodeHandle),
-            _ => self.inner.factory.create(spec).await,
+            _ => self.inner.factory.create_in(session.ledger(), spec, LedgerUsage::default()).await,
         };
         let node = created.inspect_err(|_| session.release(name, reservation))?;
         let kind = node.kind().to_string();

@@ -263,6 +263,7 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
         tags: info.tags,
         created_at: session.created(),
         updated_at: nerve_host::clock::Clock::start().now(),
+        ledger: session.ledger().record(),
         nodes: session.entries().into_iter().map(|(_, entry)| record(entry)).collect(),
         graphs: graphs.collect(),
     }
@@ -277,13 +278,14 @@ fn restore(
         // The default session always exists.
         Some(session) => session,
         None => {
-            let session = Session::created_at(&stored.name, stored.created_at);
+            let session = sessions.new_session(&stored.name, stored.created_at);
             sessions.insert(session.clone())?;
             session
         }
     };
     session.describe(stored.description.clone(), stored.tags.clone());
     session.keep();
+    session.ledger().restore(stored.ledger.clone());
     for node in &stored.nodes {
         let restored = entry(node, stored);
         if !restored.env_omitted.is_empty() {

@@ -18,6 +18,7 @@ use nerve_node::error::EngineError;
 use nerve_node::names::with_session;
 
 use super::Engine;
+use super::budgets;
 use super::context::RequestContext;
 use super::restart::is_startable;
 use super::specs::{self, node_ref};
@@ -106,7 +107,11 @@ impl Engine {
     ) -> Result<NodeHandle, EngineError> {
         let at = entry.spec.node_ref();
         let reservation = session.reserve(&at.node)?;
-        let created = self.inner.factory.create(entry.spec.clone()).await;
+        let created = self
+            .inner
+            .factory
+            .create_in(session.ledger(), entry.spec.clone(), entry.last.usage.clone())
+            .await;
         let node = created.inspect_err(|_| session.release(&at.node, reservation))?;
         let kind = node.info().kind;
         if !session.fill_with_entry(&at.node, reservation, Arc::clone(&node), Some(entry)) {
@@ -237,8 +242,10 @@ impl Engine {
         request: CreateSession,
         _: RequestContext,
     ) -> Result<SessionInfo, EngineError> {
-        let CreateSession { name, description, tags } = request;
+        let CreateSession { name, description, tags, budget } = request;
+        budgets::check(budget.as_ref())?;
         let session = self.inner.sessions.create(&name, description, tags)?;
+        session.ledger().set_limits(budget);
         if let Err(message) = self.inner.persister.save_now().await {
             self.inner.sessions.forget(session.name());
             self.inner.persister.save();

@@ -7,6 +7,7 @@ use nerve_node::command::{BackendKind, Choice, NodeRef, NodeSpec};
 use nerve_node::error::EngineError;
 use nerve_types::Size;
 
+use super::budgets;
 use crate::conversation::{Conversation, ConversationId, Message};
 use crate::webhook::Webhook;
 
@@ -32,6 +33,7 @@ pub(super) fn check(spec: &NodeSpec) -> Result<(), EngineError> {
         conversation_id(options)?;
     }
     check_shell_env(spec.shell_env.as_ref())?;
+    budgets::check(spec.budget.as_ref())?;
     let Some(proxy) = &spec.proxy else { return Ok(()) };
     nerve_node::proxy::check(proxy).map_err(|mut error| {
         error.message = format!("params.{}", error.message);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use nerve_api::reply::{ModelTokens, NodeInfo};
+use nerve_node::usage_ledger::Pricing;
 use nerve_proxy::{PriceTable, Usage};
 use parking_lot::Mutex;
 
@@ -30,6 +31,12 @@ impl PriceCache {
         } else if !progress.models.is_empty() {
             (progress.cost_usd, progress.has_unpriced) = cost_of(&self.table(), &progress.models);
         }
+    }
+
+    /// Returns a function that looks up the cost of tokens.
+    pub(crate) fn pricing(prices: &Arc<PriceCache>) -> Pricing {
+        let prices = Arc::clone(prices);
+        Arc::new(move |tokens| cost_of(&prices.table(), std::slice::from_ref(tokens)).0)
     }
 
     /// Returns the prices. With an invalid file, these are the built-in ones.

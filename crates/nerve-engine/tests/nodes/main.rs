@@ -3,6 +3,7 @@
 
 mod activity;
 mod bash;
+mod budgets;
 mod chat;
 mod compat;
 mod conversations;

@@ -537,12 +537,13 @@ async fn wait_is_level_triggered_and_times_out() {
 #[tokio::test]
 async fn sessions_scope_and_stop_their_nodes() {
     let harness = Harness::new();
-    let make = CreateSession { name: "work".into(), description: "d".into(), tags: vec!["t".into()] };
+    let make =
+        CreateSession { name: "work".into(), description: "d".into(), tags: vec!["t".into()], budget: None };
     let create = |request| harness.engine.create_session(request, Default::default());
     create(make.clone()).await.unwrap();
     assert_eq!(create(make).await.unwrap_err().kind, ErrorKind::AlreadyExists);
     for long in [
-        CreateSession { name: "long".into(), description: "d".repeat(1 << 20), tags: Vec::new() },
+        CreateSession { name: "long".into(), description: "d".repeat(1 << 20), ..CreateSession::default() },
         CreateSession { name: "long".into(), tags: vec!["t".repeat(1 << 20)], ..CreateSession::default() },
         CreateSession { name: "long".into(), tags: vec![String::new(); 1000], ..CreateSession::default() },
     ] {

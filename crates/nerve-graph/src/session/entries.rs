@@ -1,8 +1,11 @@
 //! The entries of a session's nodes: what is kept of a node that does not run.
 
+use nerve_api::reply::BudgetStatus;
+use nerve_api::request::UsageLimits;
 use nerve_node::command::{NodeSpec, StateName};
 use nerve_node::error::EngineError;
 use nerve_node::names::session_option;
+use nerve_node::usage_ledger::{LedgerRecord, UsageLedger};
 
 use super::Session;
 use super::entry::{NodeEntry, ProcessEnd};
@@ -82,6 +85,27 @@ impl Session {
         self.inner.state.lock().entries.get(name).map(|entry| entry.spec.clone())
     }
 
+    /// Replaces the budget in the entry of a node that does not run.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn set_stopped_budget(
+        &self,
+        name: &str,
+        budget: Option<UsageLimits>,
+    ) -> Result<BudgetStatus, EngineError> {
+        let mut state = self.inner.state.lock();
+        let Some(entry) = state.entries.get_mut(name) else {
+            drop(state);
+            return Err(self.not_found(name));
+        };
+        let record = LedgerRecord { limits: entry.spec.budget, usage: entry.last.usage.clone() };
+        let ledger = UsageLedger::unlimited().node(name, record);
+        ledger.set_limits(budget);
+        entry.observe_usage(&ledger);
+        Ok(ledger.status())
+    }
+
     /// Returns the entry of the node of that name, with the present state of its process.
     pub fn entry(&self, name: &str) -> Option<NodeEntry> {
         self.observe(|other| other == name);
@@ -149,7 +173,7 @@ impl Session {
             Some(entry) if entry.spec.pane_id.is_some() => drop(state.entries.remove(name)),
             Some(entry) => {
                 if is_registered {
-                    entry.observe(&info);
+                    entry.observe(&info, node.ledger());
                 }
                 entry.set_end(end);
             }
@@ -166,7 +190,7 @@ impl Session {
             // The name may belong to a newer node by now.
             let is_same = state.is_registered(&name, &node);
             if let Some(entry) = state.entries.get_mut(&name).filter(|_| is_same) {
-                entry.observe(&info);
+                entry.observe(&info, node.ledger());
             }
         }
     }

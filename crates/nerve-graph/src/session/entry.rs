@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nerve_node::command::{NodeInfo, NodeSpec, StateName, terminal_kind};
+use nerve_node::usage_ledger::{LedgerUsage, UsageLedger};
 use nerve_types::{ExitStatus, TsNs};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,9 @@ pub struct LastProcess {
     /// The node has had a turn, so its conversation is not empty.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_turns: bool,
+    /// Usage of the node by all its processes.
+    #[serde(skip_serializing_if = "is_unused")]
+    pub usage: LedgerUsage,
     /// A client has requested to stop the process while it ran.
     #[serde(skip)]
     pub is_stop_requested: bool,
@@ -99,8 +103,15 @@ impl NodeEntry {
         self.last.end.as_ref().is_some_and(|end| end.cause == EndCause::Lost)
     }
 
-    /// Updates the entry from the description of the node.
-    pub(super) fn observe(&mut self, info: &NodeInfo) {
+    /// Updates budget and usage from the node's ledger.
+    pub(super) fn observe_usage(&mut self, ledger: &UsageLedger) {
+        self.spec.budget = ledger.limits();
+        self.last.usage = ledger.usage();
+    }
+
+    /// Updates the entry from the description and the ledger of the node.
+    pub(super) fn observe(&mut self, info: &NodeInfo, ledger: Option<&UsageLedger>) {
+        ledger.into_iter().for_each(|ledger| self.observe_usage(ledger));
         let text = |name: &str| info.metadata.get(name).cloned();
         let last = &mut self.last;
         last.profile = text("profile").or(last.profile.take());
@@ -170,4 +181,8 @@ impl ProcessEnd {
         let at = TsNs(millis.saturating_mul(1_000_000));
         ProcessEnd { at, reason: reason.to_string(), exit, cause }
     }
+}
+
+fn is_unused(usage: &LedgerUsage) -> bool {
+    *usage == LedgerUsage::default()
 }

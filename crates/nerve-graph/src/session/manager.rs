@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nerve_host::clock::Clock;
 use nerve_node::NodeHandle;
 use nerve_node::command::NodeRef;
 use nerve_node::error::EngineError;
 use nerve_node::factory::NodeFactory;
 use nerve_node::names::check_name;
-use nerve_types::text_limit;
+use nerve_node::usage_ledger::{Pricing, built_in_pricing};
+use nerve_types::{TsNs, text_limit};
 use parking_lot::Mutex;
 
 use super::{DEFAULT, Session, stop_all};
@@ -21,21 +23,38 @@ pub struct SessionManager {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     sessions: Mutex<BTreeMap<String, Session>>,
     factory: NodeFactory,
+    pricing: Pricing,
     /// No more sessions are accepted. Changed only while `sessions` is locked.
     closed: AtomicBool,
 }
 
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("sessions", &self.sessions).finish_non_exhaustive()
+    }
+}
+
 impl SessionManager {
-    /// Creates a manager with an empty default session. `factory` creates nodes on request.
+    /// Creates a manager with an empty default session and the built-in prices. `factory` creates nodes on request.
     pub fn new(factory: NodeFactory) -> SessionManager {
-        let default = Session::new(DEFAULT);
+        SessionManager::with_pricing(factory, built_in_pricing())
+    }
+
+    /// Creates a manager with an empty default session. Costs follow `pricing`.
+    pub fn with_pricing(factory: NodeFactory, pricing: Pricing) -> SessionManager {
+        let default = Session::with_pricing(DEFAULT, Clock::start().now(), Arc::clone(&pricing));
         default.keep();
         let sessions = Mutex::new(BTreeMap::from([(DEFAULT.to_string(), default)]));
-        SessionManager { shared: Arc::new(Shared { sessions, factory, closed: AtomicBool::new(false) }) }
+        let closed = AtomicBool::new(false);
+        SessionManager { shared: Arc::new(Shared { sessions, factory, pricing, closed }) }
+    }
+
+    /// Creates a session that is not in the manager yet.
+    pub fn new_session(&self, name: &str, created: TsNs) -> Session {
+        Session::with_pricing(name, created, Arc::clone(&self.shared.pricing))
     }
 
     /// Returns the factory. The nodes that it creates are not registered.
@@ -51,7 +70,7 @@ impl SessionManager {
         text_limit::check_description(&description)
             .and_then(|()| text_limit::check_tags(&tags))
             .map_err(|error| EngineError::invalid_request(format!("session '{name}': {error}")))?;
-        let session = Session::new(name);
+        let session = self.new_session(name, Clock::start().now());
         session.describe(description, tags);
         session.keep();
         self.insert(session.clone())?;
@@ -66,7 +85,7 @@ impl SessionManager {
         match self.find_by_name(name.unwrap_or(DEFAULT)) {
             Some(session) => Ok(session),
             None => {
-                let session = Session::new(name.unwrap_or(DEFAULT));
+                let session = self.new_session(name.unwrap_or(DEFAULT), Clock::start().now());
                 self.insert(session.clone())?;
                 Ok(session)
             }

@@ -17,6 +17,7 @@ use nerve_node::command::{NodeInfo, SessionInfo, StateName};
 use nerve_node::context::TurnContext;
 use nerve_node::error::EngineError;
 use nerve_node::names::{check_name, session_option};
+use nerve_node::usage_ledger::{Pricing, UsageLedger, built_in_pricing};
 use nerve_types::TsNs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -53,6 +54,7 @@ pub struct Session {
 struct Inner {
     name: String,
     created: TsNs,
+    ledger: UsageLedger,
     state: Mutex<State>,
 }
 
@@ -64,7 +66,19 @@ impl Session {
 
     /// Creates an empty session with a time of creation.
     pub fn created_at(name: impl Into<String>, created: TsNs) -> Session {
-        Session { inner: Arc::new(Inner { name: name.into(), created, state: Mutex::default() }) }
+        Session::with_pricing(name, created, built_in_pricing())
+    }
+
+    /// Creates an empty session whose costs follow `pricing`.
+    pub fn with_pricing(name: impl Into<String>, created: TsNs, pricing: Pricing) -> Session {
+        let name = name.into();
+        let ledger = UsageLedger::new(format!("session '{name}'"), pricing);
+        Session { inner: Arc::new(Inner { name, created, ledger, state: Mutex::default() }) }
+    }
+
+    /// Returns the usage of all its nodes.
+    pub fn ledger(&self) -> &UsageLedger {
+        &self.inner.ledger
     }
 
     /// Sets the session in which names are looked up that are not found here.
@@ -257,6 +271,7 @@ impl Session {
             stopped,
             graphs,
             created_at: self.inner.created.seconds(),
+            budget: self.inner.ledger.limits().map(|_| self.inner.ledger.status()),
         }
     }
 
@@ -319,7 +334,7 @@ impl Session {
             Some(Slot::Registered(old)) if old.state() == StateName::Stopped => {
                 // If the start fails, the entry still has the end of this process.
                 if let Some(entry) = entries.get_mut(name) {
-                    entry.observe(&old.info());
+                    entry.observe(&old.info(), old.ledger());
                 }
             }
             None => {}

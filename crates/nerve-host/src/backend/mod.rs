@@ -127,6 +127,8 @@ pub struct Memory {
     pub agent_session: Option<String>,
     /// The beginning of a prompt that may stand in the agent's composer because it was not submitted.
     pub unsent_prompt: Option<String>,
+    /// Limits and usage of the node.
+    pub budget: Option<serde_json::Value>,
 }
 
 /// An event of a backend. Output and size changes come in the order in which the taps received them.

@@ -7,10 +7,8 @@
 //! |---|---|
 //! | `transcript_tail` | follows an agent's transcripts and reports new activities |
 //! | `followed_session` | reads what is new in a conversation's files or rows |
-//! | [`pipe`] | writes activities as SSZ frames to a pipe, without ever blocking on its reader |
 
 mod followed_session;
-pub mod pipe;
 mod transcript_tail;
 
 pub use followed_session::Location;

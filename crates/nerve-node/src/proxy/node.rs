@@ -20,6 +20,7 @@ use super::state::{ProxyShared, ProxyState, Token};
 use super::usage::SpendSink;
 use crate::error::EngineError;
 use crate::telemetry::TraceContext;
+use crate::usage_ledger::UsageLedger;
 
 /// The proxy of a node. Cheap to clone; clones are the same proxy.
 #[derive(Debug, Clone)]
@@ -134,6 +135,12 @@ impl NodeProxy {
         for name in &self.inner.variables {
             env.remove(name);
         }
+    }
+
+    /// Counts the usage in `ledger` from now on.
+    pub(crate) fn count_in(&self, ledger: &UsageLedger) {
+        // An error means that it counts already.
+        let _ = self.inner.tracker.ledger.set(ledger.clone());
     }
 
     /// Begins a turn. `sink` receives the usage of each of its requests that end before the next turn begins; their spans are

@@ -1,12 +1,13 @@
 //! The usage of a node's turns, as observed by its proxy.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use nerve_api::reply::ModelUsage;
+use nerve_api::reply::{ModelTokens, ModelUsage};
 use nerve_proxy::{CallOutcome, CallReport, CurrentTurn};
 use parking_lot::Mutex;
 
 use crate::telemetry::TraceContext;
+use crate::usage_ledger::UsageLedger;
 
 /// Called with the usage of each request of a turn when the request ends. Must not block.
 pub(crate) type SpendSink = Arc<dyn Fn(&ModelUsage) + Send + Sync>;
@@ -46,6 +47,8 @@ pub(super) struct UsageTracker {
     pub(super) turn: CurrentTurn,
     /// The usage of the last turn that began.
     totals: Mutex<TurnTotals>,
+    /// The usage of the node, with and without a turn.
+    pub(super) ledger: OnceLock<UsageLedger>,
 }
 
 #[derive(Default)]
@@ -83,6 +86,11 @@ impl UsageTracker {
     /// Counts a finished request.
     pub(super) fn record(&self, report: &CallReport) {
         let Some(used) = request_usage(report) else { return };
+        if let Some(ledger) = self.ledger.get() {
+            let ModelUsage { input, output, cache_read, cache_write, cost_usd, .. } = used;
+            let model = report.model.clone();
+            ledger.add_response(&ModelTokens { model, input, output, cache_read, cache_write }, cost_usd);
+        }
         let sink = {
             let mut totals = self.totals.lock();
             if report.turn != Some(totals.number) {

@@ -11,10 +11,11 @@ use nerve_types::Size;
 
 use crate::command::{BackendKind, NodeRef};
 use crate::events::Publisher;
-use crate::executions::trace;
 use crate::hooks::HookSocket;
 use crate::journal::Journal;
 use crate::proxy::NodeProxy;
+use crate::usage_ledger::UsageLedger;
+use nerve_record::executions::trace;
 
 /// Start parameters of a terminal node.
 pub struct TerminalSpec {
@@ -50,6 +51,8 @@ pub struct TerminalSpec {
     pub agent_version: Option<String>,
     /// The node's proxy. It is already running and ends with the node.
     pub proxy: Option<NodeProxy>,
+    /// The usage of the node, with its limits.
+    pub ledger: UsageLedger,
 }
 
 impl TerminalSpec {

@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
 use nerve_api::value::{BackendKind, HistoryOp, Multiplexer, NodeState, ParserKind};
 
+use super::budget::{BudgetArgs, BudgetOptions};
 use super::chat_args::ChatOptions;
 use super::proxy_args::ProxyOptions;
 use super::turn_args::{ConversationArgs, TurnOptions};
@@ -59,6 +60,8 @@ EXAMPLES
     Why(NodeArg),
     /// Answer the dialog that blocks a node
     Answer(AnswerArgs),
+    /// Show or set the budget of a node or a session
+    Budget(BudgetArgs),
     /// Show the audit log of a node
     #[command(alias = "logs")]
     History(HistoryArgs),
@@ -191,6 +194,7 @@ EXAMPLES
   nerve new me -b claude-tmux --tmux-session work
   nerve new seen -b tmux --pane-id %3 --profile claude
   nerve new ask -b chat --model claude-sonnet-4-5 --tool tests
+  nerve new me -c claude --budget-cost 5 --at-limit stop
   nerve new me -c claude --proxy anthropic \\
       --proxy-max-tokens 2000000
   nerve new me -c claude --proxy openai \\
@@ -216,6 +220,9 @@ pub struct CreateArgs {
     /// Proxy of the agent.
     #[command(flatten)]
     pub proxy: ProxyOptions,
+    /// Limits of the agent's usage.
+    #[command(flatten)]
+    pub budget: BudgetOptions,
     /// Claude Code session id [default: from the command, otherwise generated]
     #[arg(long, value_name = "UUID")]
     pub claude_session_id: Option<String>,

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result};
 use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
 use nerve_api::value::BackendKind;
-use nerve_node::executions;
+use nerve_record::executions::trace;
 
 use super::Target;
 use super::args::CreateArgs;
@@ -55,6 +55,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
         conversation: conversation_params(args.conversation),
+        budget: args.budget.limits(),
         proxy: proxy_params(args.proxy)?,
         ..CreateNode::new(args.name)
     };
@@ -143,5 +144,5 @@ fn directory(given: Option<&Path>) -> Result<PathBuf> {
 
 /// Returns the variable that enables tool tracing.
 pub fn trace_tools(wanted: bool) -> Option<(String, String)> {
-    wanted.then(|| (executions::trace::VARIABLE.to_string(), "1".to_string()))
+    wanted.then(|| (trace::VARIABLE.to_string(), "1".to_string()))
 }

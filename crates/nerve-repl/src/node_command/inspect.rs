@@ -9,6 +9,7 @@ use nerve_api::value::NodeState;
 
 use super::Target;
 use super::args::WaitArgs;
+use super::budget::summary;
 use crate::failure::{BLOCKED, FAILED, Failure, TIMED_OUT};
 use crate::out;
 
@@ -25,6 +26,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
         ("state", format_state(node.state, &node.metadata)),
     ];
     fields.push(("cost", node.progress.cost_text()));
+    fields.push(("budget", node.progress.budget.as_ref().map(summary).unwrap_or_default()));
     if node.approximate {
         fields.push(("approximate", "true".to_string()));
     }

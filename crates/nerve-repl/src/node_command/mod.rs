@@ -1,6 +1,7 @@
 //! The commands of `nerve node`, which the REPL has too.
 
 pub(crate) mod args;
+pub(crate) mod budget;
 mod chat_args;
 mod create;
 pub mod entries;
@@ -30,6 +31,7 @@ pub use self::args::{
     AnswerArgs, CreateArgs, ExecuteArgs, HistoryArgs, ListArgs, NodeCommand, PruneArgs, RemoveArgs,
     StartArgs, StopArgs, WaitArgs,
 };
+pub use self::budget::{BudgetArgs, BudgetOptions};
 pub use self::create::trace_tools;
 pub use self::proxy_args::{ProxyOptions, price, proxy_params};
 pub use self::shell_env::shell_env;
@@ -111,6 +113,7 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::Wait(args) => inspect::wait(target, args).await,
         NodeCommand::Why(args) => inspect::why(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
+        NodeCommand::Budget(args) => budget::run(target, args).await,
         NodeCommand::History(args) => history::run(target, &args).await,
         NodeCommand::Start(args) => {
             let (node_id, session_id) = (args.node, target.session.clone());

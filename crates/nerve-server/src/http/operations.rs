@@ -7,7 +7,7 @@ use nerve_api::request::{
     ForkNode, GetBuffer, GetGraph, GetHistory, GetNode, GetResult, GetRun, GetSession, GetTranscript,
     ListBranches, ListGraphs, ListNodes, ListRecordings, ListResults, ListRuns, ListSessions, ListSnapshots,
     PruneNodes, PruneRecordings, RemoveNode, ResizeNode, RestoreNodes, RestoreSnapshot, ResumeRun,
-    RunCommand, RunGraph, SendInterrupt, ShowNode, StartNode, StartSession, StopNode, StopSession,
+    RunCommand, RunGraph, SendInterrupt, SetBudget, ShowNode, StartNode, StartSession, StopNode, StopSession,
     TakeSnapshot, WaitNode, WriteData,
 };
 use schemars::generate::SchemaGenerator;
@@ -255,6 +255,10 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     .with_query(TRANSCRIPT),
     get::<GetTranscript>("/transcript", "Returns the prompts and answers of a recording")
         .with_query(RECORDING_TRANSCRIPT),
+    post::<SetBudget>("/nodes/{node_id}/budget", "Sets or removes the budget of a node")
+        .with_query(IN_SESSION)
+        .body(),
+    post::<SetBudget>("/sessions/{session_id}/budget", "Sets or removes the budget of a session").body(),
     list::<ListSessions>("/sessions", "Lists all sessions").with_query(PAGED),
     post::<CreateSession>("/sessions", "Creates a session").body().creates(),
     get::<GetSession>("/sessions/{name}", "Returns a session"),

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 
-use nerve_node::executions::trace::Announcement;
 use nerve_node::hooks::filter_hook_input;
+use nerve_record::executions::trace::Announcement;
 
 use nerve_cli::local_commands::HookArgs;
 

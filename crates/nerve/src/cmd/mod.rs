@@ -87,6 +87,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Start(args) => run_node(args.expand(NodeCommand::Start), NODE)?,
         Command::Rm(args) => run_node(args.expand(NodeCommand::Remove), NODE)?,
         Command::Prune(args) => run_single_threaded(interruptible(prune::run(args)))?,
+        Command::Budget(args) => run_node(args.expand(NodeCommand::Budget), NODE)?,
         Command::Logs(args) => run_node(args.expand(NodeCommand::History), NODE)?,
         Command::Ask(args) => run_multi_threaded(ask::run(args))?,
         Command::FanOut(args) => run_single_threaded(fan_out::run(*args))?,

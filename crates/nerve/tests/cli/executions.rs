@@ -404,7 +404,7 @@ fn announced_agent_command_becomes_an_execution() {
     let session = Session::ended();
     let folder = session.home.hermetic.work().join("hooks");
     fs::create_dir(&folder).unwrap();
-    let link = nerve_node::executions::trace::prepare(&folder, Path::new(NERVE)).unwrap();
+    let link = nerve_record::executions::trace::prepare(&folder, Path::new(NERVE)).unwrap();
     let socket = folder.join("socket");
     let announce = |id: &str, command: &str| {
         let input = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": id,

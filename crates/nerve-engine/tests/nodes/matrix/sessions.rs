@@ -120,6 +120,7 @@ fn metadata(id: &str, tags: &[&str]) -> SessionMetadata {
         created_at: TsNs(1_790_000_000_000_000_000),
         updated_at: TsNs(1_790_000_001_000_000_000),
         nodes: vec![NodeRecord { spec, env_omitted: Vec::new(), last: None }],
+        ledger: Default::default(),
         graphs: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use nerve_node::usage_ledger::LedgerRecord;
 use nerve_types::TsNs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +32,8 @@ pub(super) struct SessionJson {
     updated_at: Value,
     #[serde(default)]
     nodes: Option<Vec<NodeRecord>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<LedgerRecord>,
     #[serde(default)]
     graphs: Option<Vec<GraphRecord>>,
 }
@@ -46,6 +49,7 @@ impl From<&SessionMetadata> for SessionJson {
             created_at: seconds(session.created_at),
             updated_at: seconds(session.updated_at),
             nodes: Some(session.nodes.clone()),
+            ledger: Some(session.ledger.clone()).filter(|ledger| *ledger != LedgerRecord::default()),
             graphs: Some(session.graphs.clone()),
         }
     }
@@ -69,6 +73,7 @@ impl TryFrom<SessionJson> for SessionMetadata {
             created_at,
             updated_at: time(&json.updated_at).unwrap_or(created_at),
             nodes,
+            ledger: json.ledger.unwrap_or_default(),
             graphs: json.graphs.unwrap_or_default(),
         })
     }

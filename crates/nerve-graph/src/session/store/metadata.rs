@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nerve_api::request::NodeSpec;
+use nerve_node::usage_ledger::LedgerRecord;
 use nerve_types::TsNs;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
@@ -28,6 +29,8 @@ pub struct SessionMetadata {
     pub updated_at: TsNs,
     /// The definitions of its nodes.
     pub nodes: Vec<NodeRecord>,
+    /// Limits and usage of all its nodes.
+    pub ledger: LedgerRecord,
     /// Its graphs.
     pub graphs: Vec<GraphRecord>,
 }

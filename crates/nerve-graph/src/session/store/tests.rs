@@ -33,6 +33,7 @@ fn session(id: &str) -> SessionMetadata {
         created_at: TsNs(1_790_000_000_123_456_000),
         updated_at: TsNs(1_790_000_001_000_000_000),
         nodes: Vec::new(),
+        ledger: Default::default(),
         graphs: Vec::new(),
     }
 }

@@ -29,8 +29,8 @@ use parking_lot::Mutex;
 use crate::activity::{Location, TranscriptTail};
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
-use crate::executions::ExecutionLog;
 use crate::terminal::spec::TerminalSpec;
+use nerve_record::executions::log::ExecutionLog;
 
 /// Maximum number of models that are counted separately.
 const MAX_MODELS: usize = 32;
@@ -63,8 +63,13 @@ impl ActivityReporter {
         let totals = Arc::clone(&models);
         let tail = spec.profile.transcript.map(|kind| {
             let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
+            // A proxy counts the responses itself, with their costs.
+            let ledger = spec.proxy.is_none().then(|| spec.ledger.clone());
             let publish = move |activity| {
-                add_usage(&mut totals.lock(), &activity);
+                if let Some(response) = response_tokens(&activity) {
+                    ledger.iter().for_each(|ledger| ledger.add_response(&response, None));
+                    add_usage(&mut totals.lock(), response);
+                }
                 execution_log.iter().for_each(|log| log.record(&activity));
                 events.publish(Some(&node), EventKind::NodeActivity(Box::new(activity)));
             };
@@ -206,11 +211,15 @@ impl ActivityReporter {
     }
 }
 
-/// Adds the tokens of a response to those of its model.
-fn add_usage(models: &mut Vec<ModelTokens>, activity: &Activity) {
-    let Activity::Usage { input, output, cache_read, cache_write, model, .. } = activity else { return };
+/// Returns the tokens of a response.
+fn response_tokens(activity: &Activity) -> Option<ModelTokens> {
+    let Activity::Usage { input, output, cache_read, cache_write, model, .. } = activity else { return None };
     let [input, output, cache_read, cache_write] = [*input, *output, *cache_read, *cache_write];
-    let response = ModelTokens { model: model.clone(), input, output, cache_read, cache_write };
+    Some(ModelTokens { model: model.clone(), input, output, cache_read, cache_write })
+}
+
+/// Adds the tokens of a response to those of its model.
+fn add_usage(models: &mut Vec<ModelTokens>, response: ModelTokens) {
     match models.iter().position(|known| known.model == response.model) {
         Some(at) => models[at].add(&response),
         None if models.len() < MAX_MODELS => models.push(response),

@@ -28,7 +28,8 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn on_state_changed(&mut self) {
-        self.reporter.report_state(self.clock.now(), self.driver.state());
+        let state = self.state().clone();
+        self.reporter.report_state(self.clock.now(), &state);
         self.has_worked |= *self.driver.state() == AgentState::Busy && self.has_been_ready;
         self.update_status();
         let evidence = self.driver.evidence();
@@ -39,7 +40,7 @@ impl<B: Backend> Actor<B> {
                 self.has_been_ready = true;
                 self.look_up_conversation();
                 self.link.remember_ready(self.terminal.offset());
-                // Published with the status: a node with a turn or prompts is not ready.
+                // Published with the status: a node with a turn or prompts is not ready, or a limit is reached.
                 return;
             }
             AgentState::Busy => {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use nerve_host::backend::{Backend, BackendEvent, Memory};
 
+use crate::usage_ledger::LedgerRecord;
+
 /// Maximum length of the remembered beginning of an unsent prompt, in bytes.
 const UNSENT_PROMPT_LIMIT: usize = 16 << 10;
 
@@ -103,6 +105,16 @@ impl<B: Backend> BackendLink<B> {
     pub(super) fn remember_transcript(&mut self, transcript: PathBuf) {
         self.memory.transcript = Some(transcript);
         self.store_memory();
+    }
+
+    /// Remembers the limits and the usage of the node.
+    pub(super) fn remember_budget(&mut self, budget: &LedgerRecord) {
+        // Cannot fail: the fields are plain data.
+        let budget = serde_json::to_value(budget).ok();
+        if self.memory.budget != budget {
+            self.memory.budget = budget;
+            self.store_memory();
+        }
     }
 
     /// Remembers the id of the agent's conversation.

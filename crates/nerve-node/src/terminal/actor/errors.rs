@@ -1,7 +1,7 @@
 //! The errors of a node's requests.
 
 use nerve_agent::driver::{AgentState, Source};
-use nerve_api::value::Delivery;
+use nerve_api::value::{BlockKind, Delivery};
 use nerve_host::backend::Backend;
 
 use super::Actor;
@@ -14,7 +14,12 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn blocked_error(&self) -> EngineError {
-        let (kind, choices) = match self.driver.state() {
+        let (kind, choices) = match self.state() {
+            AgentState::Blocked { kind: BlockKind::Budget, .. } => {
+                let error =
+                    self.budget_error().unwrap_or_else(|| EngineError::internal("no limit is reached"));
+                return self.with_screen(error);
+            }
             AgentState::Blocked { kind, choices } => (kind, choices),
             AgentState::Suspended { .. } => return self.suspended_error(),
             _ => return EngineError::internal("not blocked"),

@@ -2,6 +2,7 @@
 
 use nerve_agent::driver::AgentState;
 use nerve_api::reply::{NodeExplanation, NodeMetadata, RunningTurn};
+use nerve_api::value::BlockKind;
 use nerve_host::backend::Backend;
 use nerve_types::{Origin, Size, TsNs};
 use nerve_vt::keys::{paste, unescape};
@@ -52,11 +53,15 @@ impl<B: Backend> Actor<B> {
     }
 
     fn execute(&mut self, now: TsNs, mut request: RequestedTurn) {
+        // The limits may have changed just before.
+        self.check_budget();
         let prompt = &request.prompt;
         let error = if let Err(error) = check_prompt(&prompt.text) {
             error
         } else if !self.lifecycle.takes_requests() {
             self.stopped_error()
+        } else if let Some(error) = self.budget_refusal() {
+            error
         } else if self.is_at_dialog() && prompt.at_dialog != DialogPolicy::Wait {
             self.blocked_error()
         } else if prompt.fail_if_busy && !self.turns.is_idle() {
@@ -71,7 +76,7 @@ impl<B: Backend> Actor<B> {
 
     /// Returns true if a dialog or a usage limit blocks the program.
     fn is_at_dialog(&self) -> bool {
-        matches!(self.driver.state(), AgentState::Blocked { .. } | AgentState::Suspended { .. })
+        matches!(self.state(), AgentState::Blocked { .. } | AgentState::Suspended { .. })
     }
 
     /// Cancels a prompt. A running turn is interrupted and answered once the interrupt has taken effect; a queued prompt is
@@ -99,7 +104,7 @@ impl<B: Backend> Actor<B> {
         self.waiters.add_interrupt(turn, now + INTERRUPT_TIMEOUT, reply);
     }
 
-    fn interrupt_program(&mut self, now: TsNs) {
+    pub(super) fn interrupt_program(&mut self, now: TsNs) {
         self.driver.interrupt(now, self.cursor_line());
         let terminal = &self.terminal;
         self.spec.journal.log_interrupt(now, || tail_of(terminal));
@@ -183,7 +188,7 @@ impl<B: Backend> Actor<B> {
     }
 
     fn answer(&mut self, now: TsNs, answer: &DialogAnswer, reply: DialogReply) {
-        let AgentState::Blocked { kind, choices } = self.driver.state().clone() else {
+        let AgentState::Blocked { kind, choices } = self.state().clone() else {
             let error = EngineError::invalid_request(format!(
                 "node '{}' is not showing a dialog",
                 self.spec.node.node
@@ -200,13 +205,17 @@ impl<B: Backend> Actor<B> {
                 return;
             }
         };
-        let refusal = if self.waiters.has_dialog() {
+        let choice = picked.and_then(|picked| choices.get(picked)).map(String::as_str);
+        let refusal = if kind == BlockKind::Budget {
+            self.spec.journal.log_dialog(now, kind.as_str(), choice, &answer.origin);
+            self.answer_budget(picked);
+            return self.respond(reply, Ok(None));
+        } else if self.waiters.has_dialog() {
             EngineError::busy("the dialog is being answered already")
         } else if !self.driver.answer(now, &choices, picked) {
             self.with_screen(EngineError::new(ErrorKind::Blocked, "the dialog changed; nothing was typed"))
         } else {
-            let choice = picked.and_then(|picked| choices.get(picked));
-            self.spec.journal.log_dialog(now, kind.as_str(), choice.map(String::as_str), &answer.origin);
+            self.spec.journal.log_dialog(now, kind.as_str(), choice, &answer.origin);
             return match self.turns.active_mut().filter(|_| answer.wait) {
                 Some(active) => {
                     active.request.deadline =
@@ -241,8 +250,8 @@ impl<B: Backend> Actor<B> {
 
     /// Explains the state. The node adds its state and metadata.
     fn explain(&self) -> NodeExplanation {
-        let evidence = self.driver.evidence();
-        let choices = match self.driver.state() {
+        let evidence = self.evidence();
+        let choices = match self.state() {
             AgentState::Blocked { choices, .. } => choices.clone(),
             _ => Vec::new(),
         };

@@ -1,7 +1,7 @@
 //! Everything that an actor waits for.
 
 use nerve_host::backend::{Backend, BackendEvent};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::backend_link::BackendLink;
@@ -19,6 +19,8 @@ pub(super) enum Input {
     Abandonment,
     /// A message of the agent's hooks.
     Hook(Message),
+    /// The usage or the limits of the node or its session have changed.
+    Budget,
     /// The share in the scrollback memory has changed.
     Scrollback,
     /// The deadline was reached.
@@ -29,6 +31,7 @@ pub(super) enum Input {
 pub(super) struct Inputs {
     pub(super) inbox: Option<mpsc::Receiver<Request>>,
     pub(super) hooks: Option<HookSocket>,
+    pub(super) budget: watch::Receiver<()>,
     pub(super) scrollback: ScrollbackShare,
 }
 
@@ -55,6 +58,8 @@ impl Inputs {
                     Ok(message) => return Input::Hook(message),
                     Err(_) => self.hooks = None,
                 },
+                // The node holds the sender.
+                Ok(()) = self.budget.changed() => return Input::Budget,
                 () = self.scrollback.changed() => return Input::Scrollback,
                 () = &mut timer, if deadline.is_some() => return Input::Timer,
             }

@@ -4,6 +4,7 @@ mod activity_reporter;
 mod agent;
 mod backend_events;
 mod backend_link;
+mod budget_guard;
 mod errors;
 mod faults;
 mod handlers;
@@ -20,6 +21,7 @@ mod turns;
 mod waiters;
 
 use nerve_agent::driver::{AgentState, Driver, Effect, View};
+use nerve_api::value::BlockKind;
 use nerve_host::backend::{Backend, Memory};
 use nerve_host::clock::Clock;
 use nerve_record::history::HISTORY_BUFFER_LINES;
@@ -29,6 +31,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::activity_reporter::ActivityReporter;
 use self::backend_link::BackendLink;
+use self::budget_guard::BudgetGuard;
 use self::faults::Faults;
 use self::input_lease::InputLease;
 use self::inputs::{Input, Inputs};
@@ -41,9 +44,9 @@ use self::status::Status;
 use self::waiters::Waiters;
 use crate::cancellation::interrupt_timeout_error;
 use crate::command::{EventKind, StateName};
-use crate::executions::ExecutionLog;
 use crate::hooks::HookSocket;
 use crate::terminal::spec::TerminalSpec;
+use nerve_record::executions::log::ExecutionLog;
 
 /// Runs a node until it is stopped or its last handle is dropped.
 pub(super) async fn run<B: Backend>(
@@ -55,8 +58,9 @@ pub(super) async fn run<B: Backend>(
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
 ) {
+    let budget = spec.ledger.subscribe();
     let mut actor = Actor::new(spec, execution_log, clock, backend, requests, status);
-    let mut inputs = Inputs { inbox: Some(inbox), hooks, scrollback: ScrollbackShare::new() };
+    let mut inputs = Inputs { inbox: Some(inbox), hooks, budget, scrollback: ScrollbackShare::new() };
     actor.record_start();
     while !actor.lifecycle.is_closed() {
         let deadline = actor.deadline().map(|at| clock.instant(at));
@@ -65,6 +69,7 @@ pub(super) async fn run<B: Backend>(
             Input::Request(request) => actor.on_request(request),
             Input::Abandonment => actor.on_abandonment(),
             Input::Hook(message) => actor.on_hook(message),
+            Input::Budget => actor.check_budget(),
             Input::Scrollback => inputs.scrollback.apply(&mut actor.terminal),
             Input::Timer => actor.on_timer(),
         }
@@ -92,6 +97,7 @@ struct Actor<B> {
     observation: ObservationTimer,
     lease: InputLease,
     turns: Turns,
+    budget: BudgetGuard,
     /// Time at which the node was created.
     started: TsNs,
     /// The program has been ready. Unlike the link's memory, this does not include earlier servers.
@@ -136,6 +142,7 @@ impl<B: Backend> Actor<B> {
             observation: ObservationTimer::new((!is_adopted).then_some(now)),
             lease: InputLease::default(),
             turns: Turns::default(),
+            budget: BudgetGuard::new(spec.ledger.clone()),
             started: now,
             has_been_ready: false,
             has_worked: false,
@@ -156,6 +163,7 @@ impl<B: Backend> Actor<B> {
         if self.link.agent_session().is_some() && self.spec.adopted.is_none() {
             self.link.store_memory();
         }
+        self.check_budget();
         self.log_start();
         // A newly started proxy reports its faults before the node exists; a restored proxy may have failed.
         if let Some(failure) = self.spec.proxy.as_ref().and_then(|proxy| proxy.failure()) {
@@ -185,6 +193,7 @@ impl<B: Backend> Actor<B> {
             Some(self.start_deadline).filter(|_| has_queue && is_starting),
             self.lease.deadline().filter(|_| has_queue),
             self.waiters.interrupt_deadline(),
+            self.budget.deadline(),
         ];
         times.into_iter().flatten().min()
     }
@@ -212,6 +221,9 @@ impl<B: Backend> Actor<B> {
         self.waiters.expire_interrupts(now, || interrupt_timeout_error(&self.spec.node.node));
         if due(self.turns.active().and_then(|active| active.stream_due)) {
             self.stream();
+        }
+        if due(self.budget.deadline()) {
+            self.check_budget();
         }
         if self.lifecycle.is_signal_due(now) {
             self.escalate(now);
@@ -241,6 +253,7 @@ impl<B: Backend> Actor<B> {
     /// Handles the consequences of an input: effects of the driver, the next prompt, the end of a stop, the new status.
     fn settle(&mut self) {
         self.run_effects();
+        self.meter_work();
         self.start_next_prompts();
         self.run_effects();
         self.log_unsent();
@@ -280,8 +293,8 @@ impl<B: Backend> Actor<B> {
     /// [`Self::publish_status`] does, after the events.
     fn update_status(&mut self) {
         let mut status = Status {
-            state: self.driver.state().clone(),
-            evidence: self.driver.evidence().clone(),
+            state: self.state().clone(),
+            evidence: self.evidence(),
             since: self.clock.now(),
             stopping: self.lifecycle.is_stopping(),
             closed: self.lifecycle.is_closed(),
@@ -301,21 +314,29 @@ impl<B: Backend> Actor<B> {
             agent_session: self.link.agent_session().cloned(),
             place: self.link.backend.place().to_vec(),
         };
-        let is_ready = status.name() == StateName::Ready;
-        let mut was_ready = is_ready;
+        let (name, state) = (status.name(), status.state.clone());
+        let mut old = name;
         self.status.send_if_modified(|current| {
             if current.name() == status.name() {
                 status.since = current.since;
             }
             self.has_unannounced_status |= *current != status;
-            was_ready = current.name() == StateName::Ready;
+            old = current.name();
             *current = status;
             false
         });
-        if is_ready && !was_ready {
-            let evidence = self.driver.evidence();
-            let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
-            self.publish(EventKind::NodeReady { evidence });
+        if name == old {
+            return;
+        }
+        let evidence = self.evidence();
+        let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
+        match (name, state) {
+            (StateName::Ready, _) => self.publish(EventKind::NodeReady { evidence }),
+            // The driver reports other dialogs.
+            (StateName::Blocked, AgentState::Blocked { kind: kind @ BlockKind::Budget, choices }) => {
+                self.publish(EventKind::NodeBlocked { kind, choices, evidence });
+            }
+            _ => {}
         }
     }
 

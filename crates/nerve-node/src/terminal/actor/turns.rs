@@ -28,7 +28,7 @@ impl<B: Backend> Actor<B> {
     /// notified. Without a turn they fail: there may be no one to answer the dialog.
     pub(super) fn start_next_prompts(&mut self) {
         while !self.turns.queue.is_empty() && !self.lifecycle.is_replaying() {
-            match self.driver.state() {
+            match self.state() {
                 AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
                     return self.fail_prompts_at_dialog();
                 }
@@ -47,6 +47,9 @@ impl<B: Backend> Actor<B> {
     }
 
     fn fail_prompts_at_dialog(&mut self) {
+        if let Some(error) = self.budget_refusal() {
+            return self.turns.queue.fail_all(&error);
+        }
         let has_turn = self.turns.active().is_some();
         if self.turns.queue.fails_at_dialog(has_turn) {
             let error = self.blocked_error();
@@ -102,6 +105,7 @@ impl<B: Backend> Actor<B> {
         if let Some(proxy) = &self.spec.proxy {
             proxy.end_turn();
         }
+        self.meter_work();
         let Some(active) = self.turns.active_mut() else { return };
         active.request.deadline = None;
         active.stream_due = None;
@@ -219,6 +223,9 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn finish(&mut self, mut response: Response) {
+        if let Some(error) = self.interrupted_error(response.turn) {
+            return self.fail_turn(response, error);
+        }
         response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
         let Some(mut active) = self.turns.end(&response.text) else { return };

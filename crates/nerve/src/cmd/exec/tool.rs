@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nerve_node::executions::trace::{Announcement, LINK, reads_nothing};
+use nerve_record::executions::trace::{Announcement, LINK, reads_nothing};
 
 use super::shell;
 use crate::exit::{FAILED, Failure};

@@ -143,6 +143,7 @@ async fn prepare(client: &NerveClient, git: &Git, fan_out: &mut FanOut, args: &R
             command: Some(CommandLine::Text(attempt.command.clone())),
             cwd: Some(attempt.worktree.clone()),
             profile: args.profile.clone(),
+            budget: args.budget.limits(),
             response_timeout: Seconds::from(args.timeout.0),
             ..CreateNode::new(attempt.node.clone())
         };

@@ -14,14 +14,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use nerve_record::store::check_id;
+use crate::store::check_id;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The variable that enables tracing for a node's program, if set to `1`.
 pub const VARIABLE: &str = "NERVE_TRACE_TOOLS";
 /// Claude Code's variable for the program that runs the lines of its shells and hooks.
-pub(crate) const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
+pub const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
 /// The name under which this program runs a traced command.
 pub const LINK: &str = "nerve-tool";
 /// Folder of the announcements, in the hook folder.

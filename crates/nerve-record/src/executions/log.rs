@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nerve_record::activity::{Activity, Status, TsMs};
-use nerve_record::executions::{self, ExecutionLine};
-use nerve_record::store::check_id;
+use crate::activity::{Activity, Status, TsMs};
+use crate::executions::{self, ExecutionLine};
+use crate::store::check_id;
 use serde_json::Value;
 
 /// Maximum number of characters of the arguments of a tool that is not a shell.
@@ -15,7 +15,7 @@ const MAX_ARGS_CHARS: usize = 200;
 
 /// Writes the executions of one agent to the list. Clones write the same list.
 #[derive(Debug, Clone)]
-pub(crate) struct ExecutionLog {
+pub struct ExecutionLog {
     recording: PathBuf,
     /// Number of bytes that the terminal has output.
     offset: Arc<AtomicU64>,
@@ -26,27 +26,28 @@ pub(crate) struct ExecutionLog {
 }
 
 impl ExecutionLog {
-    pub(crate) fn new(recording: PathBuf) -> ExecutionLog {
+    /// Creates the log next to a recording.
+    pub fn new(recording: PathBuf) -> ExecutionLog {
         ExecutionLog { recording, offset: Arc::default(), failed: Arc::default(), is_ephemeral: false }
     }
 
     /// Creates the log of a session that is not recorded. Write errors after the end of its host are ignored.
-    pub(crate) fn ephemeral(stands_for: PathBuf) -> ExecutionLog {
+    pub fn ephemeral(stands_for: PathBuf) -> ExecutionLog {
         ExecutionLog { is_ephemeral: true, ..ExecutionLog::new(stands_for) }
     }
 
     /// Sets the number of bytes that the terminal has output, the position of executions that begin now.
-    pub(crate) fn set_offset(&self, offset: u64) {
+    pub fn set_offset(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);
     }
 
     /// Returns the path of the list if it could not be written.
-    pub(crate) fn failed_path(&self) -> Option<PathBuf> {
+    pub fn failed_path(&self) -> Option<PathBuf> {
         self.failed.load(Ordering::Relaxed).then(|| executions::list_path(&self.recording))
     }
 
     /// Lists the begin or end of an execution; ignores other activities. Writes a file: call it on a blocking thread.
-    pub(crate) fn record(&self, activity: &Activity) {
+    pub fn record(&self, activity: &Activity) {
         let has_terminal =
             |id: &str| executions::recording_path(&self.recording, id).is_ok_and(|path| Path::exists(&path));
         let anchor = self.offset.load(Ordering::Relaxed);

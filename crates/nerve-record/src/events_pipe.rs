@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_record::activity::{Activity, Level, TsMs};
-use nerve_record::ssz::event;
+use crate::activity::{Activity, Level, TsMs};
+use crate::ssz::event;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -185,7 +185,7 @@ mod tests {
     use std::io::Read;
     use std::time::Instant;
 
-    use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
+    use crate::ssz::frame::{MAX_EVENT, decode_frame};
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
     use super::*;

@@ -1,0 +1,53 @@
+//! Budgets of nodes and sessions.
+
+use nerve_api::reply::BudgetStatus;
+use nerve_api::request::{SetBudget, UsageLimits};
+use nerve_node::error::EngineError;
+
+use super::Engine;
+use super::context::RequestContext;
+
+impl Engine {
+    /// Replaces the budget of a node or a session. A node that is blocked by the old one continues if the new one permits it.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (invalid limits, or a node that runs no agent).
+    pub async fn set_budget(
+        &self,
+        request: SetBudget,
+        _: RequestContext,
+    ) -> Result<BudgetStatus, EngineError> {
+        let SetBudget { node_id, session_id, budget } = request;
+        check(budget.as_ref())?;
+        let session = self.inner.sessions.get(session_id.as_deref())?;
+        let ledger = match &node_id {
+            None => session.ledger().clone(),
+            Some(id) if session.get(id).is_none() && session.definition(id).is_some() => {
+                let status = session.set_stopped_budget(id, budget);
+                self.inner.persister.save();
+                return status;
+            }
+            Some(id) => {
+                let executable = session.find(id)?;
+                executable.ledger().cloned().ok_or_else(|| {
+                    EngineError::invalid_request(format!(
+                        "node '{id}' runs no agent and cannot have a budget"
+                    ))
+                    .hint("agents in terminals, sessions and graphs can have budgets")
+                })?
+            }
+        };
+        ledger.set_limits(budget);
+        self.inner.persister.save();
+        Ok(ledger.status())
+    }
+}
+
+/// Checks the limits of a budget.
+///
+/// # Errors
+/// InvalidRequest.
+pub(super) fn check(budget: Option<&UsageLimits>) -> Result<(), EngineError> {
+    let invalid = |problem| EngineError::invalid_request(format!("params.budget: {problem}"));
+    budget.map_or(Ok(()), UsageLimits::check).map_err(invalid)
+}

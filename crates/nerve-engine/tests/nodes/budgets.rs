@@ -1,0 +1,156 @@
+//! Budgets of nodes and sessions. Shells use up their working time; agents' tokens are in the tests with real agents.
+
+use std::time::Duration;
+
+use nerve_api::reply::BudgetStatus;
+use nerve_api::request::{CreateSession, GetSession, SetBudget, StartNode, UsageLimits};
+use nerve_api::value::{BlockKind, LimitAction};
+use nerve_engine::EngineConfig;
+use nerve_node::command::{BackendKind, Choice, EventKind, NodeSpec, StateName};
+use nerve_node::error::{EngineError, ErrorKind};
+use nerve_testkit::harness::EngineHarness;
+
+use crate::harness::{Harness, LIMIT};
+
+const SHELL: [&str; 3] = ["bash", "--norc", "--noprofile"];
+
+/// Limits the working time.
+fn time(millis: u64, at_limit: LimitAction) -> Option<UsageLimits> {
+    Some(UsageLimits {
+        max_time: Some(Duration::from_millis(millis).into()),
+        at_limit,
+        ..UsageLimits::default()
+    })
+}
+
+async fn start(harness: &Harness, node: &str, budget: Option<UsageLimits>) {
+    harness.create(NodeSpec { budget, ..harness.spec(node, &SHELL) }).await;
+    harness.wait_ready(node).await;
+}
+
+async fn set(harness: &Harness, request: SetBudget) -> Result<BudgetStatus, EngineError> {
+    harness.engine.set_budget(request, Default::default()).await
+}
+
+fn of_node(node: &str, budget: Option<UsageLimits>) -> SetBudget {
+    SetBudget { node_id: Some(node.into()), budget, ..SetBudget::default() }
+}
+
+fn assert_kind<T: std::fmt::Debug>(result: Result<T, EngineError>, kind: ErrorKind) {
+    assert_eq!(result.as_ref().err().map(|error| error.kind), Some(kind), "{result:?}");
+}
+
+#[tokio::test]
+async fn limit_interrupts_the_turn_and_asks() {
+    let mut harness = Harness::new();
+    start(&harness, "sh", time(300, LimitAction::Ask)).await;
+    let error = harness.send("sh", "echo before; sleep 600").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
+    assert_eq!(error.choices.len(), 2, "{error:?}");
+    assert!(error.text.as_deref().is_some_and(|text| text.contains("before")), "{error:?}");
+    harness.wait("sh", StateName::Blocked).await.unwrap();
+    let event = harness.event(|event| matches!(event, EventKind::NodeBlocked { .. })).await;
+    assert!(matches!(event, EventKind::NodeBlocked { kind: BlockKind::Budget, .. }), "{event:?}");
+    let budget = harness.info("sh").progress.budget.unwrap();
+    assert!(budget.time_ms >= 300 && budget.exceeded.is_some(), "{budget:?}");
+    let error = harness.send("sh", "echo more").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
+
+    harness.answer("sh", Choice::Number(1)).await.unwrap();
+    assert!(harness.ask("sh", "echo $((6*7))").await.text.contains("42"));
+    let budget = harness.info("sh").progress.budget.unwrap();
+    assert!(budget.max_time_ms.is_some_and(|limit| limit > 300), "{budget:?}");
+}
+
+#[tokio::test]
+async fn refused_offer_fails_prompts_until_the_budget_changes() {
+    let harness = Harness::new();
+    start(&harness, "sh", time(200, LimitAction::Ask)).await;
+    harness.send("sh", "sleep 600").await.unwrap_err();
+    harness.wait("sh", StateName::Blocked).await.unwrap();
+    harness.answer("sh", Choice::Cancel).await.unwrap();
+    assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
+    let status = set(&harness, of_node("sh", time(60_000, LimitAction::Ask))).await.unwrap();
+    assert!(status.exceeded.is_none() && status.time_ms >= 200, "{status:?}");
+    assert!(harness.ask("sh", "echo $((6*7))").await.text.contains("42"));
+}
+
+#[tokio::test]
+async fn stop_fails_prompts_without_a_question() {
+    let harness = Harness::new();
+    start(&harness, "sh", time(200, LimitAction::Stop)).await;
+    let error = harness.send("sh", "sleep 600").await.unwrap_err();
+    assert_eq!((error.kind, error.choices.len()), (ErrorKind::Budget, 0), "{error:?}");
+    harness.wait("sh", StateName::Blocked).await.unwrap();
+    assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
+    set(&harness, of_node("sh", None)).await.unwrap();
+    harness.wait_ready("sh").await;
+    assert!(harness.info("sh").progress.budget.is_none());
+}
+
+#[tokio::test]
+async fn session_limit_blocks_all_its_nodes() {
+    let harness = Harness::new();
+    let session =
+        CreateSession { name: "work".into(), budget: time(300, LimitAction::Ask), ..Default::default() };
+    harness.engine.create_session(session, Default::default()).await.unwrap();
+    let session_id = Some("work".to_string());
+    for node in ["one", "two"] {
+        let spec = NodeSpec { session_id: session_id.clone(), ..harness.spec(node, &SHELL) };
+        harness.engine.create_node(spec, Default::default()).await.unwrap();
+    }
+    let turn = |node: &str, text: &str| {
+        let request = nerve_api::request::ExecuteInput {
+            session_id: session_id.clone(),
+            ..harness.execute(node, text)
+        };
+        harness.run(request)
+    };
+    assert_kind(turn("one", "sleep 600").await, ErrorKind::Blocked);
+    let error = turn("two", "echo no").await.unwrap_err();
+    assert!(error.kind == ErrorKind::Blocked && error.message.contains("session 'work'"), "{error:?}");
+    let request = GetSession::new(session_id.clone());
+    let budget = harness.engine.get_session(request, Default::default()).await.unwrap().budget.unwrap();
+    assert!(budget.exceeded.is_some() && budget.time_ms >= 300, "{budget:?}");
+    set(&harness, SetBudget { session_id: session_id.clone(), ..SetBudget::default() }).await.unwrap();
+    assert!(turn("two", "echo $((6*7))").await.unwrap().text.contains("42"));
+}
+
+#[tokio::test]
+async fn usage_survives_stop_and_restart_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_path_buf();
+    let config =
+        || EngineConfig { sessions_file: Some(path.join("sessions.json")), ..EngineHarness::config(&path) };
+    let mut harness = Harness::with(config(), folder);
+    start(&harness, "sh", time(200, LimitAction::Stop)).await;
+    set(&harness, SetBudget { budget: time(3_600_000, LimitAction::Ask), ..SetBudget::default() })
+        .await
+        .unwrap();
+    assert_kind(harness.send("sh", "sleep 600").await, ErrorKind::Budget);
+    harness.stop("sh").await;
+    harness.engine.shut_down(false).await;
+    *harness = EngineHarness::new(config(), LIMIT);
+    harness.engine.start_node(StartNode::new("sh", None), Default::default()).await.unwrap();
+    harness.wait("sh", StateName::Blocked).await.unwrap();
+    assert_kind(harness.send("sh", "echo no").await, ErrorKind::Budget);
+    let session = harness.engine.get_session(GetSession::new(None), Default::default()).await.unwrap();
+    assert!(session.budget.is_some_and(|budget| budget.time_ms >= 200));
+}
+
+#[tokio::test]
+async fn invalid_budgets_are_refused() {
+    let harness = Harness::new();
+    start(&harness, "sh", None).await;
+    let none = UsageLimits::default();
+    let zero = UsageLimits { max_tokens: Some(0), ..none };
+    for invalid in [none, zero, UsageLimits { max_cost_usd: Some(-1.0), ..none }] {
+        assert_kind(set(&harness, of_node("sh", Some(invalid))).await, ErrorKind::InvalidRequest);
+    }
+    assert_kind(set(&harness, of_node("gone", time(1, LimitAction::Ask))).await, ErrorKind::NotFound);
+    let bash = NodeSpec { backend: BackendKind::Bash, command: None, ..harness.spec("tests", &SHELL) };
+    let spec = NodeSpec { budget: time(1, LimitAction::Ask), ..bash.clone() };
+    assert_kind(harness.engine.create_node(spec, Default::default()).await, ErrorKind::InvalidRequest);
+    harness.create(bash).await;
+    assert_kind(set(&harness, of_node("tests", time(1, LimitAction::Ask))).await, ErrorKind::InvalidRequest);
+}
