@@ -1,7 +1,7 @@
 //! Ledgers: the usage of a node or a session, counted against its limits.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use nerve_api::reply::{BudgetStatus, ModelTokens};
@@ -18,10 +18,10 @@ pub type Pricing = Arc<dyn Fn(&ModelTokens) -> Option<f64> + Send + Sync>;
 
 /// Returns the built-in prices.
 pub fn built_in_pricing() -> Pricing {
-    let table = PriceTable::built_in();
-    Arc::new(move |tokens| {
+    static TABLE: LazyLock<PriceTable> = LazyLock::new(PriceTable::built_in);
+    Arc::new(|tokens| {
         let ModelTokens { ref model, input, output, cache_read, cache_write } = *tokens;
-        let prices = table.prices(model.as_deref()?, None)?;
+        let prices = TABLE.prices(model.as_deref()?, None)?;
         Some(prices.cost(Usage { input, output, cache_read, cache_write }))
     })
 }
