@@ -38,9 +38,7 @@ class RemoteNode:
 
     async def info(self) -> NodeInfo:
         """Returns information about the node."""
-        data = await self._request("GET_NODE")
-        fields = {**data, "id": data.get("node_id")} if isinstance(data, dict) else data
-        return from_wire(NodeInfo, fields)
+        return from_wire(NodeInfo, await self._request("GET_NODE"))
 
     async def execute(
         self,

@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Optional
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """Description of a node."""
+    """Description of a node. Reply to GET_NODE and START_NODE."""
 
     #: Id of the node.
-    id: str
+    node_id: str
     #: Kind of node: `pty`, `bash` …
     type: str
     #: State of the node. One of `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
@@ -584,8 +584,8 @@ class SnapshotFiles:
 
     #: Provider: `git`, `copy` or `reflink`.
     provider: str = "unknown"
-    #: Directory whose files were stored.
-    source: str = ""
+    #: Directory whose files were stored; null if only the copy is known, because its recording is gone.
+    source: Optional[str] = None
     #: Reference of the provider: a git reference, or the name of the copy.
     reference: str = ""
 
@@ -594,12 +594,12 @@ class SnapshotFiles:
 class SnapshotInfo:
     """A snapshot of a recorded session."""
 
-    #: Number of the snapshot in its session.
-    id: int = 0
-    #: Id of the recorded session.
-    session: str = ""
-    #: Time of the snapshot, in nanoseconds since the Unix epoch; null if its recording is gone.
-    ts_ns: Optional[int] = None
+    #: Number of the snapshot in its recording.
+    snapshot_id: int = 0
+    #: Id of the recording.
+    recording_id: str = ""
+    #: Time of the snapshot; null if its recording is gone.
+    taken_at: Optional[str] = None
     #: Output offset of the snapshot, in bytes; null if its recording is gone.
     anchor_byte: Optional[int] = None
     #: Label.
@@ -612,16 +612,16 @@ class SnapshotInfo:
 class SnapshotTaken:
     """Reply to TAKE_SNAPSHOT."""
 
-    #: Number of the snapshot in its session.
-    id: int = 0
-    #: Id of the recorded session.
-    session: str = ""
+    #: Number of the snapshot in its recording.
+    snapshot_id: int = 0
+    #: Id of the recording.
+    recording_id: str = ""
     #: Label.
     label: Optional[str] = None
     #: Output offset of the snapshot, in bytes.
     anchor_byte: int = 0
-    #: Time of the snapshot, in nanoseconds since the Unix epoch.
-    ts_ns: int = 0
+    #: Time of the snapshot.
+    taken_at: str = "1970-01-01T00:00:00.000Z"
     #: Stored files; null with `no_files`.
     files: Optional[SnapshotFiles] = None
     #: Files that could not be stored, with the reason.
@@ -632,10 +632,10 @@ class SnapshotTaken:
 class SnapshotRestored:
     """Reply to RESTORE_SNAPSHOT."""
 
-    #: Number of the snapshot in its session.
-    id: int
-    #: Id of the recorded session.
-    session: str
+    #: Number of the snapshot in its recording.
+    snapshot_id: int
+    #: Id of the recording.
+    recording_id: str
     #: Directory that has the files.
     to: str
     #: Stored files of the snapshot.
@@ -648,12 +648,12 @@ class SnapshotRestored:
 class BranchSnapshot:
     """The snapshot that a branch continues."""
 
-    #: Number of the snapshot in its session.
-    id: int = 0
+    #: Number of the snapshot in its recording.
+    snapshot_id: int = 0
     #: Label.
     label: Optional[str] = None
-    #: Time of the snapshot, in nanoseconds since the Unix epoch.
-    ts_ns: int = 0
+    #: Time of the snapshot.
+    taken_at: str = "1970-01-01T00:00:00.000Z"
     #: Output offset of the snapshot, in bytes.
     anchor_byte: int = 0
 
@@ -728,8 +728,8 @@ class BranchInfo:
 
     #: Path of the folder.
     path: str = ""
-    #: Time of creation, in nanoseconds since the Unix epoch; null if unknown.
-    made_ts_ns: Optional[int] = None
+    #: Time of creation; null if unknown.
+    created_at: Optional[str] = None
     #: Recording that the branch continues; null if unknown.
     recording: Optional[str] = None
     #: Number of the snapshot, if any.

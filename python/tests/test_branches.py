@@ -23,15 +23,15 @@ async def test_snapshot_is_taken_listed_and_restored(server: Server, transport: 
                 # Events from before the subscription may precede it.
                 while (event := await events.__anext__()).event_type != "SNAPSHOT_TAKEN":
                     pass
-                assert (event.node_id, event.data["id"]) == (name, taken.id)
+                assert (event.node_id, event.data["snapshot_id"]) == (name, taken.snapshot_id)
             (project / "file").write_text("new")
             assert [snapshot.label for snapshot in await client.list_snapshots(name)] == ["first"]
-            restored = await client.restore_snapshot(taken.id, str(tmp_path / "restored"), name)
+            restored = await client.restore_snapshot(taken.snapshot_id, str(tmp_path / "restored"), name)
             assert restored.left_out == [] and (tmp_path / "restored/file").read_text() == "old"
             with pytest.raises(NotFoundError):
                 await client.restore_snapshot(99, str(tmp_path / "other"), name)
             with pytest.raises(InvalidRequestError, match="not a known agent"):
-                await client.create_branch("Continue", name, taken.id)
+                await client.create_branch("Continue", name, taken.snapshot_id)
             assert name not in [branch.used_by for branch in await client.list_branches()]
             with pytest.raises(NotFoundError):
                 await client.delete_branch("none")

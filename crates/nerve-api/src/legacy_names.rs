@@ -68,12 +68,22 @@ const REPLY_FIELDS: [(&str, &str); 6] = [
 pub fn add_old_fields(request: RequestName, data: &mut Params<'_>) {
     for (new, old) in REPLY_FIELDS {
         if let Some(value) = data.get(new).cloned() {
+            let value = if new == "nodes_info" { with_node_ids(value) } else { value };
             data.insert(old.to_string(), value);
         }
     }
     if request == RequestName::CreateNode && data.contains_key("node_id") {
         data.insert("status".to_string(), Param::Value("created".into()));
     }
+}
+
+/// Adds the id of each node in a list under its older name.
+fn with_node_ids(nodes: Param<'_>) -> Param<'_> {
+    let mut nodes = nodes.into_value();
+    for node in nodes.as_array_mut().into_iter().flatten() {
+        node["id"] = node["node_id"].clone();
+    }
+    Param::Value(nodes)
 }
 
 /// A deprecated name that a client used.

@@ -58,6 +58,6 @@ impl NerveClient {
     /// Returns only the ids of [`NerveClient::list_nodes`].
     #[deprecated(note = "use NerveClient::list_nodes")]
     pub async fn list_channels(&self, session: Option<&str>) -> Result<Vec<String>, ClientError> {
-        Ok(self.list_nodes(session).await?.into_iter().map(|node| node.id).collect())
+        Ok(self.list_nodes(session).await?.into_iter().map(|node| node.node_id).collect())
     }
 }

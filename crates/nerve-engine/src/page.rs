@@ -59,7 +59,7 @@ macro_rules! lists {
 }
 
 lists! {
-    NodeList { nodes_info: NodeInfo { id }, nodes }
+    NodeList { nodes_info: NodeInfo { node_id }, nodes }
     SessionList { sessions: SessionInfo { name } }
     GraphList { graphs_info: GraphInfo { graph_id }, graphs }
     RunList { runs: RunInfo { run_id, started_at } }

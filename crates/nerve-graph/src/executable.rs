@@ -46,6 +46,14 @@ impl Executable {
         }
     }
 
+    /// Returns the id as the name of a step's node; empty for a gate, which has only the id of its step.
+    pub(crate) fn node_name(&self) -> &str {
+        match self {
+            Executable::Gate(_) => "",
+            other => other.id(),
+        }
+    }
+
     /// Returns the kind: `graph`, `gate`, `function`, or the node's kind.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -39,7 +39,7 @@ impl Gate {
             deadline: deadline.map(TsNs::seconds),
         };
         let is_recorded = recorded_deadline.is_some();
-        let (choice, by) = ask(context, self.id(), info, deadline, key, is_recorded).await?;
+        let (choice, by) = ask(context, "", info, deadline, key, is_recorded).await?;
         Ok(json!({ "choice": choice, "by": by }))
     }
 }

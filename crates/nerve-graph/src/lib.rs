@@ -140,7 +140,7 @@ impl Graph {
         mut step: Step,
     ) -> Result<&mut Graph, EngineError> {
         let target = target.into();
-        step.node = target.id().into();
+        step.node = target.node_name().into();
         step.target = Target::Executable(target);
         self.add(step)
     }

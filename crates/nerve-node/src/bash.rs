@@ -108,7 +108,7 @@ impl Node for BashNode {
             metadata.insert("cwd".into(), cwd.display().to_string());
         }
         NodeInfo {
-            id: self.id().to_string(),
+            node_id: self.id().to_string(),
             kind: self.kind().to_string(),
             state: inner.state.current(),
             persistent: false,

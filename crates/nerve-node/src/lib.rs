@@ -270,7 +270,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 /// Returns the description of something that is always ready.
 pub fn stateless_info(id: &str, kind: &'static str) -> NodeInfo {
     NodeInfo {
-        id: id.to_string(),
+        node_id: id.to_string(),
         kind: kind.to_string(),
         state: StateName::Ready,
         persistent: false,

@@ -315,7 +315,7 @@ impl Node for TerminalNode {
             _ => {}
         }
         NodeInfo {
-            id: inner.node.node.clone(),
+            node_id: inner.node.node.clone(),
             kind: inner.kind.to_string(),
             state: status.name(),
             persistent: true,

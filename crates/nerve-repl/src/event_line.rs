@@ -59,7 +59,7 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
             format!("{} {status}{}{why}", run.graph_id, effort(duration_ms, tokens_used))
         }
         EventKind::ResultReady { result_id, status, .. } => format!("{node}: result {result_id} is {status}"),
-        EventKind::SnapshotTaken { id, .. } => format!("{node}: snapshot {id} taken"),
+        EventKind::SnapshotTaken { snapshot_id, .. } => format!("{node}: snapshot {snapshot_id} taken"),
         EventKind::BranchProgress { step, .. } => format!("branch: {step}"),
         EventKind::Error { message } => format!("error: {message}"),
         EventKind::ServerShutdown {} => "the server is shutting down".to_string(),

@@ -89,7 +89,7 @@ async fn find_names(
     let session = with_state(state, |state| state.session.clone());
     let session = session.as_deref();
     let nodes =
-        async || Ok::<_, ClientError>(client.list_nodes(session).await?.into_iter().map(|node| node.id));
+        async || Ok::<_, ClientError>(client.list_nodes(session).await?.into_iter().map(|node| node.node_id));
     let graphs = async || {
         Ok::<_, ClientError>(client.list_graphs(session).await?.into_iter().map(|graph| graph.graph_id))
     };

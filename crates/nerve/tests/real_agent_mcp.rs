@@ -114,7 +114,7 @@ async fn claude_lists_creates_uses_and_stops_a_node() {
     let nodes = fixture.nerve(&["server", "node", "list", "--json"]).await;
     let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
     assert_eq!(nodes["nodes"], serde_json::json!(["boss"]), "{nodes:#}");
-    assert_eq!(nodes["stopped"][0]["id"], "worker", "{nodes:#}");
+    assert_eq!(nodes["stopped"][0]["node_id"], "worker", "{nodes:#}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,5 +196,5 @@ async fn claude_creates_uses_and_stops_a_node_over_http() {
     let nodes = fixture.nerve(&["server", "node", "list", "--json"]).await;
     let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
     assert_eq!(nodes["nodes"], serde_json::json!(["boss"]), "{nodes:#}");
-    assert_eq!(nodes["stopped"][0]["id"], "worker", "{nodes:#}");
+    assert_eq!(nodes["stopped"][0]["node_id"], "worker", "{nodes:#}");
 }

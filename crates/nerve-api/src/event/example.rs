@@ -42,7 +42,7 @@ impl EventType {
                 json!({ "status": "completed", "duration_ms": 42000, "tokens_used": 1209, "error": null })
             }
             EventType::SnapshotTaken => json!({
-                "id": 3, "session": "0197a1b2-0000-7000-8000-000000000001", "anchor_byte": 48213,
+                "snapshot_id": 3, "recording_id": "0197a1b2-0000-7000-8000-000000000001", "anchor_byte": 48213,
                 "label": "before the refactoring", "has_files": true,
             }),
             EventType::BranchProgress => json!({ "step": "restoring the files", "request_id": "7" }),

@@ -238,10 +238,10 @@ pub enum EventKind {
     SnapshotTaken {
         /// Number of the snapshot in its recording.
         #[serde(default)]
-        id: u64,
-        /// Id of the recorded session.
+        snapshot_id: u64,
+        /// Id of the recording.
         #[serde(default)]
-        session: String,
+        recording_id: String,
         /// Offset in the recorded output, in bytes.
         #[serde(default)]
         anchor_byte: u64,

@@ -1,5 +1,6 @@
 //! Replies of the commands for branches.
 
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
 use super::response::TurnResponse;
@@ -51,12 +52,12 @@ pub struct BranchCreated {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BranchSnapshot {
-    /// Number of the snapshot in its session.
-    pub id: u64,
+    /// Number of the snapshot in its recording.
+    pub snapshot_id: u64,
     /// Label.
     pub label: Option<String>,
-    /// Time of the snapshot, in nanoseconds since the Unix epoch.
-    pub ts_ns: u64,
+    /// Time of the snapshot.
+    pub taken_at: TsMs,
     /// Output offset of the snapshot, in bytes.
     pub anchor_byte: u64,
 }
@@ -121,8 +122,8 @@ pub struct BranchEnvironment {
 pub struct BranchInfo {
     /// Path of the folder.
     pub path: String,
-    /// Time of creation, in nanoseconds since the Unix epoch; null if unknown.
-    pub made_ts_ns: Option<u64>,
+    /// Time of creation; null if unknown.
+    pub created_at: Option<TsMs>,
     /// Recording that the branch continues; null if unknown.
     pub recording: Option<String>,
     /// Number of the snapshot, if any.

@@ -28,7 +28,7 @@ pub use choice::{AnswerReply, Done, ExecuteReply, RunReply};
 pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
 pub use node::{
-    CommandTyped, Interrupted, ModelTokens, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo,
+    CommandTyped, Interrupted, ModelTokens, NodeCreated, NodeExplanation, NodeForked, NodeInfo,
     NodeList, NodeMetadata, NodeProgress, NodeShown, NodeText, NodesPruned, NodesRestored, ReachedState,
     RestoredNode, RunningTurn, Stopped, Written,
 };
@@ -73,8 +73,8 @@ macro_rules! replies_with_id {
 }
 
 plain_replies! {
-    Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeDetails NodeExplanation
-    NodeHistory NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
+    Authenticated BranchCreated BranchDeleted BranchList BudgetStatus CommandTyped GraphList Interrupted NodeExplanation
+    NodeHistory NodeInfo NodeList NodeShown NodeText NodesChanged NodesPruned NodesRestored Pong ReachedState RecordingList RecordingsPruned ResultInfo ResultList RunInfo RunList RunsCancelled
     SessionList SnapshotList SnapshotRestored SnapshotTaken Stopped Subscribed Transcript Written
 }
 

@@ -11,12 +11,12 @@ use super::BudgetStatus;
 use crate::DEFAULT_SESSION;
 use crate::value::{Delivery, NodeState, SignalSource};
 
-/// Description of a node.
+/// Description of a node. Reply to GET_NODE and START_NODE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeInfo {
     /// Id of the node.
-    pub id: String,
+    pub node_id: String,
     /// Kind of node: `pty`, `bash` …
     #[serde(rename = "type")]
     pub kind: String,
@@ -167,45 +167,6 @@ impl Deref for NodeMetadata {
 impl DerefMut for NodeMetadata {
     fn deref_mut(&mut self) -> &mut BTreeMap<String, String> {
         &mut self.details
-    }
-}
-
-/// Reply to GET_NODE and START_NODE: a [`NodeInfo`] with `node_id` instead of `id`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NodeDetails {
-    /// Id of the node.
-    pub node_id: String,
-    /// Kind of node: `pty`, `bash` …
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// State of the node.
-    pub state: NodeState,
-    /// True if the node keeps its state between executions.
-    #[serde(default)]
-    pub persistent: bool,
-    /// True for a node in an existing pane: nerve did not start the program, so state and answers are derived from the pane's content.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub approximate: bool,
-    /// Current work; absent for nodes that do not report it.
-    #[serde(default, skip_serializing_if = "NodeProgress::is_empty")]
-    pub progress: NodeProgress,
-    /// Details for display.
-    #[serde(default)]
-    pub metadata: NodeMetadata,
-}
-
-impl From<NodeInfo> for NodeDetails {
-    fn from(info: NodeInfo) -> NodeDetails {
-        let NodeInfo { id, kind, state, persistent, approximate, progress, metadata } = info;
-        NodeDetails { node_id: id, kind, state, persistent, approximate, progress, metadata }
-    }
-}
-
-impl From<NodeDetails> for NodeInfo {
-    fn from(data: NodeDetails) -> NodeInfo {
-        let NodeDetails { node_id, kind, state, persistent, approximate, progress, metadata } = data;
-        NodeInfo { id: node_id, kind, state, persistent, approximate, progress, metadata }
     }
 }
 

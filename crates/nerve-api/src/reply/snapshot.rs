@@ -1,5 +1,6 @@
 //! Replies of the commands for snapshots.
 
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
 use crate::value::FileProvider;
@@ -11,8 +12,8 @@ use crate::value::FileProvider;
 pub struct SnapshotFiles {
     /// Provider: `git`, `copy` or `reflink`.
     pub provider: FileProvider,
-    /// Directory whose files were stored.
-    pub source: String,
+    /// Directory whose files were stored; null if only the copy is known, because its recording is gone.
+    pub source: Option<String>,
     /// Reference of the provider: a git reference, or the name of the copy.
     pub reference: String,
 }
@@ -22,12 +23,12 @@ pub struct SnapshotFiles {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SnapshotInfo {
-    /// Number of the snapshot in its session.
-    pub id: u64,
-    /// Id of the recorded session.
-    pub session: String,
-    /// Time of the snapshot, in nanoseconds since the Unix epoch; null if its recording is gone.
-    pub ts_ns: Option<u64>,
+    /// Number of the snapshot in its recording.
+    pub snapshot_id: u64,
+    /// Id of the recording.
+    pub recording_id: String,
+    /// Time of the snapshot; null if its recording is gone.
+    pub taken_at: Option<TsMs>,
     /// Output offset of the snapshot, in bytes; null if its recording is gone.
     pub anchor_byte: Option<u64>,
     /// Label.
@@ -49,16 +50,16 @@ pub struct SnapshotList {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SnapshotTaken {
-    /// Number of the snapshot in its session.
-    pub id: u64,
-    /// Id of the recorded session.
-    pub session: String,
+    /// Number of the snapshot in its recording.
+    pub snapshot_id: u64,
+    /// Id of the recording.
+    pub recording_id: String,
     /// Label.
     pub label: Option<String>,
     /// Output offset of the snapshot, in bytes.
     pub anchor_byte: u64,
-    /// Time of the snapshot, in nanoseconds since the Unix epoch.
-    pub ts_ns: u64,
+    /// Time of the snapshot.
+    pub taken_at: TsMs,
     /// Stored files; null with `no_files`.
     pub files: Option<SnapshotFiles>,
     /// Files that could not be stored, with the reason.
@@ -69,10 +70,10 @@ pub struct SnapshotTaken {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotRestored {
-    /// Number of the snapshot in its session.
-    pub id: u64,
-    /// Id of the recorded session.
-    pub session: String,
+    /// Number of the snapshot in its recording.
+    pub snapshot_id: u64,
+    /// Id of the recording.
+    pub recording_id: String,
     /// Directory that has the files.
     pub to: String,
     /// Stored files of the snapshot.

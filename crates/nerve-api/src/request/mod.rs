@@ -29,9 +29,9 @@ use serde::de::DeserializeOwned;
 
 use crate::Schema;
 use crate::reply::{
-    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done,
-    ExecuteReply, GraphInfo, GraphList, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked,
-    NodeHistory, NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
+    AnswerReply, Authenticated, BranchCreated, BranchDeleted, BranchList, BudgetStatus, CommandTyped, Done, ExecuteReply,
+    GraphInfo, GraphList, Interrupted, NodeCreated, NodeExplanation, NodeForked, NodeHistory, NodeInfo,
+    NodeList, NodeShown, NodeText, NodesChanged, NodesPruned, NodesRestored, Pong, ReachedState,
     RecordingList, RecordingsPruned, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply,
     RunsCancelled, SessionInfo, SessionList, SnapshotList, SnapshotRestored, SnapshotTaken, Stopped,
     Subscribed, Transcript, Written,
@@ -162,7 +162,7 @@ requests! {
     /// Stops a node.
     StopNode = "STOP_NODE" -> Stopped, Changes;
     /// Starts a stopped node again.
-    StartNode = "START_NODE" -> NodeDetails, Changes;
+    StartNode = "START_NODE" -> NodeInfo, Changes;
     /// Removes a stopped node.
     RemoveNode = "REMOVE_NODE" -> Done, Changes;
     /// Removes all stopped nodes of a session.
@@ -170,7 +170,7 @@ requests! {
     /// Lists the nodes of a session.
     ListNodes = "LIST_NODES" -> NodeList, Reads;
     /// Describes one node.
-    GetNode = "GET_NODE" -> NodeDetails, Reads;
+    GetNode = "GET_NODE" -> NodeInfo, Reads;
     /// Creates a second node that continues from the state of another node.
     ForkNode = "FORK_NODE" -> NodeForked, Changes;
     /// Types a command and does not wait for its end.

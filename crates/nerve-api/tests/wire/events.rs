@@ -91,14 +91,14 @@ fn node_events_have_wire_format() {
         ),
         (
             EventKind::SnapshotTaken {
-                id: 1,
-                session: "s".to_string(),
+                snapshot_id: 1,
+                recording_id: "s".to_string(),
                 anchor_byte: 9,
                 label: None,
                 has_files: false,
             },
             "SNAPSHOT_TAKEN",
-            json!({ "id": 1, "session": "s", "anchor_byte": 9, "label": null, "has_files": false }),
+            json!({ "snapshot_id": 1, "recording_id": "s", "anchor_byte": 9, "label": null, "has_files": false }),
         ),
         (
             EventKind::BranchProgress { step: "x".to_string(), request_id: None, tag: None },

@@ -9,7 +9,7 @@ use super::connected_client;
 #[tokio::test]
 async fn deprecated_names_send_current_commands() {
     let (client, mut peer) = connected_client().await;
-    let info = json!({"id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
+    let info = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
     let data = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
     let turn = json!({"response": {"text": "hello"}, "node_id": "a", "turn": 1});
     let server = async {

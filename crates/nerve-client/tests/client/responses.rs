@@ -89,7 +89,7 @@ async fn helpers_send_expected_commands() {
         params
     };
     let info =
-        json!({"id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {"pid": "7"}});
+        json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {"pid": "7"}});
     let data = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {"pid": "7"}});
     let server = async {
         peer.expect("PING", json!({}), json!({"pong": true, "nodes": 2, "version": "1"})).await;
@@ -154,7 +154,7 @@ async fn helpers_send_expected_commands() {
         let node = client.create_node(&params).await.unwrap();
         assert_eq!((node.id(), node.session()), ("a", Some("work")));
         assert_eq!(node.info().await.unwrap().metadata["pid"], "7");
-        assert_eq!(client.list_nodes(None).await.unwrap()[0].id, "a");
+        assert_eq!(client.list_nodes(None).await.unwrap()[0].node_id, "a");
         let input = ExecuteInput {
             parser: Some(ParserKind::None),
             timeout: Some(Duration::from_millis(2_500).into()),

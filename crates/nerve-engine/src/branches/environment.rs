@@ -86,7 +86,7 @@ impl RecordedNode {
                 // The session may no longer exist.
                 let request = ListNodes { session_id: self.session.clone(), ..ListNodes::default() };
                 let nodes = server.list_nodes(request).await.unwrap_or_default();
-                nodes.into_iter().find(|info| info.id == *node && self.is_recorded_node(info))
+                nodes.into_iter().find(|info| info.node_id == *node && self.is_recorded_node(info))
             }
             _ => None,
         };
@@ -107,7 +107,7 @@ impl RecordedNode {
         }
         Ok(InheritedSettings {
             inherit: node.map(|node| InheritedNode {
-                node_id: node.id,
+                node_id: node.node_id,
                 session_id: self.session.clone(),
                 proxy: !overrides.no_proxy,
             }),
@@ -176,7 +176,7 @@ mod tests {
         let recorded = of("/r/a.ahr");
         let is_recorded_node = |state: &str, metadata: serde_json::Value| {
             recorded.is_recorded_node(&node(
-                json!({ "id": "me", "type": "pty", "state": state, "metadata": metadata }),
+                json!({ "node_id": "me", "type": "pty", "state": state, "metadata": metadata }),
             ))
         };
         assert!(is_recorded_node("ready", json!({ "recording": "/r/a.ahr" })));
@@ -188,7 +188,7 @@ mod tests {
         let is_recorded_node = |host: &str| {
             let metadata = json!({ "host": host, "cwd": "/w" });
             unrecorded.is_recorded_node(&node(
-                json!({ "id": "me", "type": "pty", "state": "ready", "metadata": metadata }),
+                json!({ "node_id": "me", "type": "pty", "state": "ready", "metadata": metadata }),
             ))
         };
         assert!(is_recorded_node("aa11") && !is_recorded_node("aa22"));

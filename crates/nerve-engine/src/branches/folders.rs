@@ -16,6 +16,7 @@ use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use crate::data_dirs::DataDirs;
@@ -130,7 +131,7 @@ impl BranchFolders {
             };
             BranchInfo {
                 path: folder.path.display().to_string(),
-                made_ts_ns: note.map(|note| note.made_at_ns),
+                created_at: note.map(|note| TsNs(note.made_at_ns).into()),
                 recording: note.map(|note| note.recording.display().to_string()),
                 snapshot: note.and_then(|note| note.snapshot),
                 source: note.map(|note| note.files.source.display().to_string()),

@@ -14,6 +14,7 @@ use nerve_api::request::{
 use nerve_api::value::{BlockKind, BranchProxy, ConversationKind, NodeState};
 use nerve_node::error::EngineError;
 use nerve_node::fork::branch::Conversation;
+use nerve_types::TsNs;
 
 use super::environment::InheritedSettings;
 use super::files::Files;
@@ -174,9 +175,9 @@ impl Plan {
         BranchCreated {
             recording: self.is_recorded.then(|| path(&self.recording)),
             snapshot: self.snapshot.as_ref().map(|line| BranchSnapshot {
-                id: line.id,
+                snapshot_id: line.id,
                 label: line.label.clone(),
-                ts_ns: line.ts_ns,
+                taken_at: TsNs(line.ts_ns).into(),
                 anchor_byte: line.anchor_byte,
             }),
             files: match &self.files {

@@ -59,9 +59,9 @@ pub(super) async fn free_name(
         server.list_nodes(ListNodes { session_id: plan.session.clone(), ..ListNodes::default() }).await?;
     match &plan.node {
         Err(base) => {
-            Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))
+            Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.node_id == name)))
         }
-        Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != NodeState::Stopped) => {
+        Ok(name) if nodes.iter().any(|node| node.node_id == *name && node.state != NodeState::Stopped) => {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
             Err(EngineError::already_exists(message)
                 .hint("stop it first, or choose another name with `target_id`"))

@@ -177,7 +177,7 @@ impl Node for ChannelNode {
             ChannelState::Closed => StateName::Stopped,
         };
         NodeInfo {
-            id: self.id().to_string(),
+            node_id: self.id().to_string(),
             kind: self.kind().to_string(),
             state,
             persistent: true,

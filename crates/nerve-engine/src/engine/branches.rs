@@ -150,7 +150,7 @@ impl NodeServer for Engine {
     }
 
     async fn get_node(&self, request: GetNode) -> Result<NodeInfo, EngineError> {
-        Ok(Engine::get_node(self, request, RequestContext::default()).await?.into())
+        Engine::get_node(self, request, RequestContext::default()).await
     }
 
     async fn wait_node(&self, request: WaitNode) -> Result<NodeState, EngineError> {

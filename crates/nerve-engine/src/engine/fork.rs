@@ -40,7 +40,7 @@ impl Engine {
         let engine = self.clone();
         let forked = self.inner.creating.spawn(async move { engine.fork(&source, target_id, at).await });
         let info = forked.await??;
-        Ok(NodeForked { node_id: info.id, forked_from })
+        Ok(NodeForked { node_id: info.node_id, forked_from })
     }
 
     async fn fork(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nerve_agent::profile::Profile;
 use nerve_agent::profile::session::{ConversationRef, SessionArgs};
-use nerve_api::reply::{NodeDetails, NodeFailure, NodesChanged, NodesRestored, RestoredNode};
+use nerve_api::reply::{NodeFailure, NodesChanged, NodesRestored, RestoredNode};
 use nerve_api::request::{RestoreNodes, StartNode, StartSession};
 use nerve_graph::executable::Executable;
 use nerve_graph::session::entry::{EndCause, LastProcess, NodeEntry};
@@ -41,7 +41,7 @@ impl Engine {
         &self,
         request: StartNode,
         context: RequestContext,
-    ) -> Result<NodeDetails, EngineError> {
+    ) -> Result<NodeInfo, EngineError> {
         let StartNode { node_id, session_id, fresh, shell_env } = request;
         check_shell_env(shell_env.as_ref())?;
         let at = node_ref(node_id, session_id);

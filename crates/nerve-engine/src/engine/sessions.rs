@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nerve_api::reply::{
-    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
+    Done, NodeCreated, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
 };
 use nerve_api::request::{
     CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StopNode,
@@ -49,7 +49,7 @@ impl Engine {
         if let Some(id) = replaced {
             context.warnings.add(format!(
                 "node '{}' replaces a stopped node of this name, whose conversation was {id}",
-                info.id
+                info.node_id
             ));
         }
         let has = |name: &str, cells: u16| info.metadata.get(name).is_none_or(|is| *is == cells.to_string());
@@ -57,10 +57,10 @@ impl Engine {
             let (cols, rows) = (info.metadata.text("cols"), info.metadata.text("rows"));
             context.warnings.add(format!(
                 "the requested size does not apply: the pane of node '{}' has {cols} columns and {rows} rows",
-                info.id
+                info.node_id
             ));
         }
-        Ok(NodeCreated { node_id: info.id })
+        Ok(NodeCreated { node_id: info.node_id })
     }
 
     /// Starts a node from its definition, as [`Engine::create_node`] does.
@@ -161,7 +161,7 @@ impl Engine {
     /// NotFound (session), InvalidRequest (page).
     pub async fn list_nodes(&self, request: ListNodes, _: RequestContext) -> Result<NodeList, EngineError> {
         let nodes = self.nodes(request.session_id.as_deref())?;
-        let ids = nodes.iter().map(|node| node.id.clone()).collect();
+        let ids = nodes.iter().map(|node| node.node_id.clone()).collect();
         let stopped = Vec::new();
         let mut list =
             paginate(&request.page, NodeList { nodes: ids, nodes_info: nodes, stopped, next: None })?;
@@ -175,8 +175,8 @@ impl Engine {
     ///
     /// # Errors
     /// NotFound.
-    pub async fn get_node(&self, request: GetNode, _: RequestContext) -> Result<NodeDetails, EngineError> {
-        Ok(self.node_info(&node_ref(request.node_id, request.session_id))?.into())
+    pub async fn get_node(&self, request: GetNode, _: RequestContext) -> Result<NodeInfo, EngineError> {
+        self.node_info(&node_ref(request.node_id, request.session_id))
     }
 
     /// Describes the nodes of a session, sorted by id.
@@ -189,15 +189,15 @@ impl Engine {
             .nodes()
             .into_iter()
             .filter(|(_, node)| !node.is_graph())
-            .map(|(name, node)| NodeInfo { id: name, ..node.info() })
+            .map(|(name, node)| NodeInfo { node_id: name, ..node.info() })
             .collect();
         for node in &mut nodes {
-            let spec = session.definition(&node.id);
+            let spec = session.definition(&node.node_id);
             node.metadata.extend(spec.iter().flat_map(definition_metadata));
         }
-        nodes.sort_by(|one, other| one.id.cmp(&other.id));
+        nodes.sort_by(|one, other| one.node_id.cmp(&other.node_id));
         for node in &mut nodes {
-            let at = NodeRef { session: Some(session.name().to_string()), node: node.id.clone() };
+            let at = NodeRef { session: Some(session.name().to_string()), node: node.node_id.clone() };
             node.state = self.state_with_executions(&at, node.state);
             self.inner.prices.add_cost(node);
         }

@@ -141,8 +141,8 @@ impl Engine {
             };
             let outcome = take_snapshot(target, &options, &FileStore::new(&dirs.snapshots), None)?;
             let event = EventKind::SnapshotTaken {
-                id: outcome.key.id(),
-                session: outcome.key.session().to_string(),
+                snapshot_id: outcome.key.id(),
+                recording_id: outcome.key.session().to_string(),
                 anchor_byte: outcome.confirmed.anchor,
                 label: options.label.clone(),
                 has_files: matches!(outcome.files, Ok(Some(_))),

@@ -90,7 +90,7 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
     add("exit", end.and_then(known_exit).map(|exit| exit.to_string()));
     metadata.extend(definition_metadata(spec));
     NodeInfo {
-        id: name.to_string(),
+        node_id: name.to_string(),
         kind: spec.backend.to_string(),
         state: StateName::Stopped,
         persistent: spec.backend != BackendKind::Bash,

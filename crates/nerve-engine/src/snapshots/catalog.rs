@@ -3,12 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use nerve_api::reply::{SnapshotInfo, SnapshotRestored};
+use nerve_api::reply::{SnapshotFiles, SnapshotInfo, SnapshotRestored};
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_record::files::{self, FileStore, SnapshotKey};
 use nerve_record::lookup::Candidate;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::FilesRef;
+use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 
 use super::enclosing_session::EnclosingSession;
 use super::{files_error, files_reply, read_lines};
@@ -33,8 +35,8 @@ pub struct SnapshotQuery {
 struct SnapshotEntry {
     session: String,
     id: u64,
-    /// Nanoseconds since the Unix epoch, byte offset and label; `None` if the recording was not found.
-    mark: Option<(u64, u64, Option<String>)>,
+    /// Time, byte offset and label; `None` if the recording was not found.
+    mark: Option<(TsNs, u64, Option<String>)>,
     files: Option<FilesRef>,
 }
 
@@ -69,7 +71,13 @@ pub fn restore_snapshot(
     let (provider, key) = files::find_provider(files, &store).map_err(files_error)?;
     let left_out = provider.restore(&key, to).map_err(files_error)?;
     let (session, to) = (session.clone(), to.display().to_string());
-    Ok(SnapshotRestored { id, session, to, files: files_reply(files), left_out })
+    Ok(SnapshotRestored {
+        snapshot_id: id,
+        recording_id: session,
+        to,
+        files: stored_files_reply(files, &store),
+        left_out,
+    })
 }
 
 /// Lists the snapshots of the selected session: first those listed next to its recording, then those known only from
@@ -78,17 +86,32 @@ pub fn restore_snapshot(
 /// # Errors
 /// NotFound (no recording), InvalidRequest (ambiguous or no id), Process.
 pub fn list_snapshots(query: &SnapshotQuery, dirs: &DataDirs) -> Result<Vec<SnapshotInfo>, EngineError> {
-    let entries = load_entries(query, &FileStore::new(&dirs.snapshots), dirs)?;
-    Ok(entries.into_iter().map(SnapshotInfo::from).collect())
+    let store = FileStore::new(&dirs.snapshots);
+    let entries = load_entries(query, &store, dirs)?;
+    Ok(entries.into_iter().map(|entry| entry.into_reply(&store)).collect())
 }
 
-impl From<SnapshotEntry> for SnapshotInfo {
-    fn from(entry: SnapshotEntry) -> SnapshotInfo {
-        let SnapshotEntry { session, id, mark, files } = entry;
-        let (ts_ns, anchor_byte, label) =
-            mark.map_or((None, None, None), |(ts_ns, anchor, label)| (Some(ts_ns), Some(anchor), label));
-        SnapshotInfo { id, session, ts_ns, anchor_byte, label, files: files.as_ref().map(files_reply) }
+impl SnapshotEntry {
+    fn into_reply(self, store: &FileStore) -> SnapshotInfo {
+        let SnapshotEntry { session, id, mark, files } = self;
+        let (at, anchor_byte, label) =
+            mark.map_or((None, None, None), |(at, anchor, label)| (Some(at), Some(anchor), label));
+        SnapshotInfo {
+            snapshot_id: id,
+            recording_id: session,
+            taken_at: at.map(TsMs::from),
+            anchor_byte,
+            label,
+            files: files.as_ref().map(|files| stored_files_reply(files, store)),
+        }
     }
+}
+
+/// Converts a reference to files. The source of copies that are known only from the store is unknown.
+fn stored_files_reply(files: &FilesRef, store: &FileStore) -> SnapshotFiles {
+    let mut reply = files_reply(files);
+    reply.source = reply.source.filter(|_| files.source != store.root());
+    reply
 }
 
 impl SnapshotQuery {
@@ -150,7 +173,7 @@ fn read_entries(
     let entries = lines.into_iter().map(|line| SnapshotEntry {
         session: session.to_string(),
         id: line.id,
-        mark: Some((line.ts_ns, line.anchor_byte, line.label)),
+        mark: Some((TsNs(line.ts_ns), line.anchor_byte, line.label)),
         files: line.files.map(|files| match moved_to {
             Some(dir) => FilesRef { source: dir.to_path_buf(), ..files },
             None => files,

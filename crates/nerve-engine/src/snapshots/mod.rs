@@ -61,7 +61,7 @@ pub(crate) fn read_lines(recording: &Path) -> Result<Vec<SnapshotLine>, EngineEr
 pub(crate) fn files_reply(files: &FilesRef) -> SnapshotFiles {
     SnapshotFiles {
         provider: files.provider.parse().unwrap_or_default(),
-        source: files.source.display().to_string(),
+        source: Some(files.source.display().to_string()),
         reference: files.reference.clone(),
     }
 }

@@ -70,11 +70,11 @@ impl SnapshotOutcome {
     pub fn into_reply(self, label: Option<String>) -> Result<SnapshotTaken, EngineError> {
         let taken = self.files?;
         Ok(SnapshotTaken {
-            id: self.key.id(),
-            session: self.key.session().to_string(),
+            snapshot_id: self.key.id(),
+            recording_id: self.key.session().to_string(),
             label,
             anchor_byte: self.confirmed.anchor,
-            ts_ns: self.confirmed.at_ns,
+            taken_at: TsNs(self.confirmed.at_ns).into(),
             files: taken.as_ref().map(|taken| files_reply(&taken.files)),
             left_out: taken.map(|taken| taken.left_out).unwrap_or_default(),
         })

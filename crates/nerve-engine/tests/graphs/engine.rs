@@ -143,6 +143,7 @@ async fn run_status_is_waiting_at_a_gate() {
     let graph = json!({"graph": "g", "nodes": {"in": {"type": "graph", "graph": inner}}, "steps": [{"id": "outer", "node": "in"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
+    let mut events = engine.subscribe();
     execute(&engine, graph, "r-1", true).await.unwrap();
     let waits = wait_until(&engine, "r-1", |info| !info.gates.is_empty()).await;
     assert_eq!((waits.status.as_str(), waits.gates[0].step_id.as_str()), ("waiting", "outer/ask"));
@@ -150,6 +151,12 @@ async fn run_status_is_waiting_at_a_gate() {
     engine.answer_gate(answer, Default::default()).await.unwrap();
     let ended = wait_until(&engine, "r-1", has_ended).await;
     assert_eq!(ended.status.as_str(), "completed");
+    let nodes: Vec<&str> = ended.steps.iter().map(|step| step.node_id.as_str()).collect();
+    assert_eq!(nodes, ["in", ""], "a gate is no node");
+    while let Ok(event) = events.try_recv() {
+        let step = event.kind.step();
+        assert!(step != Some("outer/ask") || event.node_id.is_none(), "{event:?}");
+    }
 }
 
 #[tokio::test]

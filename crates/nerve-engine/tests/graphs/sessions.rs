@@ -33,7 +33,7 @@ fn nodes_are_found_by_name() {
     let error = session.find("missing").unwrap_err();
     assert_error(&error, ErrorKind::NotFound, &["loud, upper"]);
     let info = session.get_node_info("loud").unwrap();
-    assert_eq!((info.id.as_str(), info.kind.as_str(), info.persistent), ("upper", "function", false));
+    assert_eq!((info.node_id.as_str(), info.kind.as_str(), info.persistent), ("upper", "function", false));
     assert!(session.get_node_info("missing").is_none());
 }
 

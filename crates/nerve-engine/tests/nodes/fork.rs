@@ -107,7 +107,7 @@ async fn fork_shares_the_past_and_diverges() {
     let forked = fork(&harness, "c", "d").await.unwrap();
     let (a, b) = (session_id(&source), session_id(&forked));
     assert_ne!(a, b);
-    assert_eq!(forked.id, "d");
+    assert_eq!(forked.node_id, "d");
     let command = &forked.metadata["command"];
     assert!(command.ends_with(&format!("claude --resume {a} --fork-session --session-id {b}")), "{command}");
     let event =

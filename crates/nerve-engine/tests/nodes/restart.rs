@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use nerve_api::reply::NodeDetails;
 use nerve_api::request::{
     ListNodes, PruneNodes, RemoveNode, RestoreNodes, StartNode, StartSession, StopSession,
 };
@@ -40,7 +39,7 @@ async fn create_with_turn(harness: &Harness) -> String {
     info.metadata["agent_session"].clone()
 }
 
-async fn start(harness: &Harness, node: &str, fresh: bool) -> Result<NodeDetails, EngineError> {
+async fn start(harness: &Harness, node: &str, fresh: bool) -> Result<NodeInfo, EngineError> {
     let request = StartNode { fresh, ..StartNode::new(node, None) };
     harness.engine.start_node(request, Default::default()).await
 }
@@ -98,7 +97,7 @@ async fn stopped_node_is_listed_and_resumes_its_conversation() {
     let list = harness.engine.list_nodes(ListNodes::default(), Default::default()).await.unwrap();
     assert_eq!((list.nodes.len(), list.stopped.len()), (0, 1), "{list:?}");
     let entry = &list.stopped[0];
-    assert_eq!((entry.id.as_str(), entry.state), ("c", StateName::Stopped));
+    assert_eq!((entry.node_id.as_str(), entry.state), ("c", StateName::Stopped));
     let known = ["agent_session", "cwd", "profile", "env", "cols", "reason"];
     let known = known.map(|name| entry.metadata.text(name));
     assert_eq!(known, [id.as_str(), "/tmp", "claude", "HOME PS1", "100", "stopped"]);
@@ -178,7 +177,7 @@ async fn next_server_restores_nodes_that_no_request_stopped() {
 
     let entries = stopped(&harness).await;
     let reasons: Vec<_> =
-        entries.iter().map(|node| (node.id.as_str(), node.metadata.text("reason"))).collect();
+        entries.iter().map(|node| (node.node_id.as_str(), node.metadata.text("reason"))).collect();
     let lost = "its server or its host went down";
     assert_eq!(reasons, [("c", lost), ("done", "stopped"), ("sh", lost)]);
     assert_eq!(entries[0].metadata["agent_session"], id);
@@ -210,7 +209,7 @@ async fn removed_and_pruned_nodes_are_gone_for_good() {
     let pruned = harness.engine.prune_nodes(PruneNodes::default(), Default::default()).await.unwrap();
     assert_eq!(pruned.removed, ["b"]);
     restart_engine(&mut harness).await;
-    let ids: Vec<String> = stopped(&harness).await.into_iter().map(|node| node.id).collect();
+    let ids: Vec<String> = stopped(&harness).await.into_iter().map(|node| node.node_id).collect();
     assert_eq!(ids, ["c"]);
 }
 

@@ -237,9 +237,9 @@ impl Session {
             .nodes()
             .iter()
             .map(|(name, node)| {
-                let NodeInfo { id, kind, state, persistent, metadata, .. } = node.info();
+                let NodeInfo { node_id, kind, state, persistent, metadata, .. } = node.info();
                 json!({
-                    "id": id, "type": kind, "state": state, "persistent": persistent, "metadata": *metadata,
+                    "id": node_id, "type": kind, "state": state, "persistent": persistent, "metadata": *metadata,
                     "name": name,
                 })
             })

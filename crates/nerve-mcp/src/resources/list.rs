@@ -69,10 +69,10 @@ async fn screens(context: &ServerContext) -> Result<Vec<Resource>, Failure> {
         for node in client.list_nodes(Some(&session.name)).await? {
             let named = (session.name != DEFAULT_SESSION).then(|| session.name.clone());
             let label = match &named {
-                Some(session) => format!("{session}/{}", node.id),
-                None => node.id.clone(),
+                Some(session) => format!("{session}/{}", node.node_id),
+                None => node.node_id.clone(),
             };
-            let uri = ResourceUri::Screen { node: node.id, session: named }.text();
+            let uri = ResourceUri::Screen { node: node.node_id, session: named }.text();
             let description = format!("What the terminal of node '{label}' shows; it is {}", node.state);
             screens.push(
                 Resource::new(uri, format!("screen of {label}"))

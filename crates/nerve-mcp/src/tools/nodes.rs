@@ -31,7 +31,7 @@ pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, 
     let nodes = client.list_nodes(given.session.as_deref()).await?;
     let line = |node: &NodeInfo| {
         let command = node.metadata.text("command");
-        format!("{}  {}  {}  {}", node.id, node.state, node.kind, command).trim_end().to_string()
+        format!("{}  {}  {}  {}", node.node_id, node.state, node.kind, command).trim_end().to_string()
     };
     let text = match nodes.len() {
         0 => "There are no nodes. Start one with nerve_create_node.".to_string(),
@@ -40,7 +40,7 @@ pub(super) async fn list(call: Call, given: args::ListNodes) -> Result<Success, 
     // A choice of a node's details: all of them would fill a model's context.
     let rows = nodes.iter().map(|node| {
         json!({
-            "node_id": node.id, "type": node.kind, "state": node.state, "command": node.metadata.text("command"),
+            "node_id": node.node_id, "type": node.kind, "state": node.state, "command": node.metadata.text("command"),
             "cwd": node.metadata.text("cwd"), "profile": node.metadata.text("profile"),
         })
     });

@@ -37,13 +37,17 @@ pub(super) async fn list(call: Call, given: args::ListSnapshots) -> Result<Succe
 }
 
 fn line(snapshot: &SnapshotInfo) -> String {
-    let SnapshotInfo { id, session, label, files, .. } = snapshot;
+    let SnapshotInfo { snapshot_id, recording_id, label, files, .. } = snapshot;
     let label = label.as_ref().map(|label| format!("  '{label}'")).unwrap_or_default();
-    format!("{id}  session {session}  {}{label}", files_text(files.as_ref()))
+    format!("{snapshot_id}  recording {recording_id}  {}{label}", files_text(files.as_ref()))
 }
 
 fn files_text(files: Option<&SnapshotFiles>) -> String {
-    files.map_or("no files".to_string(), |files| format!("files of {}", files.source))
+    match files {
+        None => "no files".to_string(),
+        Some(SnapshotFiles { source: Some(source), .. }) => format!("files of {source}"),
+        Some(SnapshotFiles { source: None, .. }) => "files".to_string(),
+    }
 }
 
 pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Success, Failure> {
@@ -57,7 +61,7 @@ pub(super) async fn take(call: Call, given: args::TakeSnapshot) -> Result<Succes
         ..TakeSnapshot::default()
     };
     let taken = client.take_snapshot(&request).await?;
-    let text = format!("Snapshot {} was taken, {}.", taken.id, files_text(taken.files.as_ref()));
+    let text = format!("Snapshot {} was taken, {}.", taken.snapshot_id, files_text(taken.files.as_ref()));
     Ok(Success::new(&text, &taken).warn(client.take_warnings()))
 }
 
@@ -72,7 +76,7 @@ pub(super) async fn restore(call: Call, given: args::RestoreSnapshot) -> Result<
         dir: None,
     };
     let restored = client.restore_snapshot(&request).await?;
-    let text = format!("The files of snapshot {} are in {}.", restored.id, restored.to);
+    let text = format!("The files of snapshot {} are in {}.", restored.snapshot_id, restored.to);
     Ok(Success::new(&text, &restored))
 }
 

@@ -125,7 +125,7 @@ impl Node for ChatNode {
             add("keep", path.display().to_string());
         }
         NodeInfo {
-            id: self.id().to_string(),
+            node_id: self.id().to_string(),
             kind: self.kind().to_string(),
             state: inner.state.current(),
             persistent: true,

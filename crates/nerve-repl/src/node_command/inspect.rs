@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_api::reply::{NodeDetails, NodeExplanation, NodeMetadata, ReachedState};
+use nerve_api::reply::{NodeExplanation, NodeInfo, NodeMetadata, ReachedState};
 use nerve_api::request::{ExplainNode, GetNode, Seconds, States, WaitNode};
 use nerve_api::value::NodeState;
 
@@ -19,7 +19,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
     if target.json {
         return out::json(&data);
     }
-    let node: NodeDetails = serde_json::from_value(data)?;
+    let node: NodeInfo = serde_json::from_value(data)?;
     let mut fields = vec![
         ("node", node.node_id.clone()),
         ("type", node.kind.clone()),

@@ -71,7 +71,7 @@ pub(super) fn format_row(node: &NodeInfo) -> Vec<String> {
     let command =
         Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
     let command = out::preview(&command, MAX_COMMAND);
-    vec![node.id.clone(), node.kind.clone(), state, node.progress.cost_text(), command, field("cwd")]
+    vec![node.node_id.clone(), node.kind.clone(), state, node.progress.cost_text(), command, field("cwd")]
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl NodeWatcher<'_> {
     /// Prints a node unless its row is the same as before.
     fn show(&mut self, node: &NodeInfo) -> Result<()> {
         let row = format_row(node);
-        if self.rows.get(&node.id) == Some(&row) {
+        if self.rows.get(&node.node_id) == Some(&row) {
             return Ok(());
         }
         if self.target.json {
@@ -75,7 +75,7 @@ impl NodeWatcher<'_> {
         } else {
             self.table.print_row(&row)?
         }
-        self.rows.insert(node.id.clone(), row);
+        self.rows.insert(node.node_id.clone(), row);
         Ok(())
     }
 }

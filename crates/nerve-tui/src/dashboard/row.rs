@@ -36,7 +36,7 @@ impl NodeRow {
         let key = NodeKey {
             server: server.to_string(),
             session: info.metadata.session.clone(),
-            node: info.id.clone(),
+            node: info.node_id.clone(),
         };
         NodeRow { key, info, activity: None, branch: None }
     }
@@ -110,7 +110,7 @@ pub(super) mod examples {
     /// Returns a node of the server `default`.
     pub(in crate::dashboard) fn row(node: &str, state: NodeState, progress: NodeProgress) -> NodeRow {
         let info = NodeInfo {
-            id: node.to_string(),
+            node_id: node.to_string(),
             kind: "pty".to_string(),
             state,
             persistent: true,

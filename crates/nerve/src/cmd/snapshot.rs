@@ -13,7 +13,6 @@ use nerve_engine::snapshots::{
 use nerve_record::activity::TsMs;
 use nerve_record::files::FileStore;
 use nerve_server::paths::ServerPaths;
-use nerve_types::TsNs;
 
 use super::{interruptible, run_single_threaded, server};
 use crate::out;
@@ -77,11 +76,14 @@ fn print(taken: &SnapshotTaken, json: bool) -> Result<()> {
     }
     let files = taken.files.clone();
     let (files, reference) = files
-        .map(|files| (format!("{} of {}", files.provider, files.source), files.reference))
+        .map(|files| {
+            let source = files.source.map(|source| format!(" of {source}")).unwrap_or_default();
+            (format!("{}{source}", files.provider), files.reference)
+        })
         .unwrap_or_default();
     out::fields(&[
-        ("snapshot", taken.id.to_string()),
-        ("session", taken.session.clone()),
+        ("snapshot", taken.snapshot_id.to_string()),
+        ("recording", taken.recording_id.clone()),
         ("label", taken.label.clone().unwrap_or_default()),
         ("anchor", format!("byte {}", taken.anchor_byte)),
         ("files", files),
@@ -115,7 +117,7 @@ fn restore(args: RestoreArgs) -> Result<()> {
     for what in restored.left_out {
         out::warning(format_args!("not restored: {what}"));
     }
-    out::line(format_args!("snapshot {} restored to {}", restored.id, restored.to))
+    out::line(format_args!("snapshot {} restored to {}", restored.snapshot_id, restored.to))
 }
 
 /// Lists snapshots.
@@ -136,7 +138,7 @@ fn list(args: ListArgs) -> Result<()> {
         out::note(format_args!("no snapshots{}", query.session_suffix()));
     }
     let rows: Vec<Vec<String>> = snapshots.into_iter().map(row).collect();
-    out::table(&["id", "session", "time", "byte", "files", "label"], &rows)
+    out::table(&["id", "recording", "time", "byte", "files", "label"], &rows)
 }
 
 /// Sends a request to a server. Its paths are those of the server's machine.
@@ -165,9 +167,9 @@ fn query(session: Option<String>, dir: Option<PathBuf>) -> SnapshotQuery {
 fn row(snapshot: SnapshotInfo) -> Vec<String> {
     let dash = || "-".to_string();
     vec![
-        snapshot.id.to_string(),
-        snapshot.session,
-        snapshot.ts_ns.map_or_else(dash, |ts_ns| TsMs::from(TsNs(ts_ns)).iso()),
+        snapshot.snapshot_id.to_string(),
+        snapshot.recording_id,
+        snapshot.taken_at.map_or_else(dash, TsMs::iso),
         snapshot.anchor_byte.map_or_else(dash, |anchor| anchor.to_string()),
         snapshot.files.map_or_else(dash, |files| files.provider.to_string()),
         snapshot.label.unwrap_or_default(),

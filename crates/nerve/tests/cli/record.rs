@@ -210,12 +210,12 @@ fn snapshot_from_another_terminal_joins_the_session() {
     let dir = there.to_str().unwrap();
     let by_socket =
         home.nerve(&["snapshot", "--socket", &socket, "--dir", dir, "--label", "s5", "--json"]).json();
-    assert_eq!((&by_socket["session"], &by_socket["id"]), (&"my-session".into(), &1.into()), "{by_socket}");
+    assert_eq!((&by_socket["recording_id"], &by_socket["snapshot_id"]), (&"my-session".into(), &1.into()), "{by_socket}");
     let id = host["host_id"].as_str().unwrap();
     for (n, wanted) in (2..).zip([id, "my-sess", path.to_str().unwrap()]) {
         let done = home.nerve(&["snapshot", "--session", wanted, "--json"]);
         let taken = done.json();
-        assert_eq!((&taken["session"], &taken["id"]), (&"my-session".into(), &Value::from(n)), "{done:?}");
+        assert_eq!((&taken["recording_id"], &taken["snapshot_id"]), (&"my-session".into(), &Value::from(n)), "{done:?}");
         let source = PathBuf::from(taken["files"]["source"].as_str().unwrap());
         assert_eq!(source, there.canonicalize().unwrap(), "the files of its program's folder");
     }
@@ -240,7 +240,7 @@ fn loopback_recorder_is_found_by_its_port() {
     assert!(socket.starts_with("tcp:127.0.0.1:"), "{host}");
     let by_socket = home.nerve(&["snapshot", "--socket", socket, "--no-files", "--json"]).json();
     let by_session = home.nerve(&["snapshot", "--session", "my", "--no-files", "--json"]).json();
-    assert_eq!((&by_socket["session"], &by_session["id"]), (&"my-session".into(), &2.into()));
+    assert_eq!((&by_socket["recording_id"], &by_session["snapshot_id"]), (&"my-session".into(), &2.into()));
     home_types(&home, "over\r");
     child.wait().unwrap();
     assert_eq!(Recording::of(&path).snapshots.len(), 3, "those two and the end");

@@ -31,7 +31,7 @@ fn read(path: &Path) -> String {
 fn list_snapshots(home: &Home, session: &str) -> Vec<(u64, Option<String>)> {
     let list = home.nerve(&["snapshot", "list", session, "--json"]).json();
     let one =
-        |line: &Value| (line["id"].as_u64().unwrap(), line["files"]["provider"].as_str().map(str::to_string));
+        |line: &Value| (line["snapshot_id"].as_u64().unwrap(), line["files"]["provider"].as_str().map(str::to_string));
     list["snapshots"].as_array().unwrap().iter().map(one).collect()
 }
 
@@ -87,7 +87,7 @@ fn snapshot_has_mark_and_files_of_its_moment() {
     tty.expect("snapshot 2 taken");
     // Keys and commands share one numbering.
     let id = home.hosts()[0]["host_id"].as_str().unwrap().to_string();
-    assert_eq!(home.nerve(&["snapshot", "--session", &id, "--json"]).json()["id"], 3);
+    assert_eq!(home.nerve(&["snapshot", "--session", &id, "--json"]).json()["snapshot_id"], 3);
     tty.expect("3 snapshots");
     let kept = list_snapshots(&home, &path);
     assert_eq!(kept.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 2, 3]);
@@ -151,7 +151,7 @@ fn unrecorded_node_takes_snapshots() {
     tty.expect("ready");
     tty.send(SNAPSHOT_KEY);
     tty.expect("snapshot 1 taken");
-    assert_eq!(home.nerve(&["snapshot", "--session", "plain", "--json"]).json()["id"], 2);
+    assert_eq!(home.nerve(&["snapshot", "--session", "plain", "--json"]).json()["snapshot_id"], 2);
     tty.send(DETACH_KEY);
     assert_eq!(tty.wait_for_exit(), Some(0));
 }

@@ -13,6 +13,8 @@ use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use nerve_testkit::harness::CommandOutput;
+use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Home};
@@ -157,7 +159,8 @@ fn files_are_captured_at_confirmation_and_restored() {
     assert_eq!(requests.recv_timeout(DEADLINE).unwrap(), (1, "tests pass".to_string()));
     let reference = format!("refs/nerve/snapshots/{SESSION}/1");
     let expected = json!({
-        "id": 1, "session": SESSION, "label": "tests pass", "anchor_byte": 1001, "ts_ns": AT_NS, "left_out": [],
+        "snapshot_id": 1, "recording_id": SESSION, "label": "tests pass", "anchor_byte": 1001,
+        "taken_at": TsMs::from(TsNs(AT_NS)).iso(), "left_out": [],
         "files": { "provider": "git", "source": session.work(), "reference": reference },
     });
     assert_eq!(done, expected);
@@ -202,9 +205,9 @@ fn recorder_entry_is_extended_not_replaced() {
     assert_eq!((&*lines[0].kind, lines[0].label.as_deref()), ("auto", Some("noted by the recorder")));
     assert_eq!(lines[0].files.as_ref().unwrap().provider, "git");
     // The next number is free in both.
-    assert_eq!(session.snapshot_json(&["--no-files"])["id"], 2);
-    assert_eq!(session.snapshot_json(&["--id", "9"])["id"], 9);
-    assert_eq!(session.snapshot_json(&["--no-files"])["id"], 10);
+    assert_eq!(session.snapshot_json(&["--no-files"])["snapshot_id"], 2);
+    assert_eq!(session.snapshot_json(&["--id", "9"])["snapshot_id"], 9);
+    assert_eq!(session.snapshot_json(&["--no-files"])["snapshot_id"], 10);
     assert_eq!(session.lines().len(), 4);
 }
 
@@ -232,9 +235,11 @@ fn plain_directory_is_copied_and_found_without_recording() {
     assert_eq!(outside(&["restore", "1", "--to", &to("two")]).code, 0);
     let listed = outside(&["list", "--json"]).json()["snapshots"].clone();
     assert_eq!(
-        (&listed[0]["id"], &listed[0]["session"], &listed[0]["ts_ns"]),
+        (&listed[0]["snapshot_id"], &listed[0]["recording_id"], &listed[0]["taken_at"]),
         (&json!(1), &json!(SESSION), &json!(null))
     );
+    // Only the copy is known, not the directory that was stored.
+    assert_eq!((&listed[0]["files"]["source"], &listed[0]["files"]["provider"]), (&json!(null), &json!("copy")));
     // Another session's snapshot of the same number makes it ambiguous.
     let mut command = session.command(&[]);
     command.env_remove("NERVE_RECORDING").env("NERVE_SESSION_ID", "other");
@@ -286,7 +291,7 @@ fn old_variable_and_tcp_reach_the_recorder() {
     let mut command = session.home.command(&["snapshot", "--no-files", "--id", "5", "--json"]);
     command.env("AH_RECORDER_IPC_SOCKET", &address);
     let done = session.run(command).json();
-    assert_eq!((&done["id"], &done["session"], &done["files"]), (&json!(5), &json!("unnamed"), &json!(null)));
+    assert_eq!((&done["snapshot_id"], &done["recording_id"], &done["files"]), (&json!(5), &json!("unnamed"), &json!(null)));
     session.snapshot_json(&["--no-files", "--id", "6", "--socket", &address]);
     assert_eq!([requests.recv().unwrap().0, requests.recv().unwrap().0], [5, 6]);
 }

@@ -275,7 +275,7 @@ fn task_at_session_end_starts_a_branch_node() {
     tty.expect("branched: 'nerve attach ");
     let nodes = home.nerve(&["server", "node", "list", "--json"]).json();
     let id =
-        nodes["nodes_info"].as_array().unwrap().iter().find(|node| node["id"] != "me").unwrap()["id"].clone();
+        nodes["nodes_info"].as_array().unwrap().iter().find(|node| node["node_id"] != "me").unwrap()["node_id"].clone();
     let name = id.as_str().unwrap();
     assert!(wait_until(LIMIT, || home.read(name).contains("the second thing")), "{}", home.read(name));
     // A missing transcript is reported.

@@ -232,7 +232,7 @@ fn fork_gets_a_window_of_its_own() {
     let listed = home.nerve(&["server", "node", "list", "--json"]).json();
     let is_approximate = |node: &&serde_json::Value| node["approximate"] == true;
     let found: Vec<_> = listed["nodes_info"].as_array().unwrap().iter().filter(is_approximate).collect();
-    assert_eq!((found.len(), &found[0]["id"]), (1, &"theirs".into()));
+    assert_eq!((found.len(), &found[0]["node_id"]), (1, &"theirs".into()));
     assert!(home.ok(&["server", "node", "list"]).contains("ready (approximate)"));
     for node in ["ours", "theirs"] {
         let fork = format!("{node}-fork");

@@ -6,7 +6,7 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
-use nerve_api::reply::{ExecuteReply, NodeDetails, TurnAccepted};
+use nerve_api::reply::{ExecuteReply, NodeInfo, TurnAccepted};
 use nerve_api::request::{ExecuteInput, GetHistory, GetNode, GetResult, WriteData};
 use nerve_api::value::NodeState;
 use nerve_api::{DEFAULT_SESSION, ErrorKind, EventKind};
@@ -81,7 +81,7 @@ impl Agent {
         call(request, &self.shared).await.map(|(reply, _)| reply)
     }
 
-    async fn info(&self) -> Result<NodeDetails, Problem> {
+    async fn info(&self) -> Result<NodeInfo, Problem> {
         self.request(GetNode::new(&*self.node, self.session.clone())).await
     }
 

@@ -118,7 +118,7 @@ async fn graphs(client: &NerveClient, line: &Line) -> Result<Vec<Name>, ClientEr
 fn nodes(paths: &ServerPaths, line: &Line) -> Vec<Name> {
     let listed = ask(paths, line, async |client, line| {
         let nodes = client.list_nodes(line.session.as_deref()).await?.into_iter();
-        Ok(nodes.map(|node| Name::new(node.id, node.state.to_string())).collect())
+        Ok(nodes.map(|node| Name::new(node.node_id, node.state.to_string())).collect())
     });
     listed.unwrap_or_else(|| {
         let wanted = NodePath::new(line.session.as_deref(), "").session;

@@ -70,7 +70,7 @@ async fn nodes(args: &DoctorArgs) -> Result<Vec<NodeExplanation>> {
     let mut names = args.nodes.clone();
     if names.is_empty() {
         let nodes = client.list_nodes(args.session.as_deref()).await?;
-        names.extend(nodes.into_iter().map(|node| node.id));
+        names.extend(nodes.into_iter().map(|node| node.node_id));
     }
     names.sort();
     names.dedup();

@@ -93,8 +93,8 @@ impl Follower<'_> {
     async fn announce_current(&mut self, run: &RunInfo) -> Result<()> {
         for node in self.client.list_nodes(self.fan_out.session.as_deref()).await? {
             if matches!(node.state, NodeState::Blocked) {
-                let why = self.client.node(&node.id, self.fan_out.session.as_deref()).why().await?;
-                self.announce_dialog(&node.id, node.metadata.text("blocked"), &why.choices);
+                let why = self.client.node(&node.node_id, self.fan_out.session.as_deref()).why().await?;
+                self.announce_dialog(&node.node_id, node.metadata.text("blocked"), &why.choices);
             }
         }
         for gate in &run.gates {
@@ -192,7 +192,7 @@ async fn collect(
     let FanOut { name, attempts, test, .. } = fan_out;
     for attempt in attempts.iter_mut().filter(|attempt| attempt.outcome.is_none() && !attempt.is_removed) {
         let step = run.steps.iter().find(|step| step.step_id == attempt.label);
-        let node = nodes.iter().find(|node| node.id == attempt.node);
+        let node = nodes.iter().find(|node| node.node_id == attempt.node);
         let kind = errors.get(&attempt.label).copied();
         let mut outcome = outcome(step, node, kind, run);
         if test.is_some() {

@@ -41,7 +41,7 @@ pub(super) async fn check_idle(client: Option<&NerveClient>, fan_out: &FanOut) -
     // A turn that waits for an answer or for the reset of a limit has not ended.
     let is_active =
         |node: &&NodeInfo| matches!(node.state, NodeState::Busy | NodeState::Blocked | NodeState::Suspended);
-    let active: Vec<&str> = nodes.iter().filter(is_active).map(|node| node.id.as_str()).collect();
+    let active: Vec<&str> = nodes.iter().filter(is_active).map(|node| node.node_id.as_str()).collect();
     let attempts = fan_out.attempts.iter().filter(|attempt| !attempt.is_removed);
     let attempts = attempts.filter(|attempt| active.contains(&attempt.node.as_str()));
     let labels: Vec<&str> = attempts.map(|attempt| attempt.label.as_str()).collect();

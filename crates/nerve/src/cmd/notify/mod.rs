@@ -70,8 +70,8 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
 /// Prints the nodes that wait for an answer already. They were notified when their dialogs appeared, if anyone listened.
 async fn print_open_dialogs(client: &NerveClient) -> Result<()> {
     for node in client.list_all_nodes().await?.iter().filter(|node| node.state == NodeState::Blocked) {
-        let NodeInfo { id, metadata, .. } = node;
-        let text = format!("{id} is blocked ({}) since before", metadata.text("blocked"));
+        let NodeInfo { node_id, metadata, .. } = node;
+        let text = format!("{node_id} is blocked ({}) since before", metadata.text("blocked"));
         out::note(out::sanitize(&text));
     }
     Ok(())

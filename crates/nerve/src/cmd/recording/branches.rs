@@ -5,7 +5,6 @@ use nerve_api::reply::{BranchInfo, PrunedBranch};
 use nerve_api::request::ListBranches;
 use nerve_engine::branches::BranchFolders;
 use nerve_server::paths::ServerPaths;
-use nerve_types::TsNs;
 
 use super::format;
 use crate::cmd::snapshot::send;
@@ -38,7 +37,7 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
 fn row(branch: BranchInfo) -> Vec<String> {
     vec![
         branch.path,
-        branch.made_ts_ns.map(|at| format::time(TsNs(at))).unwrap_or_default(),
+        branch.created_at.map(|at| format::shorten_time(&at.iso())).unwrap_or_default(),
         branch.source.unwrap_or_default(),
         branch.used_by.unwrap_or_else(|| "no node".to_string()),
         branch.recordings.len().to_string(),

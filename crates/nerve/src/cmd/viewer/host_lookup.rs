@@ -79,7 +79,7 @@ async fn explain_missing_host(args: &AttachTarget, name: &Name, dirs: &DataDirs)
 
 fn explain_no_terminal(node: &NodeInfo) -> Failure {
     let fact = |name: &str| node.metadata.text(name);
-    let name = &node.id;
+    let name = &node.node_id;
     let (pane, kind) = (fact("pane_id"), node.kind.as_str());
     if !pane.is_empty() && kind.contains("wezterm") {
         let message = format!("cannot attach to node '{name}': it runs in pane {pane} of WezTerm");

@@ -24,7 +24,7 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
     let request =
         TakeSnapshot { node_id: Some("me".into()), label: label.clone(), ..TakeSnapshot::default() };
     let taken = client.take_snapshot(&request).await.unwrap();
-    assert_eq!(taken.files.as_ref().unwrap().source, fixture.folder().display().to_string());
+    assert_eq!(taken.files.as_ref().unwrap().source, Some(fixture.folder().display().to_string()));
     let reported = async {
         loop {
             // Events from before the subscription may precede it.
@@ -36,16 +36,16 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
     };
     let event = tokio::time::timeout(DEADLINE, reported).await.unwrap();
     assert_eq!(event.node_id.as_deref(), Some("me"));
-    assert_eq!((&event.data["id"], &event.data["label"]), (&taken.id.into(), &label.clone().unwrap().into()));
+    assert_eq!((&event.data["snapshot_id"], &event.data["label"]), (&taken.snapshot_id.into(), &label.clone().unwrap().into()));
     put(&fixture.folder(), "file", "later\n");
     let listed = client.snapshots(&of_node()).await.unwrap();
     let last = listed.last().unwrap();
-    assert_eq!((listed.len(), last.id, &last.label), (before + 1, taken.id, &label), "{listed:?}");
+    assert_eq!((listed.len(), last.snapshot_id, &last.label), (before + 1, taken.snapshot_id, &label), "{listed:?}");
     assert_eq!(last.files, taken.files);
 
     let to = fixture.home.hermetic.work().join(format!("restored-{name}"));
     let request = RestoreSnapshot {
-        id: taken.id,
+        id: taken.snapshot_id,
         to: to.display().to_string(),
         node_id: Some("me".into()),
         ..RestoreSnapshot::default()
@@ -144,7 +144,7 @@ fn remote_command_line_branches_on_the_server() {
     let listed = &listed["snapshots"];
     assert_eq!((&listed[0]["label"], &listed[1]["label"]), (&"one".into(), &"two".into()), "{listed}");
     let taken = fixture.home.nerve(&["snapshot", "--session", "me", "--server", &url, "--json"]).json();
-    assert_eq!((&taken["id"], &taken["session"]), (&3.into(), &id.into()), "{taken}");
+    assert_eq!((&taken["snapshot_id"], &taken["recording_id"]), (&3.into(), &id.into()), "{taken}");
     let to = fixture.home.hermetic.work().canonicalize().unwrap().join("restored");
     let restore = ["snapshot", "restore", "1", "--session", id, "--server", &url, "--to"];
     fixture.home.ok(&[&restore[..], &[to.to_str().unwrap()]].concat());

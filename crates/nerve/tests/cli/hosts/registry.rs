@@ -39,7 +39,7 @@ fn server_stop_ends_hosts_and_closes_recordings() {
     home.ok(&["server", "start"]);
     // The nodes are still listed, as stopped.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
-    let stopped = list["stopped"].as_array().unwrap().iter().map(|node| [&node["id"], &node["state"]]);
+    let stopped = list["stopped"].as_array().unwrap().iter().map(|node| [&node["node_id"], &node["state"]]);
     assert_eq!(list["nodes"], json!([]));
     assert_eq!(json!(stopped.collect::<Vec<_>>()), json!([["a", "stopped"], ["b", "stopped"]]));
 }

@@ -314,6 +314,6 @@ fn program_that_ended_meanwhile_is_reported_once() {
     // The stopped node is still listed; its end is reported only once.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
     let stopped = &list["stopped"][0];
-    assert_eq!((&list["nodes"], &stopped["id"]), (&json!([]), &json!("brief")));
+    assert_eq!((&list["nodes"], &stopped["node_id"]), (&json!([]), &json!("brief")));
     assert_eq!((&stopped["state"], &stopped["metadata"]["exit"]), (&json!("stopped"), &json!("exit code 7")));
 }

@@ -154,7 +154,7 @@ fn snapshot_tools_take_list_and_restore() {
     std::fs::write(folder.join("file"), "old").unwrap();
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "cwd": folder}));
     let taken = mcp.ok("nerve_take_snapshot", json!({"node_id": "sh", "label": "first"}));
-    assert_eq!((&taken["id"], &taken["files"]["source"]), (&json!(1), &json!(folder)), "{taken}");
+    assert_eq!((&taken["snapshot_id"], &taken["files"]["source"]), (&json!(1), &json!(folder)), "{taken}");
     std::fs::write(folder.join("file"), "new").unwrap();
     let listed = mcp.ok("nerve_list_snapshots", json!({"node_id": "sh"}));
     assert_eq!(listed["snapshots"][0]["label"], "first", "{listed}");
