@@ -159,7 +159,7 @@ class TranscriptDialog:
     """A dialog of the agent, and who answered it through nerve."""
 
     #: Time of the answer (RFC 3339, UTC).
-    at: Optional[str] = None
+    answered_at: Optional[str] = None
     #: Kind of the dialog.
     dialog: str = ""
     #: The choice; null if the dialog was closed without one.
@@ -222,7 +222,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT. Times are in seconds since the Unix epoch."""
+    """Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT."""
 
     #: Id of the result.
     result_id: str = ""
@@ -235,11 +235,11 @@ class Result:
     #: Beginning of the prompt.
     prompt: str = ""
     #: Time of the request.
-    created_at: float = 0.0
+    created_at: str = "1970-01-01T00:00:00.000Z"
     #: Time at which the turn started.
-    started_at: Optional[float] = None
+    started_at: Optional[str] = None
     #: Time at which the execution ended.
-    ended_at: Optional[float] = None
+    ended_at: Optional[str] = None
     #: Number of the turn on the node, from 1.
     turn: Optional[int] = None
     #: Response of the node. Absent in lists.
@@ -281,10 +281,8 @@ class SessionInfo:
     stopped: List[str] = field(default_factory=list)
     #: Ids of its graphs.
     graphs: List[str] = field(default_factory=list)
-    #: Time of creation in seconds since the Unix epoch.
-    created_at: float = 0.0
-    #: Limits of all its nodes together, and their usage.
-    budget: Optional[Dict[str, Any]] = None
+    #: Time of creation.
+    created_at: str = "1970-01-01T00:00:00.000Z"
 
 
 @dataclass(frozen=True)
@@ -352,9 +350,9 @@ class RunStep:
     #: Id of its node; empty if it has none.
     node_id: str = ""
     #: Start time.
-    started_at: float = 0.0
+    started_at: str = "1970-01-01T00:00:00.000Z"
     #: End time.
-    ended_at: Optional[float] = None
+    ended_at: Optional[str] = None
     #: Number of the attempt, from 1.
     attempt: int = 0
     #: Tokens used by the step.
@@ -376,7 +374,7 @@ class Gate:
     #: Answer that is used after the deadline.
     default: Optional[str] = None
     #: Deadline for the answer.
-    deadline: Optional[float] = None
+    deadline_at: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -392,9 +390,9 @@ class RunInfo:
     #: Session that provides the nodes not defined by the graph.
     session_id: str = ""
     #: Start time.
-    started_at: float = 0.0
+    started_at: str = "1970-01-01T00:00:00.000Z"
     #: End time.
-    ended_at: Optional[float] = None
+    ended_at: Optional[str] = None
     #: Number of steps in the graph itself, without subgraphs.
     total_steps: int = 0
     #: Number of those steps that are completed or skipped.
@@ -428,16 +426,16 @@ class RunEnded:
     #: Results of the steps by id, nested like the graphs. A run that failed contains partial results.
     results: Dict[str, Any] = field(default_factory=dict)
     #: Start time.
-    started_at: float = 0.0
+    started_at: str = "1970-01-01T00:00:00.000Z"
     #: End time.
-    ended_at: Optional[float] = None
+    ended_at: Optional[str] = None
     #: Tokens used by all steps.
     tokens_used: int = 0
     #: Path of the journal on the server's machine.
     journal: Optional[str] = None
     #: Problems that did not stop the run.
     faults: List[str] = field(default_factory=list)
-    #: Trace, if requested: `graph_id`, `status`, `start_time`, `end_time`, `duration_ms`, `steps`, `total_tokens`, `total_cost`,
+    #: Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`,
     #: `error`.
     trace: Any = None
 
@@ -472,8 +470,10 @@ class Event:
     session_id: Optional[str] = None
     #: Details of the event; `{}` if there are none.
     data: Dict[str, Any] = field(default_factory=dict)
-    #: Time of the event in seconds since the Unix epoch.
-    timestamp: float = 0.0
+    #: Time of the event.
+    emitted_at: str = "1970-01-01T00:00:00.000Z"
+    #: The time in seconds since the Unix epoch; only in events under an older name.
+    timestamp: Optional[float] = None
     #: Sequence number of the event on this server, from 1; 0 if the server does not count events.
     seq: int = 0
 

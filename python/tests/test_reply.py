@@ -12,9 +12,9 @@ from nerve_sdk.reply import from_wire, list_of
 
 def test_replies_contain_objects_of_their_types() -> None:
     response = {"text": "hi", "sections": [{"type": "text", "later": 1}], "tokens": {"input": 1, "output": None}}
-    result = from_wire(Result, {"result_id": "r", "created_at": 1, "response": response, "webhook": {"delivered": True}})
+    result = from_wire(Result, {"result_id": "r", "created_at": "2026-01-31T10:30:05.000Z", "response": response, "webhook": {"delivered": True}})
     assert result.response == Response(text="hi", sections=[Section("text")], tokens=Tokens(input=1))
-    assert str(result.response) == "hi" and result.created_at == 1 and result.webhook == {"delivered": True}
+    assert str(result.response) == "hi" and result.created_at == "2026-01-31T10:30:05.000Z" and result.webhook == {"delivered": True}
     run = from_wire(RunInfo, {"run_id": "r", "graph_id": "g", "status": "running", "steps": [{"step_id": "a", "state": "queued"}]})
     assert run.steps == [RunStep("a", "queued")] and run.gates == [] and run.ended_at is None
     assert from_wire(Event, {"event_type": "NODE_READY", "data": None}) == Event("NODE_READY")
@@ -26,7 +26,7 @@ def test_replies_contain_objects_of_their_types() -> None:
         (Event, {}, "Event: the server sent no event_type"),
         (Event, {"event_type": None}, "Event: the server sent no event_type"),
         (Event, {"event_type": "x", "seq": True}, "Event: seq is bool, not int"),
-        (Event, {"event_type": "x", "timestamp": "now"}, "Event: timestamp is str, not float"),
+        (Event, {"event_type": "x", "emitted_at": 1.5}, "Event: emitted_at is float, not str"),
         (Event, {"event_type": "x", "data": []}, "Event: data is list, not dict"),
         (Result, {"choices": "a"}, "Result: choices is str, not list"),
         (Result, {"response": []}, "Response: the server sent list instead of an object"),

@@ -5,7 +5,7 @@
 //! → {"type":"command","command_type":"CREATE_NODE","params":{…},"request_id":"…"}
 //! ← {"type":"result","success":true,"data":{…},"error":null,"request_id":"…"}
 //! ← {"type":"error","error":"…","request_id":null}
-//! ← {"type":"event","event_type":"NODE_READY","node_id":"…","data":{…},"timestamp":1764500000.123,"seq":7}
+//! ← {"type":"event","event_type":"NODE_READY","node_id":"…","data":{…},"emitted_at":"2025-11-30T10:53:20.123Z","seq":7}
 //! ```
 //!
 //! | module | content |

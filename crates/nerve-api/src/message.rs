@@ -1,5 +1,6 @@
 //! Messages on the wire.
 
+use nerve_types::activity::TsMs;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -193,9 +194,12 @@ pub struct EventMessage {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, Value>"))]
     pub data: Value,
-    /// Time of the event in seconds since the Unix epoch.
+    /// Time of the event.
     #[serde(default)]
-    pub timestamp: f64,
+    pub emitted_at: TsMs,
+    /// The time in seconds since the Unix epoch; only in events under an older name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<f64>,
     /// Sequence number of the event on this server, from 1; 0 if the server does not count events.
     #[serde(default)]
     pub seq: u64,
@@ -224,8 +228,12 @@ impl EventMessage {
     /// Returns the event and its fields under their older names; `None` if the event has no older name.
     pub fn under_old_name(&self) -> Option<EventMessage> {
         let old = self.kind()?.old_name()?;
-        let mut event =
-            EventMessage { event_type: old.to_string(), channel_id: self.node_id.clone(), ..self.clone() };
+        let mut event = EventMessage {
+            event_type: old.to_string(),
+            channel_id: self.node_id.clone(),
+            timestamp: Some(self.emitted_at.seconds()),
+            ..self.clone()
+        };
         if let Value::Object(data) = &mut event.data {
             for (new, old) in legacy_names::EVENT_FIELDS {
                 if let Some(value) = data.get(new).cloned() {

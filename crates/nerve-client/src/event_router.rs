@@ -264,7 +264,8 @@ pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
         channel_id: None,
         session_id: None,
         data: json!({ "dropped": dropped }),
-        timestamp: 0.0,
+        emitted_at: Default::default(),
+        timestamp: None,
         seq: 0,
     }
 }

@@ -73,16 +73,16 @@ trait ItemTime {
     fn seconds(&self) -> f64;
 }
 
-impl ItemTime for f64 {
+impl ItemTime for TsMs {
     fn seconds(&self) -> f64 {
-        *self
+        TsMs::seconds(*self)
     }
 }
 
 impl ItemTime for Option<String> {
     fn seconds(&self) -> f64 {
         let time = self.clone().and_then(|time| TsMs::try_from(time).ok());
-        time.map_or(0.0, |time| time.0 as f64 / 1000.0)
+        time.map_or(0.0, TsMs::seconds)
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
         let all = |n: u32| {
             let run = |n: u32| RunInfo {
                 run_id: format!("r{n}"),
-                started_at: f64::from(n / 2) + 0.1,
+                started_at: TsMs(u64::from(n / 2) * 1000 + 100),
                 ..RunInfo::default()
             };
             RunList { runs: (0..n).map(run).collect(), next: None }

@@ -120,17 +120,17 @@ impl Webhook {
                 Ok(outcome) => outcome,
                 Err(_) => Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
             };
-            let at = at.seconds();
+            let attempted_at = at.into();
             let should_retry = match outcome {
                 Ok(status) => {
-                    tried(WebhookAttempt { at, status: Some(status.as_u16()), error: None });
+                    tried(WebhookAttempt { attempted_at, status: Some(status.as_u16()), error: None });
                     if status.is_success() {
                         return true;
                     }
                     is_retryable(status)
                 }
                 Err(error) => {
-                    tried(WebhookAttempt { at, status: None, error: Some(error) });
+                    tried(WebhookAttempt { attempted_at, status: None, error: Some(error) });
                     true
                 }
             };

@@ -7,6 +7,7 @@ use nerve_node::cancellation::cancelled;
 use nerve_node::command::GateInfo;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -36,7 +37,7 @@ impl Gate {
             question: self.question(&context.turn.input),
             choices: self.choices.clone(),
             default: self.default.clone(),
-            deadline: deadline.map(TsNs::seconds),
+            deadline_at: deadline.map(TsMs::from),
         };
         let is_recorded = recorded_deadline.is_some();
         let (choice, by) = ask(context, "", info, deadline, key, is_recorded).await?;

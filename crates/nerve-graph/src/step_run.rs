@@ -321,7 +321,7 @@ impl StepRun<'_> {
             ),
             choices: ["rerun", "skip", "fail"].map(str::to_string).to_vec(),
             default: None,
-            deadline: None,
+            deadline_at: None,
         };
         // Not the step's own key: the answer of a gate is recorded as its result.
         let key = key.rotate_left(1);

@@ -186,7 +186,8 @@ mod tests {
             channel_id: None,
             session_id: None,
             data,
-            timestamp: 0.0,
+            emitted_at: Default::default(),
+            timestamp: None,
             seq: 0,
         }
     }

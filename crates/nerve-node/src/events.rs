@@ -66,7 +66,7 @@ impl Publisher {
             kind,
             node_id,
             session_id: session.map(str::to_string),
-            timestamp: shared.clock.now().seconds(),
+            emitted_at: shared.clock.now().into(),
             seq: shared.seq.fetch_add(1, Ordering::Relaxed) + 1,
         };
         // Fails if there are no subscribers.

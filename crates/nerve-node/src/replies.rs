@@ -1,6 +1,7 @@
 //! Errors as replies.
 
 use nerve_api::reply::{BudgetExceeded, ErrorDetails};
+use nerve_types::activity::TsMs;
 use serde_json::{Map, Value, json};
 
 use crate::budget::ExceededBudget;
@@ -38,7 +39,7 @@ impl From<ExceededBudget> for BudgetExceeded {
         let ExceededBudget { reason, budget, usage } = exceeded;
         let limits = [
             ("max_tokens", budget.max_tokens.map(Value::from)),
-            ("max_time_seconds", budget.max_time_seconds.map(Value::from)),
+            ("max_time_ms", budget.max_time_seconds.map(|limit| Value::from((limit * 1000.0) as u64))),
             ("max_steps", budget.max_steps.map(Value::from)),
             ("max_api_calls", budget.max_api_calls.map(Value::from)),
             ("max_cost_dollars", budget.max_cost_dollars.map(Value::from)),
@@ -48,7 +49,7 @@ impl From<ExceededBudget> for BudgetExceeded {
         let usage = json!({
             "tokens_used": usage.tokens_used(), "steps_executed": usage.steps_executed(),
             "api_calls": usage.api_calls(), "cost_dollars": usage.cost_dollars(),
-            "start_time": usage.start_time().seconds(), "elapsed_seconds": usage.elapsed().as_secs_f64(),
+            "started_at": TsMs::from(usage.start_time()), "elapsed_ms": usage.elapsed().as_millis() as u64,
         });
         let usage = match usage {
             Value::Object(usage) => usage,

@@ -2,6 +2,7 @@
 //! `is_ready` …) and those of nerve's first version (`success`, `output`, `attributes.sections` …).
 
 use nerve_api::reply::{Turn, TurnResponse};
+use nerve_types::activity::TsMs;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -22,8 +23,8 @@ impl From<Response> for Turn {
         add("tokens", to_json(&turn.tokens));
         add("ended_by", turn.ended_by.into());
         add("bytes", json!(turn.bytes));
-        add("started_at", turn.time.0.seconds().into());
-        add("ended_at", turn.time.1.seconds().into());
+        add("started_at", TsMs::from(turn.time.0).iso().into());
+        add("ended_at", TsMs::from(turn.time.1).iso().into());
         if !turn.warnings.is_empty() {
             add("warnings", turn.warnings.join("\n").into());
         }

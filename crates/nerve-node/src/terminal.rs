@@ -310,7 +310,7 @@ impl Node for TerminalNode {
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {
             AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
-            AgentState::Suspended { .. } => drop(add("until", status.state.until_text())),
+            AgentState::Suspended { .. } => drop(add("until_at", status.state.until_text())),
             AgentState::Exited(exit) => drop(add("exit", Some(exit.to_string()))),
             _ => {}
         }

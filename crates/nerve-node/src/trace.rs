@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
@@ -78,7 +79,7 @@ pub struct Tracer {
 
 impl StepTrace {
     /// Returns the duration in milliseconds.
-    pub fn duration_ms(&self) -> f64 {
+    pub fn duration_ms(&self) -> u64 {
         millis(self.start_time, self.end_time)
     }
 
@@ -86,7 +87,7 @@ impl StepTrace {
         json!({
             "step_id": &*self.step_id, "node_id": &*self.node_id, "node_type": self.node_type,
             "input": self.input, "output": self.output, "error": self.error,
-            "start_time": seconds(self.start_time), "end_time": seconds(self.end_time),
+            "started_at": TsMs::from(self.start_time), "ended_at": TsMs::from(self.end_time),
             "duration_ms": self.duration_ms(), "tokens_used": self.tokens_used, "metadata": self.metadata,
         })
     }
@@ -133,7 +134,7 @@ impl ExecutionTrace {
         writeln!(out, "Graph: {}", self.graph_id)?;
         writeln!(out, "Status: {}", self.status.as_str())?;
         if let Some(end) = self.end_time {
-            writeln!(out, "Duration: {:.0}ms", millis(self.start_time, end))?;
+            writeln!(out, "Duration: {}ms", millis(self.start_time, end))?;
         }
         if self.total_tokens > 0 {
             writeln!(out, "Tokens: {}", self.total_tokens)?;
@@ -144,7 +145,7 @@ impl ExecutionTrace {
         writeln!(out, "Steps: {}", self.steps.len())?;
         for step in &self.steps {
             let mark = if step.error.is_some() { "[x]" } else { "[+]" };
-            writeln!(out, "  {mark} {} ({}): {:.0}ms", step.step_id, step.node_type, step.duration_ms())?;
+            writeln!(out, "  {mark} {} ({}): {}ms", step.step_id, step.node_type, step.duration_ms())?;
             if let Some(error) = &step.error {
                 writeln!(out, "    Error: {error}")?;
             }
@@ -152,11 +153,11 @@ impl ExecutionTrace {
         Ok(())
     }
 
-    /// Returns the trace as JSON. Times are in seconds since the Unix epoch.
+    /// Returns the trace as JSON.
     pub fn to_dict(&self) -> Value {
         json!({
             "graph_id": self.graph_id, "status": self.status.as_str(),
-            "start_time": seconds(self.start_time), "end_time": self.end_time.map(seconds),
+            "started_at": TsMs::from(self.start_time), "ended_at": self.end_time.map(TsMs::from),
             "duration_ms": self.end_time.map(|end| millis(self.start_time, end)),
             "steps": self.steps.iter().map(StepTrace::to_value).collect::<Vec<_>>(),
             "total_tokens": self.total_tokens, "total_cost": self.total_cost, "error": self.error,
@@ -196,10 +197,6 @@ impl Tracer {
     }
 }
 
-fn millis(start: TsNs, end: TsNs) -> f64 {
-    end.0.saturating_sub(start.0) as f64 / 1e6
-}
-
-fn seconds(time: TsNs) -> f64 {
-    time.0 as f64 / 1e9
+fn millis(start: TsNs, end: TsNs) -> u64 {
+    (end.0.saturating_sub(start.0) + 500_000) / 1_000_000
 }

@@ -48,8 +48,8 @@ pub fn format_event(event: &EventMessage) -> Option<String> {
             format!("{step} completed{}", effort(duration_ms, tokens_used))
         }
         EventKind::StepCompleted { state, .. } => format!("{step} {state}"),
-        EventKind::StepFailed { error, retry_in, .. } => {
-            let retry = retry_in.map(|delay| format!("; retry in {}", duration(delay)));
+        EventKind::StepFailed { error, retry_in_ms, .. } => {
+            let retry = retry_in_ms.map(|delay| format!("; retry in {}", duration(delay as f64 / 1000.0)));
             format!("{step} failed: {error}{}", retry.unwrap_or_default())
         }
         EventKind::GateAsked { gate, .. } => gate_asked(&step, &gate),
@@ -131,7 +131,8 @@ mod tests {
             channel_id: None,
             session_id: None,
             data,
-            timestamp: 0.0,
+            emitted_at: Default::default(),
+            timestamp: None,
             seq: 1,
         })
     }
@@ -186,7 +187,7 @@ mod tests {
             (EventType::StepCompleted, json!({"state": "skipped"}), "review/ask skipped"),
             (
                 EventType::StepFailed,
-                json!({"error": "exit 1", "retry_in": 2.0}),
+                json!({"error": "exit 1", "retry_in_ms": 2000}),
                 "review/ask failed: exit 1; retry in 2.0 s",
             ),
             (

@@ -1,6 +1,7 @@
 //! Distributes the engine's events to subscribers, each with a bounded queue, so that a slow one delays no
 //! other.
 
+use nerve_types::activity::TsMs;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
@@ -293,7 +294,7 @@ fn events_dropped(dropped: u64, before: Option<u64>) -> Event {
         kind: EventKind::EventsDropped { dropped: Some(dropped) },
         node_id: None,
         session_id: None,
-        timestamp: now.map_or(0.0, |since| since.as_secs_f64()),
+        emitted_at: TsMs(now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))),
         // A client that resumes after the last number it saw must not go back.
         seq: before.map_or(0, |seq| seq.saturating_sub(1)),
     }
@@ -347,7 +348,9 @@ mod tests {
         fn publish(&mut self, node: &str, kind: EventKind) {
             self.seq += 1;
             let (node_id, seq) = (Some(node.to_string()), self.seq);
-            self.events.send(Event { kind, node_id, session_id: None, timestamp: 0.0, seq }).unwrap();
+            self.events
+                .send(Event { kind, node_id, session_id: None, emitted_at: Default::default(), seq })
+                .unwrap();
         }
 
         fn ready(&mut self, node: &str) {

@@ -299,7 +299,13 @@ mod tests {
 
     impl Fixture {
         fn publish(&self, kind: EventKind) {
-            let event = Event { kind, node_id: Some("n".into()), session_id: None, timestamp: 0.0, seq: 1 };
+            let event = Event {
+                kind,
+                node_id: Some("n".into()),
+                session_id: None,
+                emitted_at: Default::default(),
+                seq: 1,
+            };
             self.engine.send(event).unwrap();
             self.hub.forward();
         }

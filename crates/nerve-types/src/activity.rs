@@ -34,6 +34,11 @@ impl TryFrom<String> for TsMs {
 }
 
 impl TsMs {
+    /// Returns seconds since the Unix epoch.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
     /// Formats the time as ISO 8601 in UTC: `2024-01-01T12:00:00.000Z`. A time after the year 9999 is clamped.
     pub fn iso(self) -> String {
         let time = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());

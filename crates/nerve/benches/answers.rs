@@ -105,7 +105,7 @@ async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) 
         let (replied, now) = (Instant::now(), clock.now());
         while let Ok(event) = events.try_recv() {
             if let Happened::NodeReady { .. } = event.kind {
-                from_ready.push((now.seconds() - event.timestamp).max(0.0) * 1e3);
+                from_ready.push((now.seconds() - event.emitted_at.seconds()).max(0.0) * 1e3);
             }
         }
         let (last, word) = watch.show(&mut screen, Some((&last_word(turn), replied)));

@@ -15,7 +15,7 @@ impl EventType {
                 json!({ "kind": "trust", "choices": ["Yes", "No"], "evidence": "screen: Do you trust the files?" })
             }
             EventType::NodeSuspended => {
-                json!({ "until": 1764507600.0, "evidence": "screen: limit reached, resets at 1pm" })
+                json!({ "until_at": "2025-11-30T13:00:00.000Z", "evidence": "screen: limit reached, resets at 1pm" })
             }
             EventType::NodeStopped => json!({ "reason": "exit code 0" }),
             EventType::OutputChunk => json!({ "turn": 1, "chunk": "main.rs parses ", "request_id": "7" }),
@@ -32,10 +32,10 @@ impl EventType {
                 "step_id": "read", "node_id": "me", "state": "completed", "duration_ms": 4200, "tokens_used": 1209,
             }),
             EventType::StepFailed => json!({
-                "step_id": "read", "node_id": "me", "error": "no answer within 60s", "error_type": "timeout", "retry_in": 1.5,
+                "step_id": "read", "node_id": "me", "error": "no answer within 60s", "error_type": "timeout", "retry_in_ms": 1500,
             }),
             EventType::GateAsked => json!({
-                "step_id": "ok", "question": "Ship it?", "choices": ["yes", "no"], "default": "no", "deadline": 1764503600.0,
+                "step_id": "ok", "question": "Ship it?", "choices": ["yes", "no"], "default": "no", "deadline_at": "2025-11-30T11:53:20.000Z",
             }),
             EventType::GateAnswered => json!({ "step_id": "ok", "choice": "yes", "by": "person" }),
             EventType::GraphCompleted => {
@@ -76,7 +76,7 @@ impl EventType {
         }
         let node = name.starts_with("NODE_") || name.starts_with("OUTPUT_") || name.starts_with("STEP_");
         let mut event = json!({
-            "type": "event", "event_type": name, "node_id": node.then_some("me"), "data": data, "timestamp": 1764500000.1, "seq": 42,
+            "type": "event", "event_type": name, "node_id": node.then_some("me"), "data": data, "emitted_at": "2025-11-30T10:53:20.100Z", "seq": 42,
         });
         if self != EventType::ServerShutdown && self != EventType::EventsDropped {
             event["session_id"] = Value::from("default");

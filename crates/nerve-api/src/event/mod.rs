@@ -8,7 +8,7 @@ mod example;
 
 use std::fmt;
 
-use nerve_types::activity::Activity;
+use nerve_types::activity::{Activity, TsMs};
 use serde::{Deserialize, Serialize};
 use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
 
@@ -30,8 +30,8 @@ pub struct Event {
     /// Session of the node or the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Time of the event in seconds since the Unix epoch.
-    pub timestamp: f64,
+    /// Time of the event.
+    pub emitted_at: TsMs,
     /// Sequence number of the event on this server, from 1.
     pub seq: u64,
 }
@@ -82,9 +82,9 @@ pub enum EventKind {
     },
     /// A node waits until a usage limit is reset.
     NodeSuspended {
-        /// Time of the reset in seconds since the Unix epoch, if it is known.
+        /// Time of the reset, if it is known.
         #[serde(default)]
-        until: Option<f64>,
+        until_at: Option<TsMs>,
         /// Evidence of the state.
         #[serde(default)]
         evidence: String,
@@ -189,9 +189,9 @@ pub enum EventKind {
         /// Kind of error.
         #[serde(default)]
         error_type: ErrorKind,
-        /// Delay until the next attempt in seconds; null if the step has failed for good.
+        /// Delay until the next attempt in milliseconds; null if the step has failed for good.
         #[serde(default)]
-        retry_in: Option<f64>,
+        retry_in_ms: Option<u64>,
     },
     /// A gate waits for a person's answer.
     GateAsked {

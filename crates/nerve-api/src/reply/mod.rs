@@ -28,9 +28,9 @@ pub use choice::{AnswerReply, Done, ExecuteReply, RunReply};
 pub use graph::{GraphInfo, GraphList};
 pub use history::NodeHistory;
 pub use node::{
-    CommandTyped, Interrupted, ModelTokens, NodeCreated, NodeExplanation, NodeForked, NodeInfo,
-    NodeList, NodeMetadata, NodeProgress, NodeShown, NodeText, NodesPruned, NodesRestored, ReachedState,
-    RestoredNode, RunningTurn, Stopped, Written,
+    CommandTyped, Interrupted, ModelTokens, NodeCreated, NodeExplanation, NodeForked, NodeInfo, NodeList,
+    NodeMetadata, NodeProgress, NodeShown, NodeText, NodesPruned, NodesRestored, ReachedState, RestoredNode,
+    RunningTurn, Stopped, Written,
 };
 pub use recording::{
     PrunedBranch, PrunedRecording, RecordedExit, RecordingInfo, RecordingList, RecordingsPruned,

@@ -49,10 +49,10 @@ impl NodeInfo {
 pub struct NodeProgress {
     /// Time of the last change of the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state_since: Option<TsMs>,
+    pub state_changed_at: Option<TsMs>,
     /// Time at which the prompt of the running turn was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn_since: Option<TsMs>,
+    pub turn_started_at: Option<TsMs>,
     /// First line of the last prompt, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_prompt: Option<String>,
@@ -198,7 +198,7 @@ pub struct NodeList {
     #[serde(default)]
     pub nodes_info: Vec<NodeInfo>,
     /// Stopped nodes that can be started again, on the last page. Their metadata has `reason`, and `exit` and `agent_session` if they
-    /// are known; `state_since` is the time of the end.
+    /// are known; `state_changed_at` is the time of the end.
     #[serde(default)]
     pub stopped: Vec<NodeInfo>,
     /// Cursor of the next page; null on the last page.

@@ -1,5 +1,6 @@
 //! Replies of the commands for asynchronous executions.
 
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 
 use super::response::TurnResponse;
@@ -16,7 +17,7 @@ pub struct TurnAccepted {
     pub node_id: String,
 }
 
-/// Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT. Times are in seconds since the Unix epoch.
+/// Result of an asynchronous execution. Reply to GET_RESULT and CANCEL_RESULT.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -32,11 +33,11 @@ pub struct ResultInfo {
     /// Beginning of the prompt.
     pub prompt: String,
     /// Time of the request.
-    pub created_at: f64,
+    pub created_at: TsMs,
     /// Time at which the turn started.
-    pub started_at: Option<f64>,
+    pub started_at: Option<TsMs>,
     /// Time at which the execution ended.
-    pub ended_at: Option<f64>,
+    pub ended_at: Option<TsMs>,
     /// Number of the turn on the node, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
@@ -92,8 +93,8 @@ pub struct WebhookStatus {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WebhookAttempt {
-    /// Start of the attempt, in seconds since the Unix epoch.
-    pub at: f64,
+    /// Start of the attempt.
+    pub attempted_at: TsMs,
     /// HTTP status of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,

@@ -1,6 +1,7 @@
 //! Replies of the commands for runs of graphs. Steps are identified by their path: `outer/inner`, items of a list `each[3]`, rounds
-//! `loop#2`. Times are in seconds since the Unix epoch.
+//! `loop#2`.
 
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -21,10 +22,10 @@ pub struct RunInfo {
     pub status: RunStatus,
     /// Start time.
     #[serde(default)]
-    pub started_at: f64,
+    pub started_at: TsMs,
     /// End time.
     #[serde(default)]
-    pub ended_at: Option<f64>,
+    pub ended_at: Option<TsMs>,
     /// Number of steps in the graph itself, without subgraphs.
     #[serde(default)]
     pub total_steps: usize,
@@ -64,10 +65,10 @@ pub struct RunStep {
     pub state: StepState,
     /// Start time.
     #[serde(default)]
-    pub started_at: f64,
+    pub started_at: TsMs,
     /// End time.
     #[serde(default)]
-    pub ended_at: Option<f64>,
+    pub ended_at: Option<TsMs>,
     /// Number of the attempt, from 1.
     #[serde(default)]
     pub attempt: u32,
@@ -95,7 +96,7 @@ pub struct GateInfo {
     pub default: Option<String>,
     /// Deadline for the answer.
     #[serde(default)]
-    pub deadline: Option<f64>,
+    pub deadline_at: Option<TsMs>,
 }
 
 /// Reply to LIST_RUNS.
@@ -125,10 +126,10 @@ pub struct RunEnded {
     pub results: Map<String, Value>,
     /// Start time.
     #[serde(default)]
-    pub started_at: f64,
+    pub started_at: TsMs,
     /// End time.
     #[serde(default)]
-    pub ended_at: Option<f64>,
+    pub ended_at: Option<TsMs>,
     /// Tokens used by all steps.
     #[serde(default)]
     pub tokens_used: u64,
@@ -138,7 +139,7 @@ pub struct RunEnded {
     /// Problems that did not stop the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// Trace, if requested: `graph_id`, `status`, `start_time`, `end_time`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`.
+    /// Trace, if requested: `graph_id`, `status`, `started_at`, `ended_at`, `duration_ms`, `steps`, `total_tokens`, `total_cost`, `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Value>,
 }

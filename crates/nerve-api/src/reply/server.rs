@@ -1,5 +1,6 @@
 //! Replies of the commands for server, sessions and connection; details of errors.
 
+use nerve_types::activity::TsMs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -44,10 +45,10 @@ pub struct ErrorDetails {
 pub struct BudgetExceeded {
     /// Description, for example `Token limit exceeded: 12/10`.
     pub reason: String,
-    /// Limits that are set: `max_tokens`, `max_time_seconds`, `max_steps`, `max_api_calls`, `max_cost_dollars`.
+    /// Limits that are set: `max_tokens`, `max_time_ms`, `max_steps`, `max_api_calls`, `max_cost_dollars`.
     #[serde(default)]
     pub budget: Map<String, Value>,
-    /// Usage: `tokens_used`, `steps_executed`, `api_calls`, `cost_dollars`, `start_time`, `elapsed_seconds`.
+    /// Usage: `tokens_used`, `steps_executed`, `api_calls`, `cost_dollars`, `started_at`, `elapsed_ms`.
     #[serde(default)]
     pub usage: Map<String, Value>,
 }
@@ -80,9 +81,9 @@ pub struct SessionInfo {
     /// Ids of its graphs.
     #[serde(default)]
     pub graphs: Vec<String>,
-    /// Time of creation in seconds since the Unix epoch.
+    /// Time of creation.
     #[serde(default)]
-    pub created_at: f64,
+    pub created_at: TsMs,
     /// Limits of all its nodes together, and their usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,

@@ -75,7 +75,7 @@ pub enum TranscriptSource {
 #[serde(default)]
 pub struct TranscriptDialog {
     /// Time of the answer (RFC 3339, UTC).
-    pub at: Option<String>,
+    pub answered_at: Option<String>,
     /// Kind of the dialog.
     pub dialog: String,
     /// The choice; null if the dialog was closed without one.

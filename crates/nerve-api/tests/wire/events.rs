@@ -8,8 +8,13 @@ use serde_json::{Map, Value, json};
 
 /// Encodes an event and checks that it decodes again.
 fn encode(kind: EventKind) -> Value {
-    let event =
-        Event { kind, node_id: Some("n".into()), session_id: Some("work".into()), timestamp: 1.5, seq: 4 };
+    let event = Event {
+        kind,
+        node_id: Some("n".into()),
+        session_id: Some("work".into()),
+        emitted_at: TsMs(1500),
+        seq: 4,
+    };
     let json = serde_json::to_value(&event).unwrap();
     assert_eq!(serde_json::from_value::<Event>(json.clone()).unwrap(), event);
     json
@@ -21,7 +26,7 @@ fn gate() -> GateInfo {
         question: "Ship?".to_string(),
         choices: vec!["yes".to_string(), "no".to_string()],
         default: Some("no".to_string()),
-        deadline: Some(5.5),
+        deadline_at: Some(TsMs(5500)),
     }
 }
 
@@ -29,13 +34,13 @@ fn gate() -> GateInfo {
 fn event_has_type_data_node_session_time_and_number() {
     let line = json!({
         "type": "event", "event_type": "NODE_READY", "node_id": "n", "session_id": "work", "data": { "evidence": "e" },
-        "timestamp": 1.5, "seq": 4,
+        "emitted_at": "1970-01-01T00:00:01.500Z", "seq": 4,
     });
     assert_eq!(encode(EventKind::NodeReady { evidence: "e".to_string() }), line);
     let kind = EventKind::ServerShutdown {};
-    let event = Event { kind, node_id: None, session_id: None, timestamp: 1.5, seq: 4 };
+    let event = Event { kind, node_id: None, session_id: None, emitted_at: TsMs(1500), seq: 4 };
     let line = json!({
-        "type": "event", "event_type": "SERVER_SHUTDOWN", "node_id": null, "data": {}, "timestamp": 1.5, "seq": 4,
+        "type": "event", "event_type": "SERVER_SHUTDOWN", "node_id": null, "data": {}, "emitted_at": "1970-01-01T00:00:01.500Z", "seq": 4,
     });
     assert_eq!(serde_json::to_value(&event).unwrap(), line);
 }
@@ -65,9 +70,9 @@ fn node_events_have_wire_format() {
             json!({ "kind": "trust", "choices": ["Yes"], "evidence": "e" }),
         ),
         (
-            EventKind::NodeSuspended { until: None, evidence: evidence() },
+            EventKind::NodeSuspended { until_at: None, evidence: evidence() },
             "NODE_SUSPENDED",
-            json!({ "until": null, "evidence": "e" }),
+            json!({ "until_at": null, "evidence": "e" }),
         ),
         (
             EventKind::NodeStopped { reason: "exit code 3".to_string() },
@@ -176,15 +181,15 @@ fn run_events_name_their_run_and_graph() {
                 node_id: node_id(),
                 error: "no".to_string(),
                 error_type: ErrorKind::Timeout,
-                retry_in: Some(1.5),
+                retry_in_ms: Some(1500),
             },
             "STEP_FAILED",
-            json!({ "step_id": "out/a", "node_id": "me", "error": "no", "error_type": "timeout", "retry_in": 1.5 }),
+            json!({ "step_id": "out/a", "node_id": "me", "error": "no", "error_type": "timeout", "retry_in_ms": 1500 }),
         ),
         (
             EventKind::GateAsked { run: run(), gate: gate() },
             "GATE_ASKED",
-            json!({ "step_id": "ok", "question": "Ship?", "choices": ["yes", "no"], "default": "no", "deadline": 5.5 }),
+            json!({ "step_id": "ok", "question": "Ship?", "choices": ["yes", "no"], "default": "no", "deadline_at": "1970-01-01T00:00:05.500Z" }),
         ),
         (
             EventKind::GateAnswered {

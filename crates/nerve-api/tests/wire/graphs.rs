@@ -8,6 +8,7 @@ use nerve_api::request::{
 };
 use nerve_api::value::{RunStatus, StepState};
 use nerve_api::{ErrorKind, EventMessage, EventType, RawRequest, RequestName, decode_request};
+use nerve_types::activity::TsMs;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -225,7 +226,7 @@ fn failed_run_error_carries_results() {
     assert_eq!(
         wire,
         json!({"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "status": "failed",
-            "results": {"a": {"text": "done"}}, "started_at": 0.0, "ended_at": null, "tokens_used": 12, "journal": null,
+            "results": {"a": {"text": "done"}}, "started_at": "1970-01-01T00:00:00.000Z", "ended_at": null, "tokens_used": 12, "journal": null,
             "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {}}})
     );
     assert_eq!(serde_json::from_value::<ErrorDetails>(wire).unwrap(), data);
@@ -288,11 +289,13 @@ fn run_events_have_deprecated_aliases() {
         channel_id: None,
         session_id: None,
         data: json!({"run_id": "r", "graph_id": "g", "step_id": "a", "node_id": "me"}),
-        timestamp: 1.0,
+        emitted_at: TsMs(1000),
+        timestamp: None,
         seq: 3,
     };
     let old = event.under_old_name().unwrap();
     assert_eq!((old.event_type.as_str(), old.channel_id.as_deref()), ("TASK_COMPLETED", Some("me")));
+    assert_eq!(old.timestamp, Some(1.0));
     assert_eq!((&old.data["dag_id"], &old.data["task_id"]), (&json!("g"), &json!("a")));
     assert_eq!(old.data["run_id"], "r");
     let gate = EventMessage { event_type: EventType::GateAsked.to_string(), ..event };

@@ -6,6 +6,7 @@ use nerve_api::value::{NodeState, SectionKind};
 use nerve_api::{
     ErrorKind, EventMessage, EventType, Message, RequestId, RequestName, ResultMessage, legacy_names,
 };
+use nerve_types::activity::TsMs;
 use serde_json::{Value, json};
 
 fn round_trip(message: &Message, wire: &str) {
@@ -43,12 +44,13 @@ fn event_has_seq_and_deprecated_alias() {
         channel_id: None,
         session_id: None,
         data: json!({}),
-        timestamp: 1_764_500_000.123,
+        emitted_at: TsMs(1_764_500_000_123),
+        timestamp: None,
         seq: 7,
     };
     round_trip(
         &Message::Event(event.clone()),
-        r#"{"type":"event","event_type":"NODE_READY","node_id":"a","data":{},"timestamp":1764500000.123,"seq":7}"#,
+        r#"{"type":"event","event_type":"NODE_READY","node_id":"a","data":{},"emitted_at":"2025-11-30T10:53:20.123Z","seq":7}"#,
     );
     let old = event.under_old_name().unwrap();
     assert_eq!((old.event_type.as_str(), old.channel_id.as_deref()), ("CHANNEL_READY", Some("a")));
@@ -60,8 +62,7 @@ fn event_has_seq_and_deprecated_alias() {
 
 #[test]
 fn event_without_seq_is_accepted() {
-    let wire =
-        r#"{"type":"event","event_type":"NODE_STOPPED","node_id":"a","data":{"reason":"x"},"timestamp":1.5}"#;
+    let wire = r#"{"type":"event","event_type":"NODE_STOPPED","node_id":"a","data":{"reason":"x"},"emitted_at":"1970-01-01T00:00:01.500Z"}"#;
     let Message::Event(event) = serde_json::from_str(wire).unwrap() else { panic!() };
     assert_eq!((event.kind(), event.seq), (Some(EventType::NodeStopped), 0));
 }

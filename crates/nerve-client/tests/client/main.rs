@@ -83,12 +83,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
     }
 
     async fn send_event(&mut self, kind: &str, seq: u64) {
-        self.send(json!({"type": "event", "event_type": kind, "node_id": "a", "data": {}, "timestamp": 1.5, "seq": seq}))
+        self.send(json!({"type": "event", "event_type": kind, "node_id": "a", "data": {}, "emitted_at": "1970-01-01T00:00:01.500Z", "seq": seq}))
             .await;
     }
 
     async fn send_chunk(&mut self, node: &str, data: Value) {
-        self.send(json!({"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": node, "data": data, "timestamp": 1.5, "seq": 1}))
+        self.send(json!({"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": node, "data": data, "emitted_at": "1970-01-01T00:00:01.500Z", "seq": 1}))
             .await;
     }
 }

@@ -88,8 +88,7 @@ async fn helpers_send_expected_commands() {
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         params
     };
-    let info =
-        json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {"pid": "7"}});
+    let info = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {"pid": "7"}});
     let data = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {"pid": "7"}});
     let server = async {
         peer.expect("PING", json!({}), json!({"pong": true, "nodes": 2, "version": "1"})).await;

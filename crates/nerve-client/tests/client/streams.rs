@@ -151,7 +151,7 @@ async fn subscription_misses_no_event_before_its_answer() {
             request["params"],
             json!({"node_id": "a", "types": ["NODE_READY"], "since": 5, "aliases": false})
         );
-        peer.send(json!({"type": "event", "event_type": "NODE_READY", "node_id": "a", "data": {}, "timestamp": 1.0, "seq": 6})).await;
+        peer.send(json!({"type": "event", "event_type": "NODE_READY", "node_id": "a", "data": {}, "emitted_at": "1970-01-01T00:00:01.000Z", "seq": 6})).await;
         peer.answer(&request, json!({"subscribed": true, "seq": 6})).await;
         peer.send(json!({"type": "event", "event_type": "CHANNEL_READY", "node_id": "a", "channel_id": "a", "seq": 7})).await;
     };

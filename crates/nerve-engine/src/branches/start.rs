@@ -58,9 +58,9 @@ pub(super) async fn free_name(
     let nodes =
         server.list_nodes(ListNodes { session_id: plan.session.clone(), ..ListNodes::default() }).await?;
     match &plan.node {
-        Err(base) => {
-            Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.node_id == name)))
-        }
+        Err(base) => Ok(derive_name(base, |name| {
+            taken.contains(name) || nodes.iter().any(|node| node.node_id == name)
+        })),
         Ok(name) if nodes.iter().any(|node| node.node_id == *name && node.state != NodeState::Stopped) => {
             let message = format!("node '{name}' already exists on server '{}'", plan.server);
             Err(EngineError::already_exists(message)

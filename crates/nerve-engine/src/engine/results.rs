@@ -1,5 +1,6 @@
 //! Asynchronous executions and their results.
 
+use nerve_types::activity::TsMs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ impl Engine {
         let results = &self.inner.results;
         let running = Arc::new(ResultInfo {
             status: ResultStatus::Running,
-            started_at: Some(results.seconds()),
+            started_at: Some(results.now()),
             ..ResultInfo::clone(&live.current())
         });
         // Saved first, so that the record on disk never claims that a started turn has not started.
@@ -155,7 +156,7 @@ impl Engine {
         span: &ActiveSpan,
     ) {
         let results = &self.inner.results;
-        let now = results.seconds();
+        let now = results.now();
         let is_shutdown = outcome.is_none();
         let is_stopped = self
             .node(&result_node(&live.current()))
@@ -197,7 +198,7 @@ impl Engine {
         let delivery = Delivery {
             event: RESULT_READY,
             id: record.result_id.clone(),
-            body: payload(record, self.inner.results.seconds()).to_string().into(),
+            body: payload(record, self.inner.results.now()).to_string().into(),
             trace: span.context().cloned(),
         };
         let record_attempt = |attempt| {
@@ -367,7 +368,7 @@ fn queue_timeout_error(at: &NodeRef) -> EngineError {
 }
 
 /// Returns the body of a webhook request.
-fn payload(record: &ResultInfo, now: f64) -> Value {
+fn payload(record: &ResultInfo, now: TsMs) -> Value {
     let response = record.response.as_ref();
     let mut shown = json!(response);
     if let Some(fields) = shown.as_object_mut() {
@@ -379,6 +380,6 @@ fn payload(record: &ResultInfo, now: f64) -> Value {
     json!({
         "event": RESULT_READY, "result_id": record.result_id, "node_id": record.node_id, "session_id": record.session_id,
         "status": record.status, "success": record.status == ResultStatus::Done,
-        "response": shown, "error": message, "error_type": kind, "hint": record.hint, "timestamp": now,
+        "response": shown, "error": message, "error_type": kind, "hint": record.hint, "sent_at": now,
     })
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use nerve_api::RunIds;
 use nerve_api::reply::{RunEnded, RunInfo, RunStep};
 use nerve_api::value::StepState;
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -101,7 +101,7 @@ impl Runs {
             run_id: id.to_string(),
             graph_id: graph.to_string(),
             session_id: session.unwrap_or(DEFAULT).to_string(),
-            started_at: started.seconds(),
+            started_at: started.into(),
             total_steps: total,
             ..RunInfo::default()
         };
@@ -169,9 +169,7 @@ impl Runs {
                 Err(error) => tracing::warn!(%error, "a journal cannot be read"),
             }
         }
-        infos.sort_by(|one, other| {
-            other.started_at.total_cmp(&one.started_at).then(other.run_id.cmp(&one.run_id))
-        });
+        infos.sort_by(|one, other| other.started_at.cmp(&one.started_at).then(other.run_id.cmp(&one.run_id)));
         infos.truncate(MAX_LISTED);
         infos
     }
@@ -358,19 +356,16 @@ impl Run {
                     node_id,
                     error: text(&event.data),
                     error_type,
-                    retry_in: None,
+                    retry_in_ms: None,
                 },
-                StepEventKind::Retry { delay_ms, error_type, .. } => {
-                    let retry_in = Some(Duration::from_millis(delay_ms).as_secs_f64());
-                    EventKind::StepFailed {
-                        run,
-                        step_id,
-                        node_id,
-                        error: text(&event.data),
-                        error_type,
-                        retry_in,
-                    }
-                }
+                StepEventKind::Retry { delay_ms, error_type, .. } => EventKind::StepFailed {
+                    run,
+                    step_id,
+                    node_id,
+                    error: text(&event.data),
+                    error_type,
+                    retry_in_ms: Some(delay_ms),
+                },
             }
         };
         self.events.publish_in(&self.session, kind);
@@ -395,13 +390,13 @@ impl Run {
             state.status = status;
             let started = state.started;
             let info = &mut state.info;
-            info.ended_at = Some(now.seconds());
+            info.ended_at = Some(now.into());
             info.tokens_used = tokens;
             info.error.clone_from(&message);
             for step in &mut info.steps {
                 if matches!(step.state, StepState::Running | StepState::Queued | StepState::Waiting) {
                     step.state = StepState::Cancelled;
-                    step.ended_at = Some(now.seconds());
+                    step.ended_at = Some(now.into());
                 }
             }
             now.0.saturating_sub(started.0) / 1_000_000
@@ -462,11 +457,11 @@ impl RunState {
             StepEventKind::Answered { .. } => step.state = StepState::Running,
             StepEventKind::Start { queued } => {
                 step.state = if queued { StepState::Queued } else { StepState::Running };
-                step.started_at = event.at.seconds();
+                step.started_at = event.at.into();
             }
             StepEventKind::Complete { how, tokens, .. } => {
                 step.state = how.into();
-                step.ended_at = Some(event.at.seconds());
+                step.ended_at = Some(event.at.into());
                 step.tokens_used = tokens;
                 // Items and rounds of a step are not steps of the graph.
                 if !step.step_id.contains(['/', '[', '#']) {
@@ -477,7 +472,7 @@ impl RunState {
             StepEventKind::Error { error_type } => {
                 let cancelled = error_type == ErrorKind::Cancelled;
                 step.state = if cancelled { StepState::Cancelled } else { StepState::Failed };
-                step.ended_at = Some(event.at.seconds());
+                step.ended_at = Some(event.at.into());
                 step.error = Some(text(&event.data));
             }
             StepEventKind::Retry { attempt, .. } => {
@@ -515,7 +510,7 @@ impl RunState {
             step_id: event.step.to_string(),
             node_id: event.node.to_string(),
             state: StepState::Running,
-            started_at: event.at.seconds(),
+            started_at: event.at.into(),
             attempt: 1,
             ..RunStep::default()
         });
@@ -549,15 +544,15 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         question: gate.text,
         choices: gate.choices,
         default: gate.default,
-        deadline: gate.deadline.map(TsNs::seconds),
+        deadline_at: gate.deadline.map(TsMs::from),
     };
     RunInfo {
         run_id: summary.run,
         graph_id: summary.graph,
         session_id: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
         status,
-        started_at: summary.started.seconds(),
-        ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(TsNs::seconds),
+        started_at: summary.started.into(),
+        ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(TsMs::from),
         steps: Vec::new(),
         total_steps: summary.total,
         done_steps: summary.done,

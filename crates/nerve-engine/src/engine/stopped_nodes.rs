@@ -95,7 +95,7 @@ pub(super) fn stopped_node_info(session: &Session, name: &str, entry: &NodeEntry
         state: StateName::Stopped,
         persistent: spec.backend != BackendKind::Bash,
         approximate: spec.pane_id.is_some(),
-        progress: NodeProgress { state_since: end.map(|end| end.at.into()), ..NodeProgress::default() },
+        progress: NodeProgress { state_changed_at: end.map(|end| end.at.into()), ..NodeProgress::default() },
         metadata: NodeMetadata::new(Some(session.name().to_string()), metadata),
     }
 }

@@ -4,6 +4,7 @@ use nerve_api::reply::{NodeExplanation, ResultInfo, Turn, WebhookStatus};
 use nerve_api::value::ResultStatus;
 use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
+use nerve_types::activity::TsMs;
 
 use crate::webhook::Webhook;
 
@@ -12,11 +13,11 @@ pub(crate) fn webhook_status(webhook: &Webhook) -> WebhookStatus {
     WebhookStatus { origin: webhook.origin(), signed: webhook.is_signed(), ..WebhookStatus::default() }
 }
 
-/// Records the outcome of an execution that ended at `at`, in seconds since the Unix epoch. `is_stopped`: its node is
+/// Records the outcome of an execution that ended at `at`. `is_stopped`: its node is
 /// stopped, which interrupts a turn, too.
 pub(crate) fn end(
     record: &mut ResultInfo,
-    at: f64,
+    at: TsMs,
     outcome: Result<Response, EngineError>,
     is_stopped: bool,
 ) {
@@ -66,7 +67,7 @@ pub(crate) fn unblock(record: &mut ResultInfo) {
 }
 
 /// Marks the execution as lost because its server ended. `how`: beginning of the message, such as "the server ended".
-pub(crate) fn mark_lost(record: &mut ResultInfo, at: f64, how: &str) {
+pub(crate) fn mark_lost(record: &mut ResultInfo, at: TsMs, how: &str) {
     record.status = ResultStatus::Lost;
     record.ended_at = Some(at);
     let (message, hint) = if record.started_at.is_some() {

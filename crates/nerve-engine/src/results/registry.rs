@@ -1,5 +1,6 @@
 //! The results of a server: those in progress, and the files of all.
 
+use nerve_types::activity::TsMs;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
@@ -81,7 +82,7 @@ impl Results {
         let store = folder.map(|folder| ResultStore::new(folder.join(server)));
         if let Some(store) = &store {
             for id in store.unfinished() {
-                end_unfinished(store, &id, clock.now().seconds());
+                end_unfinished(store, &id, clock.now().into());
             }
             store.prune(clock.now().0 / 1_000_000);
         }
@@ -95,9 +96,9 @@ impl Results {
         }
     }
 
-    /// Returns the time in seconds since the Unix epoch.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.clock.now().seconds()
+    /// Returns the current time.
+    pub(crate) fn now(&self) -> TsMs {
+        self.clock.now().into()
     }
 
     /// Registers an execution.
@@ -122,7 +123,7 @@ impl Results {
             node_id: node.node.clone(),
             session_id: node.session.clone().unwrap_or_else(|| nerve_graph::session::DEFAULT.to_string()),
             prompt: prompt.chars().take(MAX_PROMPT_CHARS).collect(),
-            created_at: self.seconds(),
+            created_at: self.now(),
             status: ResultStatus::Queued,
             webhook,
             ..ResultInfo::default()
@@ -279,7 +280,7 @@ impl Results {
 }
 
 /// Ends a result that a previous server left unfinished.
-fn end_unfinished(store: &ResultStore, id: &str, now: f64) {
+fn end_unfinished(store: &ResultStore, id: &str, now: TsMs) {
     let ended = match store.get(id) {
         Ok(Some(mut record)) => {
             if !record.status.is_end() {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_api::reply::ResultInfo;
+use nerve_types::activity::TsMs;
 use nerve_types::files::{private_folder, replace};
 use serde_json::{Map, Value};
 
@@ -121,7 +122,7 @@ impl ResultStore {
     }
 }
 
-/// Decodes a file. Older files have the error's fields in an object, and the turn's number in the response.
+/// Decodes a file. Older files have the error's fields in an object, the turn's number in the response, and times in seconds.
 fn decode(bytes: &[u8]) -> serde_json::Result<ResultInfo> {
     let mut record: Map<String, Value> = serde_json::from_slice(bytes)?;
     if let Some(Value::Object(error)) = record.get("error").cloned() {
@@ -131,7 +132,27 @@ fn decode(bytes: &[u8]) -> serde_json::Result<ResultInfo> {
     if let Some(turn) = record.get("response").and_then(|response| response.get("turn")).cloned() {
         record.insert("turn".to_string(), turn);
     }
+    convert_seconds(&mut record, &["created_at", "started_at", "ended_at"]);
+    let attempts = record.get_mut("webhook").and_then(|webhook| webhook.get_mut("attempts"));
+    for attempt in
+        attempts.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+    {
+        if let Some(at) = attempt.remove("at") {
+            attempt.insert("attempted_at".to_string(), at);
+            convert_seconds(attempt, &["attempted_at"]);
+        }
+    }
     serde_json::from_value(Value::Object(record))
+}
+
+/// Replaces seconds since the Unix epoch with times.
+fn convert_seconds(fields: &mut Map<String, Value>, names: &[&str]) {
+    for name in names {
+        if let Some(seconds) = fields.get(*name).and_then(Value::as_f64) {
+            let time = TsMs((seconds * 1000.0).round() as u64);
+            fields.insert((*name).to_string(), time.iso().into());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -238,5 +259,13 @@ mod tests {
         let done = decode(done.to_string().as_bytes()).unwrap();
         assert_eq!((done.turn, done.error), (Some(3), None));
         assert_eq!(done.response.unwrap().text, "hello");
+        let seconds = json!({
+            "result_id": "x", "status": "done", "created_at": 1_764_500_000.123, "started_at": 1_764_500_000.2,
+            "ended_at": null, "webhook": { "attempts": [{ "at": 1_764_500_004.5, "status": 200 }] },
+        });
+        let timed = decode(seconds.to_string().as_bytes()).unwrap();
+        assert_eq!(timed.created_at, TsMs(1_764_500_000_123));
+        assert_eq!((timed.started_at, timed.ended_at), (Some(TsMs(1_764_500_000_200)), None));
+        assert_eq!(timed.webhook.unwrap().attempts[0].attempted_at, TsMs(1_764_500_004_500));
     }
 }

@@ -1,6 +1,7 @@
 //! Finds documents.
 
 use nerve_node::error::EngineError;
+use nerve_types::activity::TsMs;
 use regex::{Regex, RegexBuilder};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -89,8 +90,8 @@ pub struct Hit {
     /// Number of the turn in the transcript of the recording, or of the node without one, from 1; null for text of the screen
     /// and for turns that no transcript has.
     pub turn: Option<u64>,
-    /// Time: of the prompt, of the end of the answer, or of the moment on the screen; milliseconds since the Unix epoch.
-    pub at_ms: u64,
+    /// Time: of the prompt, of the end of the answer, or of the moment on the screen.
+    pub happened_at: TsMs,
     /// Time since the start of the recording, in milliseconds.
     pub offset_ms: u64,
     /// The text around the match.
@@ -184,7 +185,7 @@ fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {
         server_name: row.get(6)?,
         recording_id: row.get(7)?,
         turn: turn.map(from_sql),
-        at_ms,
+        happened_at: TsMs(at_ms),
         offset_ms: at_ms.saturating_sub(started),
         text: String::new(),
         matches: Vec::new(),

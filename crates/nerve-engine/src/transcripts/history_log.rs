@@ -107,7 +107,7 @@ impl HistoryLog {
             ("answer" | "cancel", _, Some(dialog)) => self.dialogs.push((
                 at,
                 TranscriptDialog {
-                    at: Some(at.iso()),
+                    answered_at: Some(at.iso()),
                     dialog,
                     choice: entry.choice,
                     client: entry.client,

@@ -47,7 +47,7 @@ async fn gate_waits_for_its_answer() {
     let run = run_gates(&gates, [("ship", gate())]).await;
     let waiting = gates.waiting();
     assert_eq!((waiting[0].step_id.as_str(), waiting[0].question.as_str()), ("ship", "Ship it?"));
-    assert_eq!((&waiting[0].choices, waiting[0].deadline), (&vec!["yes".to_string(), "no".into()], None));
+    assert_eq!((&waiting[0].choices, waiting[0].deadline_at), (&vec!["yes".to_string(), "no".into()], None));
     assert_eq!(gates.answer(Some("ship"), "YES").unwrap(), "ship");
     assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "yes", "by": "person"}));
     assert!(gates.waiting().is_empty());
@@ -92,7 +92,7 @@ async fn timeout_uses_default_or_fails() {
     let gates = GateHandler::new();
     let started = Instant::now();
     let run = run_gates(&gates, [("ship", gate().default_choice("no").timeout(MINUTE))]).await;
-    assert!(gates.waiting()[0].deadline.is_some());
+    assert!(gates.waiting()[0].deadline_at.is_some());
     assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "no", "by": "default"}));
     assert_eq!(started.elapsed().as_secs(), 60);
 

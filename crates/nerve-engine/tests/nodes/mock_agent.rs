@@ -38,14 +38,17 @@ async fn progress_shows_prompt_turn_and_answer() {
     let harness = Harness::new();
     harness.start_mock("m", &[]).await;
     let before = harness.info("m").progress;
-    assert!(before.state_since.is_some() && before.last_prompt.is_none(), "{before:?}");
+    assert!(before.state_changed_at.is_some() && before.last_prompt.is_none(), "{before:?}");
     harness.send("m", "\n  PERMIT this\nplease").await.unwrap_err();
     let blocked = harness.info("m").progress;
-    assert!(blocked.turn_since.is_some() && blocked.state_since > before.state_since, "{blocked:?}");
+    assert!(
+        blocked.turn_started_at.is_some() && blocked.state_changed_at > before.state_changed_at,
+        "{blocked:?}"
+    );
     assert_eq!(blocked.last_prompt.as_deref(), Some("PERMIT this"));
     harness.answer("m", Choice::Number(1)).await.unwrap();
     let after = harness.info("m").progress;
-    assert_eq!((after.turn_since, after.last_line.as_deref()), (None, Some("END-OF-TOOL")));
+    assert_eq!((after.turn_started_at, after.last_line.as_deref()), (None, Some("END-OF-TOOL")));
     harness.stop("m").await;
 }
 

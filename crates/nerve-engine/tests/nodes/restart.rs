@@ -101,7 +101,7 @@ async fn stopped_node_is_listed_and_resumes_its_conversation() {
     let known = ["agent_session", "cwd", "profile", "env", "cols", "reason"];
     let known = known.map(|name| entry.metadata.text(name));
     assert_eq!(known, [id.as_str(), "/tmp", "claude", "HOME PS1", "100", "stopped"]);
-    assert!(entry.progress.state_since.is_some_and(|since| since.0 > 0));
+    assert!(entry.progress.state_changed_at.is_some_and(|since| since.0 > 0));
 
     let started = start(&harness, "c", false).await.unwrap();
     assert_eq!(started.metadata["agent_session"], id);

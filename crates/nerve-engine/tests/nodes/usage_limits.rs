@@ -20,12 +20,12 @@ async fn usage_limit_suspends_the_node_until_interrupt() {
     harness.engine.create(spec).await.unwrap();
     harness.wait("m", StateName::Suspended).await.unwrap();
     let event = harness.event(|kind| matches!(kind, EventKind::NodeSuspended { .. })).await;
-    assert!(matches!(event, EventKind::NodeSuspended { until: Some(_), .. }), "{event:?}");
+    assert!(matches!(event, EventKind::NodeSuspended { until_at: Some(_), .. }), "{event:?}");
 
     let refused = harness.send("m", "must not be typed").await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Blocked);
     assert!(refused.choices.is_empty() && refused.screen.is_some(), "{refused:?}");
-    let until = harness.engine.node_info(&node_ref("m")).unwrap().metadata["until"].clone();
+    let until = harness.engine.node_info(&node_ref("m")).unwrap().metadata["until_at"].clone();
     let expected = format!("suspended until {until}: ■ You’ve hit your usage limit.");
     assert!(refused.message.contains(&expected), "{refused:?}");
     assert!(!harness.buffer("m", None).await.contains("must not be typed"));

@@ -177,7 +177,7 @@ impl ProcessEnd {
             Some(ExitStatus::Signal(_)) => (EndCause::Lost, "its program was killed"),
             Some(ExitStatus::Unknown) | None => (EndCause::Lost, "its program or its host is gone"),
         };
-        let millis = info.progress.state_since.map_or(0, |since| since.0);
+        let millis = info.progress.state_changed_at.map_or(0, |since| since.0);
         let at = TsNs(millis.saturating_mul(1_000_000));
         ProcessEnd { at, reason: reason.to_string(), exit, cause }
     }

@@ -231,7 +231,7 @@ impl Session {
         self.inner.state.lock().slots.get(name).is_some_and(|slot| slot.executable().is_some())
     }
 
-    /// Returns the session as an object: name, description, tags, created_at (seconds since the Unix epoch), and its nodes' info.
+    /// Returns the session as an object: name, description, tags, created_at, and its nodes' info.
     pub fn to_dict(&self) -> Value {
         let nodes: Vec<Value> = self
             .nodes()
@@ -270,7 +270,7 @@ impl Session {
             nodes,
             stopped,
             graphs,
-            created_at: self.inner.created.seconds(),
+            created_at: self.inner.created.into(),
             budget: self.inner.ledger.limits().map(|_| self.inner.ledger.status()),
         }
     }

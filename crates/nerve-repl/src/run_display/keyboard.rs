@@ -75,8 +75,8 @@ impl Keyboard {
 /// Prints the answer prompt.
 pub(super) fn prompt(gate: &GateInfo) {
     let until = gate
-        .deadline
-        .map(|at| format!(" until {}", format_clock(at, &TimeZone::system())))
+        .deadline_at
+        .map(|at| format!(" until {}", format_clock(at.seconds(), &TimeZone::system())))
         .unwrap_or_default();
     let default = gate
         .default

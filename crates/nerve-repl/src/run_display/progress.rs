@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use nerve_api::reply::{GateInfo, RunInfo};
 use nerve_api::{ErrorKind, EventKind, EventMessage, value};
+use nerve_types::activity::TsMs;
 
 /// Approximate maximum of items, rounds and nested steps to keep. Beyond that, completed ones are removed.
 const MAX_PARTS: usize = 1000;
@@ -113,7 +114,7 @@ impl Progress {
 
     /// Applies an event of the run.
     pub(super) fn apply(&mut self, event: &EventMessage) {
-        let at = event.timestamp;
+        let at = event.emitted_at.seconds();
         let Some(details) = event.details() else { return };
         match details {
             EventKind::GraphStarted { run, steps, .. } => {
@@ -136,14 +137,14 @@ impl Progress {
                 }
                 (row.state, row.ended, row.tokens, row.error) = (state.into(), Some(at), tokens_used, None);
             }
-            EventKind::StepFailed { step_id, node_id, error, error_type, retry_in, .. } => {
+            EventKind::StepFailed { step_id, node_id, error, error_type, retry_in_ms, .. } => {
                 let row = self.row(&step_id);
                 if row.state == StepState::Pending {
                     (row.started, row.node) = (at, node_id);
                 }
                 row.error = Some(error);
                 (row.state, row.ended) = match error_type {
-                    _ if retry_in.is_some() => (StepState::Retrying, None),
+                    _ if retry_in_ms.is_some() => (StepState::Retrying, None),
                     ErrorKind::Cancelled => (StepState::Cancelled, Some(at)),
                     _ => (StepState::Failed, Some(at)),
                 };
@@ -159,20 +160,21 @@ impl Progress {
     pub(super) fn catch_up(&mut self, info: &RunInfo) {
         self.graph.clone_from(&info.graph_id);
         self.total = self.total.max(info.total_steps);
-        self.started = self.started.or(Some(info.started_at)).filter(|at| *at > 0.0);
+        self.started = self.started.or(Some(info.started_at.seconds())).filter(|at| *at > 0.0);
         for step in &info.steps {
             let row = self.row(&step.step_id);
             row.node.clone_from(&step.node_id);
             row.state = step.state.into();
-            (row.started, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
+            (row.started, row.ended, row.tokens) =
+                (step.started_at.seconds(), step.ended_at.map(TsMs::seconds), step.tokens_used);
             row.error.clone_from(&step.error);
         }
         self.gates.clear();
         for gate in &info.gates {
-            self.open_gate(gate.clone(), info.started_at);
+            self.open_gate(gate.clone(), info.started_at.seconds());
         }
         if let (false, Some(at)) = (info.status.is_active(), info.ended_at) {
-            self.end(info.status.as_str(), at);
+            self.end(info.status.as_str(), at.seconds());
         }
     }
 
@@ -261,7 +263,8 @@ pub(super) mod tests {
             channel_id: None,
             session_id: None,
             data,
-            timestamp: at,
+            emitted_at: TsMs((at * 1000.0) as u64),
+            timestamp: None,
             seq: 0,
         }
     }
@@ -276,7 +279,7 @@ pub(super) mod tests {
         let mut apply = |kind, at, data| progress.apply(&event(kind, at, data));
         apply(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
         apply(EventType::StepStarted, 1.0, json!({"step_id": "a", "node_id": "me", "queued": true}));
-        apply(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in": 1.0}));
+        apply(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in_ms": 1000}));
         apply(EventType::StepStarted, 3.0, json!({"step_id": "a", "node_id": "me"}));
         apply(EventType::StepCompleted, 4.0, json!({"step_id": "a", "state": "completed", "tokens_used": 7}));
         apply(EventType::StepStarted, 4.0, json!({"step_id": "b"}));
@@ -323,8 +326,8 @@ pub(super) mod tests {
     #[test]
     fn catch_up_fills_gaps() {
         let mut progress = Progress::new("r", "", &[]);
-        let info = json!({"run_id": "r", "graph_id": "g", "status": "waiting", "started_at": 5.0, "total_steps": 2,
-            "steps": [{"step_id": "a", "node_id": "n", "state": "reused", "started_at": 5.0, "ended_at": 6.0}],
+        let info = json!({"run_id": "r", "graph_id": "g", "status": "waiting", "started_at": "1970-01-01T00:00:05Z", "total_steps": 2,
+            "steps": [{"step_id": "a", "node_id": "n", "state": "reused", "started_at": "1970-01-01T00:00:05Z", "ended_at": "1970-01-01T00:00:06Z"}],
             "gates": [{"step_id": "ok", "question": "Go?"}]});
         progress.catch_up(&serde_json::from_value(info).unwrap());
         assert_eq!(states(&progress), [("a", "reused"), ("ok", "asks")]);

@@ -30,8 +30,9 @@ pub(super) fn format_line(event: &EventMessage, answer: &str) -> Option<String> 
             _ => format!("step {step} done in {}{}", millis(*duration_ms), tokens(*tokens_used)),
         },
         EventKind::StepFailed { error_type: ErrorKind::Cancelled, .. } => format!("step {step} cancelled"),
-        EventKind::StepFailed { error, retry_in, .. } => {
-            let retry = retry_in.map(|delay| format!("; retry in {}", format_duration(delay)));
+        EventKind::StepFailed { error, retry_in_ms, .. } => {
+            let retry =
+                retry_in_ms.map(|delay| format!("; retry in {}", format_duration(delay as f64 / 1000.0)));
             format!("step {step} failed: {}{}", out::preview(error, MAX_PREVIEW), retry.unwrap_or_default())
         }
         EventKind::GateAsked { gate, .. } => {
@@ -99,7 +100,7 @@ mod tests {
             (StepCompleted, json!({"step_id": "a", "state": "reused"}), "step a reused: completed before"),
             (
                 StepFailed,
-                json!({"step_id": "a", "error": "exit\ncode 3", "retry_in": 1.0}),
+                json!({"step_id": "a", "error": "exit\ncode 3", "retry_in_ms": 1000}),
                 "step a failed: exit code 3; retry in 1.0 s",
             ),
             (

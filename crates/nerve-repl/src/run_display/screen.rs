@@ -57,7 +57,7 @@ impl Screen {
         if let Screen::Lines { zone } = self
             && let Some(line) = run_log::format_line(event, answer)
         {
-            out::note(format_args!("{} {line}", format_clock(event.timestamp, zone)));
+            out::note(format_args!("{} {line}", format_clock(event.emitted_at.seconds(), zone)));
         }
     }
 

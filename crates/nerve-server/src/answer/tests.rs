@@ -9,6 +9,7 @@ use nerve_node::command::Response;
 use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::trace::ExecutionTrace;
 use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
@@ -38,7 +39,7 @@ fn ended(status: &str, results: Value) -> RunEnded {
         run_id: "r1".to_string(),
         status: status.parse().unwrap(),
         results,
-        started_at: 1.0,
+        started_at: TsMs(1000),
         tokens_used: 14,
         journal: Some("/runs/r1.jsonl".to_string()),
         faults: vec!["disk full".to_string()],

@@ -193,7 +193,9 @@ mod tests {
             assert_eq!(started.elapsed(), HEARTBEAT);
         }
         let kind = EventKind::ServerShutdown {};
-        events.send(Event { kind, node_id: None, session_id: None, timestamp: 0.0, seq: 7 }).unwrap();
+        events
+            .send(Event { kind, node_id: None, session_id: None, emitted_at: Default::default(), seq: 7 })
+            .unwrap();
         hub.forward();
         closing.cancel();
         let last = String::from_utf8(reader.next().await.unwrap().to_vec()).unwrap();

@@ -159,8 +159,8 @@ impl Metrics {
             EventKind::GraphStarted { .. } => self.runs_started.inc(),
             EventKind::StepStarted { .. } => self.steps_started.inc(),
             EventKind::StepCompleted { state, .. } => self.steps.with_label_values(&[state.as_str()]).inc(),
-            EventKind::StepFailed { retry_in, .. } => {
-                let how = if retry_in.is_some() { "retried" } else { "failed" };
+            EventKind::StepFailed { retry_in_ms, .. } => {
+                let how = if retry_in_ms.is_some() { "retried" } else { "failed" };
                 self.steps.with_label_values(&[how]).inc();
             }
             EventKind::GraphCompleted { status, duration_ms, .. } => {

@@ -52,15 +52,26 @@ async fn snapshots_are_listed_and_restored() {
     let dir = record(server.home.path());
     let listed = client.request_ok("LIST_SNAPSHOTS", json!({ "recording": "0195e3a1" })).await;
     let snapshots = listed["snapshots"].as_array().unwrap();
-    assert_eq!((snapshots.len(), &snapshots[1]["snapshot_id"], &snapshots[1]["files"]), (2, &json!(2), &json!(null)));
+    assert_eq!(
+        (snapshots.len(), &snapshots[1]["snapshot_id"], &snapshots[1]["files"]),
+        (2, &json!(2), &json!(null))
+    );
     let first = &snapshots[0];
     assert_eq!((&first["recording_id"], &first["label"]), (&json!(RECORDING), &json!("first")), "{first}");
-    assert_eq!((&first["anchor_byte"], &first["taken_at"]), (&json!(7), &json!("1970-01-01T00:00:00.005Z")), "{first}");
+    assert_eq!(
+        (&first["anchor_byte"], &first["taken_at"]),
+        (&json!(7), &json!("1970-01-01T00:00:00.005Z")),
+        "{first}"
+    );
     let last = client.request_ok("LIST_SNAPSHOTS", json!({ "recording": RECORDING, "last": 1 })).await;
     assert_eq!(last["snapshots"], json!([snapshots[1]]));
     // Without a session, all snapshots that have files.
     let all = client.request_ok("LIST_SNAPSHOTS", json!({})).await;
-    assert_eq!((&all["snapshots"][0]["snapshot_id"], &all["snapshots"][1]), (&json!(1), &json!(null)), "{all}");
+    assert_eq!(
+        (&all["snapshots"][0]["snapshot_id"], &all["snapshots"][1]),
+        (&json!(1), &json!(null)),
+        "{all}"
+    );
 
     let to = server.home.path().join("restored");
     let params = json!({ "id": 1, "recording": RECORDING, "to": to });

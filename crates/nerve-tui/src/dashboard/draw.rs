@@ -284,8 +284,8 @@ mod tests {
     fn dashboard() -> Dashboard {
         let mut dashboard = Dashboard::default();
         let blocked = NodeProgress {
-            state_since: Some(TsMs(0)),
-            turn_since: Some(TsMs(0)),
+            state_changed_at: Some(TsMs(0)),
+            turn_started_at: Some(TsMs(0)),
             last_prompt: Some("fix the test".to_string()),
             last_line: None,
             tokens: Some(12_345),

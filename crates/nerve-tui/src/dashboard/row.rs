@@ -43,7 +43,7 @@ impl NodeRow {
 
     /// Takes the activity over from an earlier description of the node, unless that is of another turn.
     pub(super) fn keep_activity(&mut self, old: NodeRow) {
-        if self.info.progress.turn_since == old.info.progress.turn_since {
+        if self.info.progress.turn_started_at == old.info.progress.turn_started_at {
             self.activity = old.activity;
         }
     }
@@ -58,7 +58,7 @@ impl NodeRow {
         let state = self.info.state.as_str();
         let reason = match self.info.state {
             NodeState::Blocked => self.detail("blocked"),
-            NodeState::Suspended => self.detail("until"),
+            NodeState::Suspended => self.detail("until_at"),
             NodeState::Stopped => self.detail("exit"),
             _ => "",
         };
@@ -67,19 +67,19 @@ impl NodeRow {
 
     /// Returns the time since the state changed.
     pub(super) fn state_age(&self, now: TsMs) -> Option<Duration> {
-        self.info.progress.state_since.map(|since| elapsed(since, now))
+        self.info.progress.state_changed_at.map(|since| elapsed(since, now))
     }
 
     /// Returns the time since the running turn began.
     pub(super) fn turn_age(&self, now: TsMs) -> Option<Duration> {
-        self.info.progress.turn_since.map(|since| elapsed(since, now))
+        self.info.progress.turn_started_at.map(|since| elapsed(since, now))
     }
 
     /// Returns what the node does, or did last: an activity of the running turn, else the end of the last answer, else the prompt.
     pub(super) fn summary(&self) -> &str {
         let progress = &self.info.progress;
-        let activity = self.activity.as_deref().filter(|_| progress.turn_since.is_some());
-        let answer = progress.last_line.as_deref().filter(|_| progress.turn_since.is_none());
+        let activity = self.activity.as_deref().filter(|_| progress.turn_started_at.is_some());
+        let answer = progress.last_line.as_deref().filter(|_| progress.turn_started_at.is_none());
         activity.or(answer).or(progress.last_prompt.as_deref()).unwrap_or_default()
     }
 
@@ -123,6 +123,6 @@ pub(super) mod examples {
 
     /// Returns a node that changed its state a second after 1970 began.
     pub(in crate::dashboard) fn row_in(node: &str, state: NodeState) -> NodeRow {
-        row(node, state, NodeProgress { state_since: Some(TsMs(1000)), ..NodeProgress::default() })
+        row(node, state, NodeProgress { state_changed_at: Some(TsMs(1000)), ..NodeProgress::default() })
     }
 }

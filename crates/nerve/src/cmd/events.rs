@@ -76,7 +76,7 @@ fn format_line(event: &EventMessage) -> String {
         (Some(session), Some(node)) => format!("{session}/{node}"),
         (_, node) => node.clone().unwrap_or_default(),
     };
-    let time = local_time(event.timestamp);
+    let time = local_time(event.emitted_at.seconds());
     out::sanitize(&format!("{time}  {:16}  {node:16}  {}", event.event_type, describe(event)))
 }
 

@@ -82,7 +82,8 @@ fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
         .into_iter()
         .map(|result| {
             let error = result.error.as_deref().map(|error| out::preview(error, 60)).unwrap_or_default();
-            let (created, prompt) = (local_time(result.created_at), out::preview(&result.prompt, 40));
+            let (created, prompt) =
+                (local_time(result.created_at.seconds()), out::preview(&result.prompt, 40));
             let delivery = result.delivery.map(|delivery| delivery.to_string()).unwrap_or_default();
             vec![
                 result.result_id,

@@ -86,7 +86,6 @@ fn kind_of(part: SearchPart) -> DocumentKind {
 
 fn as_json(hit: &Hit) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(hit)?;
-    value["at"] = nerve_types::activity::TsMs(hit.at_ms).iso().into();
     value["open"] = open_command(hit).into();
     Ok(value)
 }
@@ -95,7 +94,7 @@ fn print(hit: &Hit) -> Result<()> {
     let name = out::sanitize(&node_path(hit).or(hit.recording_id.clone()).unwrap_or_default());
     let turn = hit.turn.map(|turn| format!(" · turn {turn}")).unwrap_or_default();
     let kind: &str = hit.kind.into();
-    let time = local_time(hit.at_ms as f64 / 1e3);
+    let time = local_time(hit.happened_at.seconds());
     out::line(format_args!("{name}{turn} · {time} · {kind}"))?;
     out::line(format_args!("    {}", highlighted(hit)))?;
     out::line(format_args!("    {}\n", out::sanitize(&open_command(hit))))

@@ -54,7 +54,7 @@ fn found_agent_is_driven_to_ready_and_ended() {
         (&agent["name"], &agent["state"], &agent["profile"]),
         (&"claude".into(), &"ready".into(), &"claude".into())
     );
-    assert!(agent["ok"] == true && agent["seconds"].as_f64().unwrap() > 0.0, "{agent:#}");
+    assert!(agent["ok"] == true && agent["duration_ms"].as_u64().unwrap() > 0, "{agent:#}");
     assert!(is_gone(&home), "it was left behind");
     let mut command = home.command(&["doctor", "--agents"]);
     command.env("PATH", &bin);

@@ -210,12 +210,20 @@ fn snapshot_from_another_terminal_joins_the_session() {
     let dir = there.to_str().unwrap();
     let by_socket =
         home.nerve(&["snapshot", "--socket", &socket, "--dir", dir, "--label", "s5", "--json"]).json();
-    assert_eq!((&by_socket["recording_id"], &by_socket["snapshot_id"]), (&"my-session".into(), &1.into()), "{by_socket}");
+    assert_eq!(
+        (&by_socket["recording_id"], &by_socket["snapshot_id"]),
+        (&"my-session".into(), &1.into()),
+        "{by_socket}"
+    );
     let id = host["host_id"].as_str().unwrap();
     for (n, wanted) in (2..).zip([id, "my-sess", path.to_str().unwrap()]) {
         let done = home.nerve(&["snapshot", "--session", wanted, "--json"]);
         let taken = done.json();
-        assert_eq!((&taken["recording_id"], &taken["snapshot_id"]), (&"my-session".into(), &Value::from(n)), "{done:?}");
+        assert_eq!(
+            (&taken["recording_id"], &taken["snapshot_id"]),
+            (&"my-session".into(), &Value::from(n)),
+            "{done:?}"
+        );
         let source = PathBuf::from(taken["files"]["source"].as_str().unwrap());
         assert_eq!(source, there.canonicalize().unwrap(), "the files of its program's folder");
     }

@@ -244,7 +244,7 @@ fn metadata_is_printed_without_replay() {
     let json = home.nerve(&["replay", "facts", "--print-meta", "--json"]).json();
     assert_eq!((&json["stats"]["output_bytes"], &json["stats"]["snapshots"]), (&24.into(), &2.into()));
     assert_eq!(
-        (&json["cols"], &json["meta"]["cmd"][0], &json["id"]),
+        (&json["cols"], &json["meta"]["cmd"][0], &json["recording_id"]),
         (&40.into(), &"claude".into(), &"facts".into())
     );
     home.nerve(&["replay", "facts", "--json"]).assert_stderr(2, &["--print-meta"]);
@@ -305,7 +305,7 @@ fn contradictions_are_reported_by_every_command() {
         home.nerve(args).assert_stderr(1, &words);
     }
     let inspected = home.nerve(&["inspect", path, "--json"]);
-    assert_eq!((inspected.code, &inspected.json()["summary"]["duration_ns"]), (1, &20_000_000.into()));
+    assert_eq!((inspected.code, &inspected.json()["summary"]["duration_ms"]), (1, &20.into()));
 }
 
 #[test]

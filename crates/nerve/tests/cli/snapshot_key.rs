@@ -30,8 +30,9 @@ fn read(path: &Path) -> String {
 /// Lists a session's snapshots: number and file provider.
 fn list_snapshots(home: &Home, session: &str) -> Vec<(u64, Option<String>)> {
     let list = home.nerve(&["snapshot", "list", session, "--json"]).json();
-    let one =
-        |line: &Value| (line["snapshot_id"].as_u64().unwrap(), line["files"]["provider"].as_str().map(str::to_string));
+    let one = |line: &Value| {
+        (line["snapshot_id"].as_u64().unwrap(), line["files"]["provider"].as_str().map(str::to_string))
+    };
     list["snapshots"].as_array().unwrap().iter().map(one).collect()
 }
 

@@ -239,7 +239,10 @@ fn plain_directory_is_copied_and_found_without_recording() {
         (&json!(1), &json!(SESSION), &json!(null))
     );
     // Only the copy is known, not the directory that was stored.
-    assert_eq!((&listed[0]["files"]["source"], &listed[0]["files"]["provider"]), (&json!(null), &json!("copy")));
+    assert_eq!(
+        (&listed[0]["files"]["source"], &listed[0]["files"]["provider"]),
+        (&json!(null), &json!("copy"))
+    );
     // Another session's snapshot of the same number makes it ambiguous.
     let mut command = session.command(&[]);
     command.env_remove("NERVE_RECORDING").env("NERVE_SESSION_ID", "other");
@@ -291,7 +294,10 @@ fn old_variable_and_tcp_reach_the_recorder() {
     let mut command = session.home.command(&["snapshot", "--no-files", "--id", "5", "--json"]);
     command.env("AH_RECORDER_IPC_SOCKET", &address);
     let done = session.run(command).json();
-    assert_eq!((&done["snapshot_id"], &done["recording_id"], &done["files"]), (&json!(5), &json!("unnamed"), &json!(null)));
+    assert_eq!(
+        (&done["snapshot_id"], &done["recording_id"], &done["files"]),
+        (&json!(5), &json!("unnamed"), &json!(null))
+    );
     session.snapshot_json(&["--no-files", "--id", "6", "--socket", &address]);
     assert_eq!([requests.recv().unwrap().0, requests.recv().unwrap().0], [5, 6]);
 }

@@ -76,7 +76,7 @@ fn dialog_text(dialog: &TranscriptDialog) -> String {
     };
     let by = [dialog.client.as_str(), dialog.transport.as_str()];
     let by = by.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
-    let at = dialog.at.as_deref().map(|at| format!(" at {}", shorten_time(at))).unwrap_or_default();
+    let at = dialog.answered_at.as_deref().map(|at| format!(" at {}", shorten_time(at))).unwrap_or_default();
     format!("Dialog '{}' {answer}{}{at}", dialog.dialog, if by.is_empty() { by } else { format!(" by {by}") })
 }
 
@@ -97,7 +97,7 @@ mod tests {
             Section::new(SectionKind::Text, "# Done\n\n<b>bold</b>"),
         ];
         let dialog = TranscriptDialog {
-            at: Some("2026-01-31T10:30:07.000Z".into()),
+            answered_at: Some("2026-01-31T10:30:07.000Z".into()),
             dialog: "permission".into(),
             choice: Some("yes".into()),
             client: "me, process 7".into(),

@@ -2,7 +2,7 @@
 
 use nerve_agent::driver::AgentState;
 use nerve_host::backend::Backend;
-use nerve_types::TsNs;
+use nerve_types::activity::TsMs;
 
 use super::Actor;
 use super::queue::ActiveTurn;
@@ -53,7 +53,7 @@ impl<B: Backend> Actor<B> {
             }
             AgentState::Suspended { until } => {
                 self.fail_blocked_turn();
-                EventKind::NodeSuspended { until: until.map(TsNs::seconds), evidence }
+                EventKind::NodeSuspended { until_at: until.map(TsMs::from), evidence }
             }
         };
         self.publish(event);

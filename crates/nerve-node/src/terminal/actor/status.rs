@@ -77,8 +77,8 @@ impl Status {
     pub(crate) fn progress(&self) -> NodeProgress {
         let tokens = self.models.iter().map(ModelTokens::total).reduce(u64::saturating_add);
         NodeProgress {
-            state_since: Some(self.since.into()),
-            turn_since: self.turn_since.map(TsMs::from),
+            state_changed_at: Some(self.since.into()),
+            turn_started_at: self.turn_since.map(TsMs::from),
             last_prompt: self.last_prompt.as_deref().map(str::to_string),
             last_line: self.last_line.as_deref().map(str::to_string),
             tokens,

@@ -101,7 +101,7 @@ fn print(results: &[AgentResult]) -> Result<()> {
 fn as_value(agent: &AgentResult) -> Value {
     json!({
         "name": agent.name, "program": agent.program, "version": agent.version, "profile": agent.profile,
-        "state": agent.state, "evidence": agent.evidence, "seconds": agent.took.as_secs_f64(), "ok": agent.is_driven,
+        "state": agent.state, "evidence": agent.evidence, "duration_ms": agent.took.as_millis() as u64, "ok": agent.is_driven,
     })
 }
 

@@ -125,7 +125,7 @@ impl Follower<'_> {
                 let what = if is_test { "passed" } else { "completed" };
                 out::note(format_args!("{step_id}: {0}{what}{0:#} in {took}", out::GOOD));
             }
-            Some(EventKind::StepFailed { run, step_id, error, error_type, retry_in: None, .. })
+            Some(EventKind::StepFailed { run, step_id, error, error_type, retry_in_ms: None, .. })
                 if run.run_id == run_id =>
             {
                 let error = out::preview(&error, 200);
@@ -248,6 +248,5 @@ fn test_outcome(store: &Store, name: &str, attempt: &Attempt, step: Option<&RunS
 }
 
 fn duration_ms(step: &RunStep) -> Option<u64> {
-    let seconds = (step.ended_at? - step.started_at).max(0.0);
-    u64::try_from(std::time::Duration::try_from_secs_f64(seconds).ok()?.as_millis()).ok()
+    Some(step.ended_at?.0.saturating_sub(step.started_at.0))
 }

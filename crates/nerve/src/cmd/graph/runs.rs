@@ -9,6 +9,7 @@ use nerve_repl::clock::now_seconds;
 use nerve_repl::run_display::{
     Progress, RunFollower, format_clock, format_duration, format_question, group_digits, resolve_choice,
 };
+use nerve_types::activity::TsMs;
 
 use super::{CommonOptions, Target};
 use crate::cmd::local_time::local_time;
@@ -42,10 +43,11 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
 fn row(run: &RunInfo) -> Vec<String> {
     let took = run
         .ended_at
+        .map(TsMs::seconds)
         .or_else(|| run.status.is_active().then(now_seconds))
-        .map(|end| format_duration(end - run.started_at));
+        .map(|end| format_duration(end - run.started_at.seconds()));
     let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
-    let (started, took) = (local_time(run.started_at), took.unwrap_or_default());
+    let (started, took) = (local_time(run.started_at.seconds()), took.unwrap_or_default());
     vec![run.run_id.clone(), run.graph_id.clone(), run.status.to_string(), steps(run), started, took, tokens]
 }
 
@@ -103,15 +105,16 @@ fn exit_status(info: &RunInfo) -> Result<()> {
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let took = info
         .ended_at
+        .map(TsMs::seconds)
         .or_else(|| info.status.is_active().then(now_seconds))
-        .map(|end| format_duration(end - info.started_at));
+        .map(|end| format_duration(end - info.started_at.seconds()));
     out::fields(&[
         ("run", info.run_id.clone()),
         ("graph", info.graph_id.clone()),
         ("session", info.session_id.clone()),
         ("state", info.status.to_string()),
         ("steps", format!("{} done", steps(info))),
-        ("began", local_time(info.started_at)),
+        ("began", local_time(info.started_at.seconds())),
         ("took", took.unwrap_or_default()),
         ("tokens", if info.tokens_used == 0 { String::new() } else { group_digits(info.tokens_used) }),
         ("error", info.error.clone().unwrap_or_default()),
@@ -124,8 +127,9 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let row = |step: &RunStep| {
         let took = step
             .ended_at
+            .map(TsMs::seconds)
             .or_else(|| info.status.is_active().then(now_seconds))
-            .map(|end| format_duration(end - step.started_at));
+            .map(|end| format_duration(end - step.started_at.seconds()));
         let tokens = if step.tokens_used == 0 { String::new() } else { group_digits(step.tokens_used) };
         let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();
         let asks = info.gates.iter().any(|gate| gate.step_id == step.step_id);
@@ -163,7 +167,7 @@ fn gates(target: &Target, info: &RunInfo) -> Result<()> {
             out::WAITING,
             format_question(gate)
         ))?;
-        let until = gate.deadline.map(|at| format_clock(at, &TimeZone::system()));
+        let until = gate.deadline_at.map(|at| format_clock(at.seconds(), &TimeZone::system()));
         match (until, &gate.default) {
             (Some(until), Some(default)) => out::line(format_args!("  default at {until}: {default}"))?,
             (Some(until), None) => out::line(format_args!("  fails at {until}"))?,

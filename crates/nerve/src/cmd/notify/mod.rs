@@ -3,6 +3,7 @@
 mod channels;
 mod notification_tracker;
 
+use nerve_types::activity::TsMs;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -53,7 +54,11 @@ pub(crate) async fn run(args: NotifyArgs) -> Result<()> {
         if let Some(notification) = tracker.observe(&event)
             && settings.on.contains(&notification.occasion)
         {
-            out::line(out::sanitize(&format!("{}  {}", local_time(event.timestamp), notification.text)))?;
+            out::line(out::sanitize(&format!(
+                "{}  {}",
+                local_time(event.emitted_at.seconds()),
+                notification.text
+            )))?;
             let event = Arc::new(event);
             senders.iter().for_each(|sender| sender.send(&event, &notification));
         }
@@ -111,7 +116,7 @@ impl Sender {
 async fn send_test(channels: &[Channel]) -> Result<()> {
     let notification =
         Notification { occasion: Occasion::Done, text: "notifications of nerve arrive".to_string() };
-    let event = json!({ "type": "event", "event_type": "TEST", "data": {}, "timestamp": 0.0, "seq": 0 });
+    let event = json!({ "type": "event", "event_type": "TEST", "data": {}, "emitted_at": TsMs(0), "seq": 0 });
     let event: Arc<EventMessage> = Arc::new(serde_json::from_value(event)?);
     let mut problems = Vec::new();
     for channel in channels {

@@ -48,12 +48,12 @@ impl NotificationTracker {
                 is_long.then(|| notification(Occasion::Done)).flatten()
             }
             EventKind::NodeBusy { .. } => {
-                self.busy_since.entry(key?).or_insert(event.timestamp);
+                self.busy_since.entry(key?).or_insert(event.emitted_at.seconds());
                 None
             }
             EventKind::NodeReady { .. } => {
                 let key = key?;
-                let seconds = event.timestamp - self.busy_since.remove(&key)?;
+                let seconds = event.emitted_at.seconds() - self.busy_since.remove(&key)?;
                 let text = format!("{} is done after {}", key.1, event_line::duration(seconds));
                 (seconds >= self.min_turn).then_some(Notification { occasion: Occasion::Done, text })
             }
@@ -75,6 +75,7 @@ impl NotificationTracker {
 
 #[cfg(test)]
 mod tests {
+    use nerve_types::activity::TsMs;
     use serde_json::{Value, json};
 
     use super::*;
@@ -87,7 +88,7 @@ mod tests {
     ) -> Option<Occasion> {
         let event = json!({
             "type": "event", "event_type": event_type, "node_id": "me", "session_id": "default",
-            "data": data, "timestamp": at, "seq": 1,
+            "data": data, "emitted_at": TsMs((at * 1000.0) as u64), "seq": 1,
         });
         tracker.observe(&serde_json::from_value(event).unwrap()).map(|notification| notification.occasion)
     }

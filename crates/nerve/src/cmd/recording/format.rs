@@ -23,12 +23,6 @@ pub(super) fn shorten_time(time: &str) -> String {
     }
 }
 
-/// Formats a time as RFC 3339 with milliseconds, for programs.
-pub(super) fn rfc3339(at: TsNs) -> String {
-    let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
-    format!("{stamp:.3}")
-}
-
 /// Formats a duration: `850ms`, `12.3s`, `2m 05s`, `1h 02m`.
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use nerve_record::import::{ImportError, ImportSummary, import as import_cast};
 use nerve_record::store::EXTENSION;
+use nerve_record::store::id_of;
 use nerve_types::TsNs;
 use serde_json::json;
 
@@ -63,8 +64,8 @@ fn import_failure(error: ImportError, cast: &Path) -> anyhow::Error {
 fn print_result(args: &ImportArgs, to: &Path, done: &ImportSummary) -> Result<()> {
     if args.json {
         return out::json(&json!({
-            "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,
-            "snapshots": done.snapshots, "duration_ns": done.duration.as_nanos() as u64,
+            "recording_id": id_of(to), "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,
+            "snapshots": done.snapshots, "duration_ms": done.duration.as_millis() as u64,
         }));
     }
     out::line(format_args!(

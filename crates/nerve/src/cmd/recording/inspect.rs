@@ -1,5 +1,6 @@
 //! `nerve recording inspect`: prints the blocks and records of a recording.
 
+use nerve_types::activity::TsMs;
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
@@ -208,9 +209,9 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
         "blocks": summary.blocks, "records": summary.records, "output_records": summary.output.records,
         "output_bytes": summary.output.bytes, "input_records": summary.input.records,
         "input_bytes": summary.input.bytes, "resizes": summary.resizes, "snapshots": summary.snapshots,
-        "uncompressed_bytes": summary.uncompressed, "duration_ns": summary.duration().as_nanos() as u64,
-        "first_ts_ns": summary.times.map(|(first, _)| first.0),
-        "last_ts_ns": summary.times.map(|(_, last)| last.0),
+        "uncompressed_bytes": summary.uncompressed, "duration_ms": summary.duration().as_millis() as u64,
+        "started_at": summary.times.map(|(first, _)| TsMs::from(first)),
+        "ended_at": summary.times.map(|(_, last)| TsMs::from(last)),
         "exit": summary.exit.map(RecordedExit::from), "finished": summary.finished, "damaged": summary.damaged,
     })
 }

@@ -1,5 +1,6 @@
 //! `nerve replay --print-meta`: prints the metadata of a recording.
 
+use nerve_types::activity::TsMs;
 use std::path::Path;
 
 use anyhow::Result;
@@ -26,8 +27,8 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<u8> {
     let started = info.started;
     if as_json {
         out::json(&json!({
-            "id": info.id, "path": recording, "bytes": info.bytes, "live": info.live,
-            "started": started.map(format::rfc3339), "started_ts_ns": started.map(|at| at.0),
+            "recording_id": info.id, "path": recording, "bytes": info.bytes, "live": info.live,
+            "started_at": started.map(TsMs::from),
             "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
             "exit": exit.map(RecordedExit::from), "stats": summary_json(&summary), "meta": meta,
         }))?;

@@ -36,11 +36,18 @@ async fn exercise(fixture: &Fixture, client: &NerveClient, name: &str) {
     };
     let event = tokio::time::timeout(DEADLINE, reported).await.unwrap();
     assert_eq!(event.node_id.as_deref(), Some("me"));
-    assert_eq!((&event.data["snapshot_id"], &event.data["label"]), (&taken.snapshot_id.into(), &label.clone().unwrap().into()));
+    assert_eq!(
+        (&event.data["snapshot_id"], &event.data["label"]),
+        (&taken.snapshot_id.into(), &label.clone().unwrap().into())
+    );
     put(&fixture.folder(), "file", "later\n");
     let listed = client.snapshots(&of_node()).await.unwrap();
     let last = listed.last().unwrap();
-    assert_eq!((listed.len(), last.snapshot_id, &last.label), (before + 1, taken.snapshot_id, &label), "{listed:?}");
+    assert_eq!(
+        (listed.len(), last.snapshot_id, &last.label),
+        (before + 1, taken.snapshot_id, &label),
+        "{listed:?}"
+    );
     assert_eq!(last.files, taken.files);
 
     let to = fixture.home.hermetic.work().join(format!("restored-{name}"));
